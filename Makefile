@@ -1,0 +1,110 @@
+# Every command a contributor or the build server needs. `make` alone lists them.
+#
+# Set-up needs Python 3.11 or newer with its venv module, and network access to a package index.
+# PYTHON chooses the interpreter and JOBS the number of test processes:
+#     make test PYTHON=python3.12 JOBS=4
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+ifeq ($(origin PYTHON), undefined)
+PYTHON := $(shell for candidate in python3 python3.13 python3.12 python3.11; do \
+	$$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& { echo $$candidate; exit; }; done; echo python3)
+endif
+JOBS ?= 2
+UV   ?= uv
+
+LOCKS   := requirements/build.txt requirements/test.txt
+DIGEST   = $(shell { cat $(1); $(PYTHON) -VV; } 2>/dev/null | cksum | tr ' ' '-')
+# The names carry the content they were made from, so a changed lock or a changed pyproject.toml
+# asks for a new environment or a new install, and a touched file asks for nothing.
+LOCKED  := .venv/.locked-$(call DIGEST,$(LOCKS))
+READY   := .venv/.ready-$(call DIGEST,$(LOCKS) pyproject.toml)
+BIN     := .venv/bin
+PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet --quiet
+PYTEST  := $(BIN)/python -m pytest
+FAST    := $(wildcard tests/unit tests/contract tests/arch)
+CODE    := $(wildcard src tests benchmarks examples)
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(READY) ## Create .venv from the locked requirements and install the project into it
+
+$(LOCKED):
+	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	|| { echo "needs Python 3.11 or newer with its venv module (on Debian: python3-venv)" >&2; exit 2; }
+	@echo "setting up .venv (about a minute)"
+	@$(PYTHON) -m venv --clear .venv
+	@$(PIP) --require-hashes --only-binary :all: -r requirements/build.txt
+	@$(PIP) --require-hashes --no-build-isolation -r requirements/test.txt
+	@touch $@
+
+$(READY): $(LOCKED)
+	@echo "installing omnigraph into .venv"
+	@rm -f .venv/.ready-*
+	@$(PIP) --no-deps --no-build-isolation --no-index -e .
+	@touch $@
+
+.PHONY: demo
+demo: $(READY) ## Run the guided example
+	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/demo.sh
+
+.PHONY: test
+test: lint type ## Run the static checks and every test
+	$(PYTEST) -n $(JOBS) --dist loadfile
+
+.PHONY: test-fast
+test-fast: $(READY) ## Run the unit, contract and architecture tests
+	$(PYTEST) $(FAST)
+
+.PHONY: test-all
+test-all: test demo bench ## Run the tests, the demo and the benchmarks
+
+.PHONY: lint
+lint: $(READY) ## Check style, formatting, spelling and import contracts
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/codespell
+	$(BIN)/lint-imports --no-cache --no-logo
+
+.PHONY: type
+type: $(READY) ## Check types in src and tests
+	$(BIN)/mypy
+
+.PHONY: fmt
+fmt: $(READY) ## Format the code and apply the safe fixes
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+.PHONY: cost
+cost: $(READY) ## Run the tests that count storage operations
+	@if test -d tests/cost; then $(PYTEST) tests/cost; else echo "tests/cost is not there yet"; fi
+
+.PHONY: bench
+bench: $(READY) ## Run every benchmark
+	@for file in $(wildcard benchmarks/*.py); do \
+		echo "$$file"; $(BIN)/python "$$file" || exit 1; done
+
+.PHONY: docs
+docs: $(READY) ## Regenerate the generated pages under docs
+	@mkdir -p docs
+	$(BIN)/python -m omnigraph.cli.docgen > .venv/cli.md
+	@mv .venv/cli.md docs/cli.md
+
+.PHONY: lock
+lock: ## Resolve requirements/*.in again and write the hash-locked *.txt
+	@set -e; uv="$(UV)"; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
+	if ! command -v "$$uv" >/dev/null; then \
+		echo "fetching uv into a throw-away environment"; \
+		$(PYTHON) -m venv "$$scratch/venv"; uv="$$scratch/venv/bin/uv"; \
+		"$$scratch/venv/bin/pip" --disable-pip-version-check install --quiet uv; \
+	fi; \
+	compile="$$uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header"; \
+	$$compile $(LOCK_FLAGS) requirements/build.in -o requirements/build.txt; \
+	$$compile $(LOCK_FLAGS) requirements/test.in -o requirements/test.txt; \
+	$$compile -c requirements/test.txt requirements/base.in -o requirements/base.txt

@@ -1,0 +1,4 @@
+#!/bin/sh
+# A first walk through the command line; `make demo` runs it with the project on PATH.
+set -eu
+omnigraph version

@@ -1,0 +1,203 @@
+"""Node, edge and interface types with their properties and constraints."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from omnigraph.catalog.types import PropertyType, Scalar
+
+LiteralValue = (
+    str | int | float | bool | datetime.date | datetime.datetime | None | tuple["LiteralValue", ...]
+)
+"""A constant in schema or query text. Dates are `date`, instants `datetime` in UTC."""
+
+
+class TypeKind(StrEnum):
+    """Kind of a schema declaration."""
+
+    INTERFACE = "interface"
+    NODE = "node"
+    EDGE = "edge"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Annotation:
+    """An annotation kept verbatim: name, positional value as text, keyword values as text."""
+
+    name: str
+    value: str | None = None
+    arguments: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embedding:
+    """Declares that a vector property is the embedding of `source`, made by `model` if named."""
+
+    source: str
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UniqueConstraint:
+    """No two rows share the tuple of these columns (rows with a null component are exempt)."""
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexConstraint:
+    """Asks for an index on each of these columns. Never changes a result."""
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeConstraint:
+    """Inclusive numeric bounds; an absent bound is open."""
+
+    property: str
+    low: int | float | None
+    high: int | float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckConstraint:
+    """The string must contain a match of an RE2 pattern (anchor it with ^ and $ if needed)."""
+
+    property: str
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cardinality:
+    """Number of edges of one type per source node; `maximum` None means unbounded."""
+
+    minimum: int = 0
+    maximum: int | None = None
+
+    def __str__(self) -> str:
+        """Spell it as `@card` does."""
+        return f"{self.minimum}..{'' if self.maximum is None else self.maximum}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Property:
+    """One property of a type.
+
+    `annotations` holds what is kept verbatim (description and unknown ones); `default` fills
+    absent values on insert and load, `has_default` tells a null default from none.
+    `rename_from` is a migration hint and no part of the shape.
+    """
+
+    name: str
+    type: PropertyType
+    annotations: tuple[Annotation, ...] = ()
+    embedding: Embedding | None = None
+    default: LiteralValue = None
+    has_default: bool = False
+    rename_from: str | None = None
+    declared_directly: bool = True
+    satisfies: tuple[str, ...] = ()
+
+    @property
+    def required(self) -> bool:
+        """Whether a row must have a value, and input must give it."""
+        return not self.type.nullable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityType:
+    """What nodes and edges have in common. Properties are sorted by name."""
+
+    name: str
+    properties: Mapping[str, Property]
+    uniques: tuple[UniqueConstraint, ...] = ()
+    indexes: tuple[IndexConstraint, ...] = ()
+    ranges: tuple[RangeConstraint, ...] = ()
+    checks: tuple[CheckConstraint, ...] = ()
+    annotations: tuple[Annotation, ...] = ()
+    rename_from: str | None = None
+
+    @property
+    def kind(self) -> TypeKind:
+        """Node or edge."""
+        return TypeKind.EDGE if isinstance(self, EdgeType) else TypeKind.NODE
+
+    @property
+    def table_key(self) -> str:
+        """Name of the type's table in manifests and messages: `node:T` or `edge:T`."""
+        return f"{self.kind}:{self.name}"
+
+    @property
+    def implicit_columns(self) -> tuple[str, ...]:
+        """Stored columns no property declares."""
+        return ("id", "src", "dst") if isinstance(self, EdgeType) else ("id",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeType(EntityType):
+    """A node type. `key` lists the key columns sorted by name, empty when there is no key."""
+
+    key: tuple[str, ...] = ()
+    implements: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeType(EntityType):
+    """An edge type between two node types."""
+
+    source: str
+    target: str
+    cardinality: Cardinality = field(default_factory=Cardinality)
+
+    @property
+    def unique_pair(self) -> bool:
+        """Whether at most one edge of this type joins a pair of nodes."""
+        return any(set(item.columns) <= {"src", "dst"} for item in self.uniques)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterfaceType:
+    """A property contract that node types implement. Not queryable."""
+
+    name: str
+    properties: Mapping[str, Property]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalog:
+    """A whole schema. Every mapping is sorted by name."""
+
+    interfaces: Mapping[str, InterfaceType] = field(default_factory=dict)
+    nodes: Mapping[str, NodeType] = field(default_factory=dict)
+    edges: Mapping[str, EdgeType] = field(default_factory=dict)
+
+    def entities(self) -> Iterator[NodeType | EdgeType]:
+        """Yield node types, then edge types, each by name."""
+        yield from self.nodes.values()
+        yield from self.edges.values()
+
+    def edge_by_word(self, word: str) -> EdgeType | None:
+        """Return the edge type a traversal word names, whatever its case."""
+        folded = word.lower()
+        return next((edge for edge in self.edges.values() if edge.name.lower() == folded), None)
+
+    def incident_edges(self, node_name: str) -> tuple[EdgeType, ...]:
+        """Return the edge types that start or end at a node type, by name."""
+        return tuple(e for e in self.edges.values() if node_name in (e.source, e.target))
+
+
+def index_kind(property_type: PropertyType) -> str | None:
+    """Return the kind of index a column of this type gets, None when it can have none."""
+    if property_type.scalar is Scalar.BLOB:
+        return None
+    if property_type.scalar is Scalar.VECTOR:
+        return "vector"
+    if property_type.is_list:
+        return "label_list"
+    if property_type.scalar is Scalar.STRING and not property_type.enum_values:
+        return "inverted"
+    return "btree"

@@ -1,0 +1,125 @@
+"""Canonical shape of a schema and its hash.
+
+Two sources with the same shape describe the same graph: comments, declaration order, the spelling
+of one-column constraints (`x: T @unique` or `@unique(x)`) and rename hints do not count.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+from collections.abc import Iterable
+
+from omnigraph.catalog.model import (
+    Annotation,
+    Catalog,
+    EdgeType,
+    InterfaceType,
+    LiteralValue,
+    NodeType,
+    Property,
+)
+from omnigraph.catalog.types import PropertyType
+
+Json = dict[str, object]
+
+
+def shape_json(catalog: Catalog) -> Json:
+    """Return the canonical shape as plain JSON data with a fixed member order."""
+    return {
+        "interfaces": [_interface(item) for item in catalog.interfaces.values()],
+        "nodes": [_node(item) for item in catalog.nodes.values()],
+        "edges": [_edge(item) for item in catalog.edges.values()],
+    }
+
+
+def shape_hash(catalog: Catalog) -> str:
+    """Return `sha256:<hex>` of the compact JSON of the shape."""
+    text = json.dumps(shape_json(catalog), separators=(",", ":"), ensure_ascii=False)
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def literal_json(value: LiteralValue) -> object:
+    """Return a literal as JSON; temporal values become tagged text so types stay apart."""
+    if isinstance(value, datetime.datetime):
+        return {"datetime": value.isoformat(timespec="milliseconds")}
+    if isinstance(value, datetime.date):
+        return {"date": value.isoformat()}
+    if isinstance(value, tuple):
+        return [literal_json(item) for item in value]
+    return value
+
+
+def type_json(value: PropertyType) -> Json:
+    """Return a property type as JSON."""
+    found: Json = {"scalar": str(value.scalar), "nullable": value.nullable}
+    if value.is_list:
+        found["list"] = True
+    if value.enum_values:
+        found["enum"] = list(value.enum_values)
+    if value.vector_dim:
+        found["dim"] = value.vector_dim
+    return found
+
+
+def annotations_json(annotations: Iterable[Annotation]) -> list[Json]:
+    """Return annotations as JSON, sorted by name."""
+    ordered = sorted(annotations, key=lambda item: (item.name, item.value or "", item.arguments))
+    return [
+        {"name": item.name, "value": item.value, "arguments": dict(sorted(item.arguments))}
+        for item in ordered
+    ]
+
+
+def _property(item: Property) -> Json:
+    found: Json = {"name": item.name, "type": type_json(item.type)}
+    if item.annotations:
+        found["annotations"] = annotations_json(item.annotations)
+    if item.embedding is not None:
+        found["embed"] = {"source": item.embedding.source, "model": item.embedding.model}
+    if item.has_default:
+        found["default"] = literal_json(item.default)
+    found["declared_directly"] = item.declared_directly
+    if item.satisfies:
+        found["satisfies"] = list(item.satisfies)
+    return found
+
+
+def _constraints(item: NodeType | EdgeType) -> list[Json]:
+    found: list[Json] = []
+    if isinstance(item, NodeType) and item.key:
+        found.append({"key": list(item.key)})
+    found.extend({"unique": list(c.columns)} for c in item.uniques)
+    found.extend({"index": list(c.columns)} for c in item.indexes)
+    found.extend(
+        {"range": {"property": c.property, "low": c.low, "high": c.high}} for c in item.ranges
+    )
+    found.extend({"check": {"property": c.property, "pattern": c.pattern}} for c in item.checks)
+    return found
+
+
+def _interface(item: InterfaceType) -> Json:
+    return {"name": item.name, "properties": [_property(p) for p in item.properties.values()]}
+
+
+def _node(item: NodeType) -> Json:
+    return {
+        "name": item.name,
+        "implements": list(item.implements),
+        "annotations": annotations_json(item.annotations),
+        "properties": [_property(p) for p in item.properties.values()],
+        "constraints": _constraints(item),
+    }
+
+
+def _edge(item: EdgeType) -> Json:
+    return {
+        "name": item.name,
+        "source": item.source,
+        "target": item.target,
+        "cardinality": str(item.cardinality),
+        "annotations": annotations_json(item.annotations),
+        "properties": [_property(p) for p in item.properties.values()],
+        "constraints": _constraints(item),
+    }

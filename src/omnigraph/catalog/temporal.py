@@ -1,0 +1,53 @@
+"""Dates and instants as text: what is accepted, and what it means.
+
+Used by schema defaults, query literals, parameters and data input alike, so one text means one
+value everywhere.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}\Z", re.ASCII)
+_INSTANT = re.compile(
+    r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}(?::\d{2})?)(?:\.(\d+))?(Z|z|[+-]\d{2}:?\d{2})?\Z",
+    re.ASCII,
+)
+
+DATE_FORM = "YYYY-MM-DD"
+DATETIME_FORM = "YYYY-MM-DDTHH:MM:SS[.mmm][Z|+HH:MM]"
+
+
+def parse_date(text: str) -> datetime.date:
+    """Read a date, or the date part (in UTC) of a longer instant. Raises `ValueError`."""
+    if _DATE.match(text):
+        return datetime.date.fromisoformat(text)
+    return parse_datetime(text).date()
+
+
+def parse_datetime(text: str) -> datetime.datetime:
+    """Read an instant to millisecond precision, in UTC. Raises `ValueError`.
+
+    Without a zone it is UTC; a bare date is its midnight; further fraction digits are cut off.
+    """
+    if _DATE.match(text):
+        day = datetime.date.fromisoformat(text)
+        return datetime.datetime(day.year, day.month, day.day, tzinfo=datetime.UTC)
+    found = _INSTANT.match(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not of the form {DATETIME_FORM}")
+    day_text, time_text, fraction, zone = found.groups()
+    moment = datetime.datetime.fromisoformat(f"{day_text}T{time_text}")
+    moment = moment.replace(microsecond=int((fraction or "0")[:3].ljust(3, "0")) * 1000)
+    if zone is None or zone in "Zz":
+        return moment.replace(tzinfo=datetime.UTC)
+    hours, minutes = int(zone[1:3]), int(zone[-2:])
+    if hours > 23 or minutes > 59:
+        raise ValueError(f"{zone} is not a zone offset")
+    offset = datetime.timedelta(hours=hours, minutes=minutes)
+    try:
+        shifted = moment + offset if zone[0] == "-" else moment - offset
+    except OverflowError as error:
+        raise ValueError(f"{text!r} lies outside the years 1 to 9999") from error
+    return shifted.replace(tzinfo=datetime.UTC)

@@ -1,0 +1,74 @@
+"""`omnigraph lint`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from omnigraph.cli.files import read_text
+
+if TYPE_CHECKING:
+    from omnigraph.lang import LintReport
+
+
+@click.command()
+@click.option("--query", "query_path", required=True, help="Query file (.gq); - reads stdin.")
+@click.option("--schema", "schema_path", required=True, help="Schema file (.pg).")
+@click.option("--explain", is_flag=True, help="Also print the plan of each query.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+def lint(query_path: str, schema_path: str, explain: bool, as_json: bool) -> int:
+    """Check a query file against a schema.
+
+    Reports every type error of every query at once. Exits with 1 when there is an error.
+    """
+    from omnigraph.lang import compile_schema, lint_queries
+
+    compiled = compile_schema(read_text(schema_path), name=schema_path)
+    report = lint_queries(read_text(query_path), compiled.catalog, name=query_path)
+    if as_json:
+        body = report.to_json()
+        body["schema_source"] = {"kind": "file", "path": schema_path}
+        click.echo(json.dumps(body, indent=2, ensure_ascii=False))
+    else:
+        _print(report, explain=explain)
+    return 0 if report.ok else 1
+
+
+def _print(report: LintReport, *, explain: bool) -> None:
+    from omnigraph.lang.source import Severity
+    from omnigraph.plan import explain as explain_plan
+
+    for item in report.parse_errors:
+        click.echo(item.render())
+        click.echo()
+    for query in report.queries:
+        kind = "mutation" if query.mutation else "read"
+        click.echo(f"{'ERROR' if query.errors else 'OK':<6}{kind} {query.name}")
+        for error in query.errors:
+            click.echo(error.render())
+            click.echo()
+        if explain and query.compiled is not None:
+            click.echo(explain_plan(query.compiled.plan))
+    for finding in report.findings:
+        if not report.parse_errors:
+            label = {"warning": "WARN", "error": "ERROR"}.get(finding.severity, "INFO")
+            code = f"[{finding.code}] " if finding.code else ""
+            click.echo(f"{label:<6}{code}{finding.message}")
+    totals = ", ".join(
+        f"{report.count(severity)} {severity}{'' if report.count(severity) == 1 else 's'}"
+        for severity in (Severity.ERROR, Severity.WARNING, Severity.INFO)
+    )
+    queries = len(report.queries)
+    click.echo(f"{queries} quer{'y' if queries == 1 else 'ies'} checked: {totals}")
+
+
+check = click.Command(
+    "check",
+    params=lint.params,
+    callback=lint.callback,
+    help=lint.help,
+    short_help="Same as lint.",
+    hidden=True,
+)

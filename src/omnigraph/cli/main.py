@@ -1,0 +1,93 @@
+"""Entry point: the command tree and how errors leave the program."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from typing import Any
+
+import click
+
+from omnigraph import __version__
+from omnigraph.cli.exit_codes import FAILURE, exit_code
+from omnigraph.errors import OmniGraphError
+
+COMMANDS = {
+    "lint": "omnigraph.cli.lint:lint",
+    "check": "omnigraph.cli.lint:check",
+    "schema": "omnigraph.cli.schema:schema",
+    "version": "omnigraph.cli.version:version",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are named."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return command names in alphabetical order."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a command."""
+        target = COMMANDS.get(cmd_name)
+        if target is None:
+            return None
+        module, _, attribute = target.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        return command if isinstance(command, click.Command) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Resolve a command, suggesting a similar name for an unknown one."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            import difflib
+
+            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            if close and "No such command" in error.message:
+                error.message += f" Did you mean '{close[0]}'?"
+            raise
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, "-v", "--version", message="omnigraph %(version)s")
+def cli() -> None:
+    """OmniGraph: a typed, versioned property-graph database on open Lance tables."""
+
+
+def report(error: OmniGraphError, *, as_json: bool) -> None:
+    """Print an error: JSON to stdout when asked for, else text to stderr."""
+    if as_json:
+        click.echo(json.dumps(error.to_json(), indent=2, ensure_ascii=False))
+        return
+    prefix = "" if error.kind == "compile" else "error: "
+    click.echo(f"{prefix}{error.message}", err=True)
+    if error.hint:
+        click.echo(f"help: {error.hint}", err=True)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the command line and exit. Every failure leaves as a message and an exit code."""
+    arguments = sys.argv[1:] if argv is None else argv
+    as_json = "--json" in arguments
+    try:
+        result: Any = cli.main(args=arguments, prog_name="omnigraph", standalone_mode=False)
+        sys.exit(result if isinstance(result, int) else 0)
+    except OmniGraphError as error:
+        report(error, as_json=as_json)
+        sys.exit(exit_code(error))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted; nothing was published", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(FAILURE)

@@ -1,0 +1,270 @@
+"""Checks function calls: text predicates, rankings, aggregates and `now()`."""
+
+from __future__ import annotations
+
+from omnigraph.catalog import NUMERICS, TEMPORALS, PropertyType, Scalar
+from omnigraph.lang.gq_ast import CallNode, ExpressionNode, PropertyNode, VariableNode
+from omnigraph.lang.gq_expressions import AGGREGATES, RANKINGS, TEXT_PREDICATES
+from omnigraph.lang.gq_scope import EdgeVariable, Scope
+from omnigraph.lang.gq_values import ValueChecker
+from omnigraph.limits import RRF_K_DEFAULT
+from omnigraph.plan.expression import (
+    FLOAT,
+    INT,
+    Aggregate,
+    AggregateFunction,
+    Bm25,
+    Constant,
+    Expression,
+    Nearest,
+    Now,
+    Parameter,
+    PropertyOf,
+    Ranking,
+    Rrf,
+    TextMatch,
+    TextOp,
+)
+
+_CODES = {"search": "T19", "fuzzy": "T19", "match_text": "T20", "bm25": "T20"}
+
+
+class ExpressionChecker(ValueChecker):
+    """Resolves every expression of a read query."""
+
+    def __init__(self, scope: Scope, *, aggregates: bool = False, rankings: bool = False) -> None:
+        super().__init__(scope)
+        self._aggregates = aggregates
+        self._rankings = rankings
+
+    def call(self, node: CallNode) -> Expression | None:
+        """Resolve a function call."""
+        if node.function == "now":
+            return Now()
+        if node.function in TEXT_PREDICATES:
+            self.enter_condition()
+            return self.leave_condition(self._text_match(node))
+        if node.function in RANKINGS:
+            if not self._rankings:
+                self.scope.error(
+                    "T7",
+                    node.span,
+                    f"`{node.function}` cannot be used in `match`",
+                    hint="use it in `order`, or return it as a column",
+                )
+                return None
+            return self.ranking(node)
+        if node.function in AGGREGATES and not self._aggregates:
+            self.scope.error(
+                "T8",
+                node.span,
+                f"aggregate `{node.function}` cannot be used here",
+                hint="aggregates belong to `return` and `order`, and do not nest",
+            )
+            return None
+        return self._aggregate(node)
+
+    # ---- text and ranking -----------------------------------------------------------------
+
+    def _target(self, node: ExpressionNode, code: str, function: str) -> PropertyOf | None:
+        """Resolve the `$v.property` a search or ranking works on."""
+        if not isinstance(node, PropertyNode):
+            self.scope.error(code, node.span, f"`{function}` needs a property such as `$d.body`")
+            return None
+        if isinstance(self.scope.lookup(node.variable), EdgeVariable):
+            self.scope.error(
+                "T23",
+                node.span,
+                f"`{function}` cannot be used on edge variable `${node.variable}`",
+            )
+            return None
+        found = self.property_ref(node)
+        if found is not None and not isinstance(found, PropertyOf):
+            self.scope.error(code, node.span, f"`{function}` cannot be used on an id")
+            return None
+        return found
+
+    def _text_target(self, node: ExpressionNode, code: str, function: str) -> PropertyOf | None:
+        found = self._target(node, code, function)
+        if found is not None and not found.type.is_text:
+            self.scope.error(
+                code, node.span, f"`{function}` needs a String property, got {found.type}"
+            )
+            return None
+        return found
+
+    def _text_query(self, node: ExpressionNode, code: str, function: str) -> Expression | None:
+        found = self.resolve(node)
+        if found is None:
+            return None
+        if not isinstance(found, Constant | Parameter) or not found.type.is_text:
+            self.scope.error(
+                code,
+                node.span,
+                f"the query of `{function}` must be a String literal or parameter, "
+                f"got {found.type}",
+            )
+            return None
+        return found
+
+    def _text_match(self, node: CallNode) -> Expression | None:
+        code = _CODES[node.function]
+        target = self._text_target(node.arguments[0], code, node.function)
+        query = self._text_query(node.arguments[1], code, node.function)
+        edits: Expression | None = None
+        if len(node.arguments) == 3:
+            edits = self.resolve(node.arguments[2])
+            if edits is None:
+                return None
+            if not edits.type.is_integer or not isinstance(edits, Constant | Parameter):
+                self.scope.error(code, node.arguments[2].span, "max_edits must be an integer")
+                return None
+        if target is None or query is None:
+            return None
+        return TextMatch(
+            op=TextOp(node.function),
+            variable=target.variable,
+            property=target.property,
+            query=query,
+            max_edits=edits,
+        )
+
+    def ranking(self, node: CallNode) -> Ranking | None:
+        """Resolve `nearest`, `bm25` or `rrf`."""
+        if node.function == "nearest":
+            return self._nearest(node)
+        if node.function == "bm25":
+            return self._bm25(node)
+        arms: list[Nearest | Bm25 | None] = []
+        for argument in node.arguments[:2]:
+            if not isinstance(argument, CallNode) or argument.function not in ("nearest", "bm25"):
+                self.scope.error(
+                    "T21", argument.span, "`rrf` fuses two of `nearest(...)` and `bm25(...)`"
+                )
+                arms.append(None)
+            elif argument.function == "nearest":
+                arms.append(self._nearest(argument))
+            else:
+                arms.append(self._bm25(argument))
+        k = self._rrf_k(node)
+        first, second = arms
+        if first is None or second is None or k is None:
+            return None
+        if first.variable != second.variable:
+            self.scope.error("T21", node.span, "both rankings of `rrf` must rank the same variable")
+            return None
+        return Rrf(first=first, second=second, k=k)
+
+    def _rrf_k(self, node: CallNode) -> Expression | None:
+        if len(node.arguments) < 3:
+            return Constant(value=RRF_K_DEFAULT, type=INT)
+        found = self.resolve(node.arguments[2])
+        if found is None:
+            return None
+        span = node.arguments[2].span
+        if not isinstance(found, Constant | Parameter) or not found.type.is_integer:
+            self.scope.error("T21", span, f"k of `rrf` must be an integer, got {found.type}")
+            return None
+        if isinstance(found, Constant) and isinstance(found.value, int) and found.value <= 0:
+            self.scope.error("T21", span, "k of `rrf` must be greater than 0")
+            return None
+        return found
+
+    def _bm25(self, node: CallNode) -> Bm25 | None:
+        target = self._text_target(node.arguments[0], "T20", "bm25")
+        query = self._text_query(node.arguments[1], "T20", "bm25")
+        if target is None or query is None:
+            return None
+        return Bm25(variable=target.variable, property=target.property, query=query)
+
+    def _nearest(self, node: CallNode) -> Nearest | None:
+        target = self._target(node.arguments[0], "T15", "nearest")
+        query = self.resolve(node.arguments[1])
+        if target is None or query is None:
+            return None
+        if target.type.scalar is not Scalar.VECTOR:
+            self.scope.error(
+                "T15",
+                node.arguments[0].span,
+                f"`nearest` needs a Vector property, got {target.type}",
+            )
+            return None
+        problem = _vector_problem(query, target.type)
+        if problem is not None:
+            self.scope.error("T15", node.arguments[1].span, problem)
+            return None
+        return Nearest(
+            variable=target.variable,
+            property=target.property,
+            query=query,
+            model=self._embedding_model(target),
+        )
+
+    def _embedding_model(self, target: PropertyOf) -> str | None:
+        found = self.scope.lookup(target.variable)
+        if found is None or isinstance(found, EdgeVariable):
+            return None
+        embedding = found.node.properties[target.property].embedding
+        return None if embedding is None else embedding.model
+
+    # ---- aggregates -----------------------------------------------------------------------
+
+    def _aggregate(self, node: CallNode) -> Expression | None:
+        function = AggregateFunction(node.function)
+        if node.star:
+            return Aggregate(function=function, argument=None, type=INT)
+        argument_node = node.arguments[0]
+        self._aggregates = False
+        argument = (
+            self.entity(argument_node)
+            if isinstance(argument_node, VariableNode) and function is AggregateFunction.COUNT
+            else self.resolve(argument_node)
+        )
+        self._aggregates = True
+        if argument is None:
+            return None
+        if function is AggregateFunction.COUNT:
+            return Aggregate(function=function, argument=argument, type=INT, distinct=node.distinct)
+        found = argument.type
+        allowed = NUMERICS
+        if function in (AggregateFunction.MIN, AggregateFunction.MAX):
+            allowed = NUMERICS | TEMPORALS | {Scalar.STRING}
+        if found.is_list or found.scalar not in allowed:
+            wanted = "a number" if allowed is NUMERICS else "a number, string, date or datetime"
+            self.scope.error("T8", argument_node.span, f"`{function}` needs {wanted}, got {found}")
+            return None
+        return Aggregate(
+            function=function,
+            argument=argument,
+            type=_aggregate_type(function, found).as_nullable(),
+        )
+
+
+def _aggregate_type(function: AggregateFunction, argument: PropertyType) -> PropertyType:
+    if function is AggregateFunction.AVG:
+        return FLOAT
+    if function is AggregateFunction.SUM:
+        if argument.scalar is Scalar.U64:
+            return argument
+        return INT if argument.is_integer else FLOAT
+    return argument
+
+
+def _vector_problem(query: Expression, target: PropertyType) -> str | None:
+    found = query.type
+    if isinstance(query, Constant) and found.is_list:
+        size = len(query.value) if isinstance(query.value, tuple) else 0
+        if size and found.scalar not in NUMERICS:
+            return f"a query vector must hold numbers, got {found}"
+        if size != target.vector_dim:
+            return f"expected {target.vector_dim} values for {target}, got {size}"
+        return None
+    if not isinstance(query, Constant | Parameter):
+        return "the query of `nearest` must be a literal or a parameter"
+    if found.is_text:
+        return None
+    if found.scalar is Scalar.VECTOR and not found.is_list:
+        if found.vector_dim != target.vector_dim:
+            return f"{found} cannot be compared with {target}"
+        return None
+    return f"the query of `nearest` must be a vector or a text, got {found}"

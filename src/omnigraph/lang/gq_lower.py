@@ -1,0 +1,187 @@
+"""Puts resolved clauses into an order to run.
+
+Each connected part starts with one scan (its first binding) and grows along traversals. A
+condition on one variable goes into the step that introduces it; others become filters as soon as
+their variables are there. Optional blocks follow the mandatory clauses, then what reads their
+variables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from omnigraph.lang.gq_patterns import Binding, Block, Clause, Condition, Traversal
+from omnigraph.plan.expression import And, Expression, conjunction, variables_of
+from omnigraph.plan.read import (
+    AntiJoin,
+    Direction,
+    Expand,
+    ExpandInto,
+    Filter,
+    NodeScan,
+    OptionalJoin,
+    Step,
+)
+
+
+def lower(clauses: tuple[Clause, ...], outer: frozenset[str] = frozenset()) -> tuple[Step, ...]:
+    """Return the steps of a block whose `outer` variables are bound already."""
+    return _Lowering(clauses, outer).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Introduction:
+    """Where a variable entered: the index of its step, and whether as the edge of it."""
+
+    step: int
+    is_edge: bool = False
+
+
+class _Lowering:
+    def __init__(self, clauses: tuple[Clause, ...], outer: frozenset[str]) -> None:
+        self._bindings = {c.variable: c for c in reversed(clauses) if isinstance(c, Binding)}
+        self._bindings = dict(reversed(self._bindings.items()))
+        self._traversals = [c for c in clauses if isinstance(c, Traversal)]
+        self._conditions = [
+            part for c in clauses if isinstance(c, Condition) for part in _conjuncts(c.expression)
+        ]
+        self._blocks = [c for c in clauses if isinstance(c, Block)]
+        self._steps: list[Step] = []
+        self._bound: set[str] = set(outer)
+        self._introduced: dict[str, _Introduction] = {}
+
+    def run(self) -> tuple[Step, ...]:
+        """Lower everything."""
+        while self._traversals:
+            if not self._follow_connected():
+                self._start_component()
+        for variable, binding in self._bindings.items():
+            if variable not in self._bound:
+                self._scan(variable, binding.type_name)
+        self._place_conditions()
+        optional_variables = {
+            v for block in self._blocks if block.optional for v in block.variables
+        }
+        late = [b for b in self._blocks if not b.optional and optional_variables & set(b.outer)]
+        for block in self._blocks:
+            if not block.optional and block not in late:
+                self._block(block)
+        for block in self._blocks:
+            if block.optional:
+                self._block(block)
+        self._place_conditions()
+        for block in late:
+            self._block(block)
+        return tuple(self._steps)
+
+    def _start_component(self) -> None:
+        for variable, binding in self._bindings.items():
+            touches = any(variable in (t.left, t.right) for t in self._traversals)
+            if variable not in self._bound and touches:
+                self._scan(variable, binding.type_name)
+                return
+        first = self._traversals[0]
+        self._scan(first.left, first.left_type)
+
+    def _scan(self, variable: str, type_name: str) -> None:
+        self._steps.append(NodeScan(variable=variable, type_name=type_name))
+        self._introduce(variable)
+        self._place_conditions()
+
+    def _introduce(self, variable: str, *, is_edge: bool = False) -> None:
+        self._bound.add(variable)
+        self._introduced[variable] = _Introduction(len(self._steps) - 1, is_edge)
+
+    def _follow_connected(self) -> bool:
+        for index, item in enumerate(self._traversals):
+            if item.left in self._bound or item.right in self._bound:
+                del self._traversals[index]
+                self._follow(item)
+                return True
+        return False
+
+    def _follow(self, item: Traversal) -> None:
+        from_left = item.left in self._bound
+        out = item.forward == from_left
+        direction = Direction.BOTH if item.undirected else Direction.OUT if out else Direction.IN
+        source, target = (item.left, item.right) if from_left else (item.right, item.left)
+        if target in self._bound:
+            self._steps.append(
+                ExpandInto(
+                    source=source,
+                    target=target,
+                    edge=item.edge.name,
+                    direction=direction,
+                    min_hops=item.min_hops,
+                    max_hops=item.max_hops,
+                    edge_variable=item.edge_variable,
+                )
+            )
+        else:
+            self._steps.append(
+                Expand(
+                    source=source,
+                    target=target,
+                    edge=item.edge.name,
+                    direction=direction,
+                    target_type=item.right_type if from_left else item.left_type,
+                    min_hops=item.min_hops,
+                    max_hops=item.max_hops,
+                    edge_variable=item.edge_variable,
+                )
+            )
+            self._introduce(target)
+        if item.edge_variable is not None:
+            self._introduce(item.edge_variable, is_edge=True)
+        self._place_conditions()
+
+    def _place_conditions(self) -> None:
+        waiting: list[Expression] = []
+        for condition in self._conditions:
+            names = variables_of(condition)
+            if not names <= self._bound:
+                waiting.append(condition)
+            elif len(names) == 1 and self._push(condition, next(iter(names))):
+                continue
+            else:
+                self._steps.append(Filter(condition=condition))
+        self._conditions = waiting
+
+    def _push(self, condition: Expression, variable: str) -> bool:
+        place = self._introduced.get(variable)
+        if place is None:
+            return False
+        step = self._steps[place.step]
+        match step:
+            case NodeScan():
+                self._steps[place.step] = replace(step, condition=_join(step.condition, condition))
+            case Expand() | ExpandInto() if place.is_edge:
+                self._steps[place.step] = replace(
+                    step, edge_condition=_join(step.edge_condition, condition)
+                )
+            case Expand():
+                self._steps[place.step] = replace(
+                    step, target_condition=_join(step.target_condition, condition)
+                )
+            case _:
+                return False
+        return True
+
+    def _block(self, block: Block) -> None:
+        steps = lower(block.clauses, frozenset(self._bound))
+        if block.optional:
+            self._steps.append(
+                OptionalJoin(outer=block.outer, variables=block.variables, steps=steps)
+            )
+            self._bound |= set(block.variables)
+        else:
+            self._steps.append(AntiJoin(outer=block.outer, steps=steps))
+
+
+def _conjuncts(expression: Expression) -> tuple[Expression, ...]:
+    return expression.operands if isinstance(expression, And) else (expression,)
+
+
+def _join(present: Expression | None, added: Expression) -> Expression:
+    before = () if present is None else _conjuncts(present)
+    return conjunction((*before, added)) or added

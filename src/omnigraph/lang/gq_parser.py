@@ -1,0 +1,382 @@
+"""Recursive-descent parser of `.gq` text.
+
+A syntax error ends its query, not the file: the parser goes on at the next `query`, so one run
+reports a problem in each.
+"""
+
+from __future__ import annotations
+
+from omnigraph.catalog import PropertyType, Scalar
+from omnigraph.errors import CompileError
+from omnigraph.lang.gq_ast import (
+    AssignmentNode,
+    BindingNode,
+    BlockNode,
+    CallNode,
+    ClauseNode,
+    ExpressionNode,
+    FilterNode,
+    MatchNode,
+    OrderNode,
+    ParameterNode,
+    ProjectionNode,
+    QueryNode,
+    ReadNode,
+    StatementNode,
+    TraversalNode,
+)
+from omnigraph.lang.gq_expressions import parse_condition, parse_expression, parse_value
+from omnigraph.lang.lexer import Kind, Token, TokenStream, fail
+from omnigraph.lang.pg_parser import SCALAR_NAMES
+from omnigraph.lang.source import Diagnostic, Diagnostics, SourceText, Span
+from omnigraph.limits import VECTOR_DIM_MAX
+
+VERBS = ("insert", "upsert", "update", "delete")
+
+
+def parse_queries(source: SourceText, diagnostics: Diagnostics) -> tuple[QueryNode, ...]:
+    """Parse a file; syntax errors go to `diagnostics`, what could be read is returned."""
+    found: list[QueryNode] = []
+    try:
+        stream = TokenStream(source)
+    except CompileError as error:
+        _keep(error, diagnostics)
+        return ()
+    while stream.current.kind is not Kind.END:
+        start = stream.index
+        try:
+            found.append(_query(stream))
+        except CompileError as error:
+            _keep(error, diagnostics)
+            stream.depth = 0
+            stream.index = max(stream.index, start + 1)
+            _skip_to_query(stream)
+    return tuple(found)
+
+
+def _keep(error: CompileError, diagnostics: Diagnostics) -> None:
+    diagnostics.items.extend(d for d in error.diagnostics if isinstance(d, Diagnostic))
+
+
+def _skip_to_query(stream: TokenStream) -> None:
+    while stream.current.kind is not Kind.END:
+        if (
+            stream.at_word("query")
+            and stream.peek().kind is Kind.IDENT
+            and stream.peek(2).text == "("
+        ):
+            return
+        stream.advance()
+
+
+def _query(stream: TokenStream) -> QueryNode:
+    if not stream.at_word("query"):
+        stream.unexpected("`query`", "", words=("query",))
+    first = stream.advance()
+    name = stream.expect(Kind.IDENT, "a query name", "after `query`")
+    stream.expect_punct("(", f"after `query {name.text}`")
+    parameters: list[ParameterNode] = []
+    if not stream.at_punct(")"):
+        parameters.append(_parameter(stream))
+        while stream.take_punct(","):
+            parameters.append(_parameter(stream))
+    stream.expect_punct(")", "to close the parameters")
+    notes = _annotations(stream)
+    stream.expect_punct("{", f"to open query `{name.text}`")
+    read: ReadNode | None = None
+    statements: tuple[StatementNode, ...] = ()
+    if stream.at_word("match"):
+        read = _read(stream)
+    elif stream.current.kind is Kind.IDENT and stream.current.text in VERBS:
+        statements = _statements(stream)
+    else:
+        stream.unexpected(
+            "`match` or `insert`, `upsert`, `update`, `delete`",
+            f"in query `{name.text}`",
+            words=("match", *VERBS),
+        )
+    last = stream.expect_punct("}", f"to close query `{name.text}`")
+    return QueryNode(
+        name=name.text,
+        name_span=name.span,
+        parameters=tuple(parameters),
+        description=notes.get("description"),
+        instruction=notes.get("instruction"),
+        read=read,
+        statements=statements,
+        span=first.span.to(last.span),
+    )
+
+
+def _annotations(stream: TokenStream) -> dict[str, str]:
+    found: dict[str, str] = {}
+    while at := stream.take_punct("@"):
+        word = stream.expect(Kind.IDENT, "an annotation name", "after `@`")
+        span = at.span.to(word.span)
+        if word.text not in ("description", "instruction"):
+            hint = "a query takes @description and @instruction"
+            fail(stream.source, span, f"unknown query annotation `@{word.text}`", hint)
+        if word.text in found:
+            fail(stream.source, span, f"`@{word.text}` is given twice")
+        stream.expect_punct("(", f"after `@{word.text}`")
+        text = stream.expect(Kind.STRING, "a string", f"in `@{word.text}(...)`")
+        stream.expect_punct(")", f"to close `@{word.text}`")
+        found[word.text] = text.text
+    return found
+
+
+def _parameter(stream: TokenStream) -> ParameterNode:
+    name = stream.expect(Kind.VARIABLE, "a parameter such as `$name: String`", "")
+    stream.expect_punct(":", f"after `${name.text}`")
+    context = f"for parameter `${name.text}`"
+    if stream.take_punct("["):
+        scalar = _scalar(stream, "as list element")
+        stream.expect_punct("]", "to close the list type")
+        found = PropertyType(scalar=scalar, is_list=True)
+    elif stream.current.kind is Kind.TYPE_NAME and stream.current.text == "Vector":
+        stream.advance()
+        stream.expect_punct("(", "after `Vector`")
+        size = stream.expect(Kind.INTEGER, "the number of dimensions", "in `Vector(...)`")
+        stream.expect_punct(")", "to close `Vector`")
+        dim = stream.integer(size)
+        if not 1 <= dim <= VECTOR_DIM_MAX:
+            fail(stream.source, size.span, f"Vector dimension {dim} is out of range")
+        found = PropertyType(scalar=Scalar.VECTOR, vector_dim=dim)
+    else:
+        found = PropertyType(scalar=_scalar(stream, context))
+    found = found.as_nullable(nullable=bool(stream.take_punct("?")))
+    return ParameterNode(name=name.text, type=found, span=name.span)
+
+
+def _scalar(stream: TokenStream, context: str) -> Scalar:
+    token = stream.current
+    if token.kind is Kind.TYPE_NAME and token.text in SCALAR_NAMES:
+        stream.advance()
+        return Scalar(token.text)
+    if stream.at_word("enum"):
+        stream.unexpected("a parameter type", context, hint="use String for enum values")
+    stream.unexpected("a parameter type", context, words=(*SCALAR_NAMES, "Vector"))
+
+
+def _read(stream: TokenStream) -> ReadNode:
+    stream.advance()
+    clauses = _clauses(stream, "match")
+    stream.expect_word("return", "after the `match` block")
+    distinct = stream.take_word("distinct") is not None
+    stream.expect_punct("{", "after `return`")
+    projections = [_projection(stream)]
+    while not stream.at_punct("}"):
+        projections.append(_projection(stream))
+    stream.advance()
+    order: list[OrderNode] = []
+    if stream.take_word("order"):
+        stream.expect_punct("{", "after `order`")
+        order.append(_order(stream))
+        while stream.take_punct(","):
+            order.append(_order(stream))
+        stream.expect_punct(
+            "}",
+            "to close `order`",
+        )
+    cuts: dict[str, ExpressionNode] = {}
+    while stream.at_word("limit") or stream.at_word("offset"):
+        word = stream.advance()
+        if word.text in cuts:
+            fail(stream.source, word.span, f"`{word.text}` is given twice")
+        if stream.current.kind not in (Kind.INTEGER, Kind.VARIABLE):
+            stream.unexpected("a number or a parameter", f"after `{word.text}`")
+        cuts[word.text] = parse_value(stream)
+    return ReadNode(
+        clauses=clauses,
+        projections=tuple(projections),
+        distinct=distinct,
+        order=tuple(order),
+        limit=cuts.get("limit"),
+        offset=cuts.get("offset"),
+    )
+
+
+def _projection(stream: TokenStream) -> ProjectionNode:
+    if stream.at_punct("}"):
+        stream.unexpected("an expression", "in `return { ... }`")
+    expression = parse_expression(stream)
+    alias: str | None = None
+    span = expression.span
+    if stream.take_word("as"):
+        token = stream.expect(Kind.IDENT, "a column name", "after `as`")
+        alias, span = token.text, span.to(token.span)
+    stream.take_punct(",")
+    return ProjectionNode(expression=expression, alias=alias, span=span)
+
+
+def _order(stream: TokenStream) -> OrderNode:
+    expression = parse_expression(stream)
+    direction: str | None = None
+    span = expression.span
+    if stream.at_word("asc") or stream.at_word("desc"):
+        word = stream.advance()
+        if isinstance(expression, CallNode) and expression.function == "nearest":
+            fail(
+                stream.source,
+                word.span,
+                f"`nearest` takes no `{word.text}`",
+                "it always ranks the nearest first",
+            )
+        direction, span = word.text, span.to(word.span)
+    return OrderNode(expression=expression, direction=direction, span=span)
+
+
+def _clauses(stream: TokenStream, context: str) -> tuple[ClauseNode, ...]:
+    stream.expect_punct("{", f"after `{context}`")
+    stream.enter()
+    if stream.at_punct("}"):
+        stream.unexpected("a clause", f"in `{context} {{ ... }}`")
+    found = [_clause(stream)]
+    while not stream.at_punct("}"):
+        if stream.current.kind is Kind.END:
+            stream.unexpected("`}`", f"to close `{context}`")
+        found.append(_clause(stream))
+    stream.advance()
+    stream.leave()
+    return tuple(found)
+
+
+def _clause(stream: TokenStream) -> ClauseNode:
+    token, following = stream.current, stream.peek()
+    if token.kind is Kind.IDENT and token.text in ("not", "optional") and following.text == "{":
+        stream.advance()
+        clauses = _clauses(stream, token.text)
+        span = token.span.to(stream.peek(-1).span)
+        return BlockNode(optional=token.text == "optional", clauses=clauses, span=span)
+    if token.kind is Kind.VARIABLE:
+        if following.kind is Kind.PUNCT and following.text == ":":
+            return _binding(stream)
+        if _at_traversal(stream):
+            return _traversal(stream)
+    if stream.at_punct(","):
+        stream.unexpected("a clause", "", hint="clauses are not separated by commas")
+    condition = parse_condition(stream, "in the condition")
+    return FilterNode(condition=condition, span=condition.span)
+
+
+def _at_traversal(stream: TokenStream) -> bool:
+    """Whether a variable starts a traversal: a bare word (or `<word>`) leads to a variable."""
+    first, second = stream.peek(), stream.peek(2)
+    if first.kind is Kind.VARIABLE:
+        return second.text == ":"
+    if first.text == "<" and second.kind is Kind.IDENT and stream.peek(3).text == ">":
+        return True
+    if first.kind is not Kind.IDENT or first.text == "not":
+        return False
+    return second.kind is Kind.VARIABLE or (second.kind is Kind.PUNCT and second.text == "{")
+
+
+def _binding(stream: TokenStream) -> BindingNode:
+    variable = stream.advance()
+    stream.advance()
+    type_name = stream.expect(Kind.TYPE_NAME, "a node type", f"after `${variable.text}:`")
+    matches: list[MatchNode] = []
+    last: Token = type_name
+    if stream.take_punct("{"):
+        if stream.at_punct("}"):
+            hint = f"without conditions write `${variable.text}: {type_name.text}`"
+            stream.unexpected("a condition", "in the braces", hint=hint)
+        while not stream.at_punct("}"):
+            name = stream.expect(Kind.IDENT, "a property name", "in the braces")
+            stream.expect_punct(":", f"after `{name.text}`")
+            value = parse_value(stream)
+            matches.append(MatchNode(property=name.text, property_span=name.span, value=value))
+            if not stream.take_punct(","):
+                break
+        last = stream.expect_punct("}", "to close the braces")
+    return BindingNode(
+        variable=variable.text,
+        variable_span=variable.span,
+        type_name=type_name.text,
+        type_span=type_name.span,
+        matches=tuple(matches),
+        span=variable.span.to(last.span),
+    )
+
+
+def _traversal(stream: TokenStream) -> TraversalNode:
+    left = stream.advance()
+    edge_variable: Token | None = None
+    if stream.current.kind is Kind.VARIABLE:
+        edge_variable = stream.advance()
+        stream.expect_punct(":", f"after `${edge_variable.text}`")
+    undirected = stream.take_punct("<") is not None
+    word = stream.expect(Kind.IDENT, "an edge", "in the traversal")
+    if word.text == "not":
+        fail(stream.source, word.span, "`not` cannot be an edge")
+    if undirected:
+        stream.expect_punct(">", f"after `<{word.text}`")
+    hops: tuple[int, int | None] | None = None
+    hops_span: Span | None = None
+    if opening := stream.take_punct("{"):
+        low = stream.integer(stream.expect(Kind.INTEGER, "the least number of hops", "after `{`"))
+        stream.expect_punct(",", "between the hop bounds")
+        high: int | None = None
+        if stream.current.kind is Kind.INTEGER:
+            high = stream.integer(stream.advance())
+        closing = stream.expect_punct("}", "to close the hop bounds")
+        hops, hops_span = (low, high), opening.span.to(closing.span)
+    right = stream.expect(Kind.VARIABLE, "a variable", f"after `{word.text}`")
+    return TraversalNode(
+        left=left.text,
+        left_span=left.span,
+        right=right.text,
+        right_span=right.span,
+        edge_word=word.text,
+        edge_span=word.span,
+        undirected=undirected,
+        edge_variable=None if edge_variable is None else edge_variable.text,
+        edge_variable_span=None if edge_variable is None else edge_variable.span,
+        hops=hops,
+        hops_span=hops_span,
+        span=left.span.to(right.span),
+    )
+
+
+def _statements(stream: TokenStream) -> tuple[StatementNode, ...]:
+    found: list[StatementNode] = []
+    while stream.current.kind is Kind.IDENT and stream.current.text in VERBS:
+        found.append(_statement(stream))
+    if not stream.at_punct("}"):
+        stream.unexpected("a statement or `}`", "", words=VERBS)
+    return tuple(found)
+
+
+def _statement(stream: TokenStream) -> StatementNode:
+    verb = stream.advance()
+    type_name = stream.expect(Kind.TYPE_NAME, "a type name", f"after `{verb.text}`")
+    assignments: tuple[AssignmentNode, ...] = ()
+    predicate: ExpressionNode | None = None
+    if verb.text == "update":
+        stream.expect_word("set", f"after `update {type_name.text}`")
+    if verb.text != "delete":
+        assignments = _assignments(stream, verb.text)
+    if verb.text in ("update", "delete"):
+        stream.expect_word("where", f"in `{verb.text} {type_name.text}`")
+        predicate = parse_condition(stream, "in the predicate")
+    return StatementNode(
+        verb=verb.text,
+        type_name=type_name.text,
+        type_span=type_name.span,
+        assignments=assignments,
+        predicate=predicate,
+        span=verb.span.to(stream.peek(-1).span),
+    )
+
+
+def _assignments(stream: TokenStream, verb: str) -> tuple[AssignmentNode, ...]:
+    stream.expect_punct("{", f"in `{verb}`")
+    found: list[AssignmentNode] = []
+    while not found or not stream.at_punct("}"):
+        name = stream.expect(Kind.IDENT, "a property name", f"in `{verb} {{ ... }}`")
+        stream.expect_punct(":", f"after `{name.text}`")
+        value = parse_value(stream)
+        found.append(AssignmentNode(property=name.text, property_span=name.span, value=value))
+        stream.take_punct(",")
+    stream.advance()
+    return tuple(found)

@@ -1,0 +1,429 @@
+"""Checks the clauses of a `match` block in the order they are written.
+
+Text order decides what names are known and which way an edge is read; it does not decide the
+result. The outcome is a list of resolved clauses that lowering puts into an order to run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omnigraph.catalog import EdgeType, PropertyType, Scalar
+from omnigraph.lang.gq_ast import (
+    BindingNode,
+    BlockNode,
+    ClauseNode,
+    FilterNode,
+    LiteralKind,
+    LiteralNode,
+    MatchNode,
+    TraversalNode,
+)
+from omnigraph.lang.gq_functions import ExpressionChecker
+from omnigraph.lang.gq_scope import EdgeVariable, NodeVariable, Scope
+from omnigraph.lang.gq_values import literal_fits
+from omnigraph.lang.source import Span, did_you_mean
+from omnigraph.plan.expression import (
+    Compare,
+    CompareOp,
+    Expression,
+    IdOf,
+    Member,
+    PropertyOf,
+    variables_of,
+)
+
+ANONYMOUS = "_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """A variable and its node type."""
+
+    variable: str
+    type_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traversal:
+    """An edge between two variables; `forward` when `left` is the edge's source."""
+
+    left: str
+    right: str
+    edge: EdgeType
+    forward: bool
+    undirected: bool
+    min_hops: int
+    max_hops: int
+    edge_variable: str | None
+
+    @property
+    def left_type(self) -> str:
+        """Node type of the left end."""
+        return self.edge.source if self.forward else self.edge.target
+
+    @property
+    def right_type(self) -> str:
+        """Node type of the right end."""
+        return self.edge.target if self.forward else self.edge.source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """A filter, from a clause or from the braces of a binding."""
+
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A `not` or `optional` block; `outer` are the enclosing variables it uses."""
+
+    optional: bool
+    outer: tuple[str, ...]
+    variables: tuple[str, ...]
+    clauses: tuple[Clause, ...]
+
+
+Clause = Binding | Traversal | Condition | Block
+
+
+@dataclass(slots=True)
+class ReadTypes:
+    """Node and edge types a query may inspect."""
+
+    nodes: set[str]
+    edges: set[str]
+
+
+class PatternChecker:
+    """Checks the clauses of one block and of the blocks inside it."""
+
+    def __init__(self, scope: Scope, reads: ReadTypes) -> None:
+        self._scope = scope
+        self._reads = reads
+        self._values = ExpressionChecker(scope)
+
+    def check(self, clauses: tuple[ClauseNode, ...]) -> tuple[Clause, ...]:
+        """Resolve clauses; what has an error is left out of the result."""
+        found: list[Clause] = []
+        for node in clauses:
+            match node:
+                case BindingNode():
+                    found += self._binding(node)
+                case TraversalNode():
+                    found += self._traversal(node)
+                case FilterNode():
+                    condition = self._values.condition(node.condition)
+                    if condition is not None:
+                        found.append(Condition(expression=condition))
+                case BlockNode():
+                    found += self._block(node)
+        return tuple(found)
+
+    # ---- bindings -------------------------------------------------------------------------
+
+    def _binding(self, node: BindingNode) -> list[Clause]:
+        scope = self._scope
+        declared = scope.catalog.nodes.get(node.type_name)
+        if declared is None:
+            interface = node.type_name in scope.catalog.interfaces
+            scope.error(
+                "T1",
+                node.type_span,
+                f"unknown node type `{node.type_name}`",
+                hint="an interface cannot be queried; name a node type"
+                if interface
+                else did_you_mean(node.type_name, scope.catalog.nodes),
+            )
+            return []
+        self._reads.nodes.add(declared.name)
+        variable = scope.fresh() if node.variable == ANONYMOUS else node.variable
+        known = scope.lookup(variable)
+        if isinstance(known, EdgeVariable):
+            scope.error("T23", node.variable_span, f"`${variable}` is an edge variable, not a node")
+            return []
+        if known is not None and known.node.name != declared.name:
+            scope.error(
+                "T00",
+                node.variable_span,
+                f"variable `${variable}` is already bound to {known.node.name}",
+            )
+            return []
+        if known is not None and known.optional and not scope.is_outer(variable):
+            self._optional_misuse(variable, node.variable_span)
+            return []
+        if known is None:
+            scope.variables[variable] = NodeVariable(name=variable, node=declared)
+        found: list[Clause] = [Binding(variable=variable, type_name=declared.name)]
+        for item in node.matches:
+            condition = self._match(item, variable, node.type_name)
+            if condition is not None:
+                found.append(Condition(expression=condition))
+        return found
+
+    def _optional_misuse(self, variable: str, span: Span) -> None:
+        self._scope.error(
+            "T25",
+            span,
+            f"`${variable}` comes from an optional block and may be null",
+            hint="put the clause into an `optional { ... }` block",
+        )
+
+    def _match(self, item: MatchNode, variable: str, type_name: str) -> Expression | None:
+        node_type = self._scope.catalog.nodes[type_name]
+        left: PropertyOf | IdOf
+        if item.property == "id":
+            left = IdOf(variable=variable)
+        elif (declared := node_type.properties.get(item.property)) is None:
+            self._scope.error(
+                "T2",
+                item.property_span,
+                f"node type {type_name} has no property `{item.property}`",
+                hint=did_you_mean(item.property, [*node_type.properties, "id"]),
+            )
+            return None
+        else:
+            left = PropertyOf(variable=variable, property=item.property, type=declared.type)
+        place = f"{type_name}.{item.property}"
+        if left.type.scalar in (Scalar.BLOB, Scalar.VECTOR):
+            self._scope.error(
+                "T3", item.property_span, f"{left.type} property {place} cannot be matched"
+            )
+            return None
+        if isinstance(item.value, LiteralNode):
+            right = self._match_literal(item.value, left.type, place)
+            return None if right is None else _equality(left, right)
+        self._values.enter_condition()
+        value = self._values.resolve(item.value)
+        condition: Expression | None = None
+        if value is not None and self._matches_type(value, left.type, item, place):
+            condition = _equality(left, value)
+        return self._values.leave_condition(condition)
+
+    def _matches_type(
+        self, value: Expression, declared: PropertyType, item: MatchNode, place: str
+    ) -> bool:
+        wanted = declared.element if declared.is_list else declared
+        if value.type.is_scalar and wanted.compatible_with(value.type):
+            return True
+        self._scope.error(
+            "T7",
+            item.value.span,
+            f"{place} is {declared}, which cannot equal {value.type}",
+            hint="for a list property name one element" if declared.is_list else None,
+        )
+        return False
+
+    def _match_literal(
+        self, node: LiteralNode, declared: PropertyType, place: str
+    ) -> Expression | None:
+        wanted = declared.element if declared.is_list else declared
+        problem: str | None = None
+        hint: str | None = None
+        if node.kind is LiteralKind.NULL:
+            problem = f"{place} cannot be matched with null"
+            hint = f"write `$v.{place.rpartition('.')[2]} is null` as a clause"
+        elif node.kind is LiteralKind.LIST:
+            problem = f"{place} cannot be matched with a list"
+            hint = "name one element: it matches lists that hold it" if declared.is_list else None
+        if problem is not None:
+            self._scope.error("T3", node.span, problem, hint=hint)
+            return None
+        value = self._values.literal(node)
+        if value is None:
+            return None
+        if not wanted.compatible_with(value.type):
+            hint = None
+            if wanted.scalar in (Scalar.DATE, Scalar.DATETIME) and value.type.is_text:
+                hint = f'write {str(wanted.scalar).lower()}("...")'
+            message = f"{place} is {declared}, not {value.type}"
+            self._scope.error("T3", node.span, message, hint=hint)
+            return None
+        if wanted.enum_values and node.value not in wanted.enum_values:
+            self._scope.error(
+                "T3",
+                node.span,
+                f"{node.value!r} is not a value of {place}: {', '.join(wanted.enum_values)}",
+                hint=did_you_mean(str(node.value), wanted.enum_values),
+            )
+            return None
+        if reason := literal_fits(node.value, wanted):
+            self._scope.error("T3", node.span, f"{place} can never match: {reason}")
+            return None
+        return value
+
+    # ---- traversals -----------------------------------------------------------------------
+
+    def _traversal(self, node: TraversalNode) -> list[Clause]:
+        scope = self._scope
+        edge = scope.catalog.edge_by_word(node.edge_word)
+        if edge is None:
+            words = [name[:1].lower() + name[1:] for name in scope.catalog.edges]
+            scope.error(
+                "T4",
+                node.edge_span,
+                f"unknown edge `{node.edge_word}`",
+                hint="to test a parameter write `($x) in $list`"
+                if node.edge_word == "in"
+                else did_you_mean(node.edge_word, words),
+            )
+            return []
+        self._reads.edges.add(edge.name)
+        self._reads.nodes |= {edge.source, edge.target}
+        if node.undirected and edge.source != edge.target:
+            scope.error(
+                "T22",
+                node.edge_span,
+                f"`<{node.edge_word}>` needs an edge between nodes of one type; {edge.name} "
+                f"goes from {edge.source} to {edge.target}",
+                hint=f"write `{node.edge_word}`: the direction follows from the types",
+            )
+            return []
+        hops = self._hops(node, edge)
+        forward = self._orientation(node, edge)
+        if hops is None or forward is None:
+            return []
+        left = self._end(node.left, edge.source if forward else edge.target)
+        right = self._end(node.right, edge.target if forward else edge.source)
+        edge_variable = self._edge_variable(node, edge)
+        return [
+            Traversal(
+                left=left,
+                right=right,
+                edge=edge,
+                forward=forward,
+                undirected=node.undirected,
+                min_hops=hops[0],
+                max_hops=hops[1],
+                edge_variable=edge_variable,
+            )
+        ]
+
+    def _hops(self, node: TraversalNode, edge: EdgeType) -> tuple[int, int] | None:
+        if node.hops is None:
+            return 1, 1
+        low, high = node.hops
+        span = node.hops_span or node.span
+        if node.edge_variable not in (None, ANONYMOUS):
+            self._scope.error(
+                "T23", span, f"`${node.edge_variable}` binds one edge, so it takes no hop bounds"
+            )
+            return None
+        if high is None:
+            self._scope.error(
+                "T15", span, "the number of hops needs an upper bound", hint=f"{{{low},{low + 4}}}"
+            )
+            return None
+        if not 1 <= low <= high:
+            self._scope.error(
+                "T15", span, f"hop bounds {{{low},{high}}} are invalid: 1 <= least <= most"
+            )
+            return None
+        # Between different types a second hop has nothing to start from.
+        return (low, high) if edge.source == edge.target else (low, min(high, 1))
+
+    def _known_type(self, name: str, span: Span) -> str | bool | None:
+        """Return a variable's node type, None when it is new, False after an error."""
+        if name == ANONYMOUS:
+            return None
+        found = self._scope.lookup(name)
+        if found is None:
+            return None
+        if isinstance(found, EdgeVariable):
+            self._scope.error(
+                "T23", span, f"edge variable `${name}` cannot be the end of a traversal"
+            )
+            return False
+        if found.optional and not self._scope.is_outer(name):
+            self._optional_misuse(name, span)
+            return False
+        return found.node.name
+
+    def _orientation(self, node: TraversalNode, edge: EdgeType) -> bool | None:
+        left = self._known_type(node.left, node.left_span)
+        right = self._known_type(node.right, node.right_span)
+        if left is False or right is False:
+            return None
+        forward = True
+        if edge.source != edge.target:
+            if left is not None:
+                forward = left != edge.target
+            elif right is not None:
+                forward = right != edge.source
+        ends = (edge.source, edge.target) if forward else (edge.target, edge.source)
+        fits = True
+        for name, span, known, wanted in (
+            (node.left, node.left_span, left, ends[0]),
+            (node.right, node.right_span, right, ends[1]),
+        ):
+            if known is not None and known != wanted:
+                self._scope.error(
+                    "T5",
+                    span,
+                    f"`${name}` is a {known}, but {edge.name} goes from {edge.source} to "
+                    f"{edge.target}",
+                )
+                fits = False
+        return forward if fits else None
+
+    def _end(self, name: str, type_name: str) -> str:
+        if name == ANONYMOUS:
+            return self._scope.fresh()
+        if self._scope.lookup(name) is None:
+            node = self._scope.catalog.nodes[type_name]
+            self._scope.variables[name] = NodeVariable(name=name, node=node)
+        return name
+
+    def _edge_variable(self, node: TraversalNode, edge: EdgeType) -> str | None:
+        name, span = node.edge_variable, node.edge_variable_span
+        if name is None or name == ANONYMOUS or span is None:
+            return None
+        if self._scope.lookup(name) is not None or name in self._scope.parameters:
+            self._scope.error("T23", span, f"edge variable `${name}` must be a new name")
+            return None
+        self._scope.variables[name] = EdgeVariable(name=name, edge=edge)
+        return name
+
+    # ---- blocks ---------------------------------------------------------------------------
+
+    def _block(self, node: BlockNode) -> list[Clause]:
+        inner = self._scope.child()
+        before = len(self._scope.diagnostics.items)
+        clauses = PatternChecker(inner, self._reads).check(node.clauses)
+        outer = tuple(sorted(_direct_variables(clauses) & inner.outer_names()))
+        failed = len(self._scope.diagnostics.items) > before
+        if not outer and not failed:
+            word = "optional" if node.optional else "not"
+            self._scope.error(
+                "T25" if node.optional else "T9",
+                node.span,
+                f"the `{word}` block uses no variable of the enclosing pattern",
+                hint="connect it by a traversal or a condition",
+            )
+            return []
+        variables = (
+            self._scope.adopt_optional(inner) if node.optional else tuple(sorted(inner.variables))
+        )
+        return [Block(optional=node.optional, outer=outer, variables=variables, clauses=clauses)]
+
+
+def _direct_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
+    found: set[str] = set()
+    for item in clauses:
+        match item:
+            case Binding():
+                found.add(item.variable)
+            case Traversal():
+                found |= {item.left, item.right}
+            case Condition():
+                found |= variables_of(item.expression)
+            case Block():
+                pass
+    return frozenset(found)
+
+
+def _equality(left: PropertyOf | IdOf, right: Expression) -> Expression:
+    if left.type.is_list:
+        return Member(item=right, container=left)
+    return Compare(op=CompareOp.EQ, left=left, right=right)

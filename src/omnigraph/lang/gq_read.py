@@ -1,0 +1,294 @@
+"""Checks a read query and builds its plan: pattern, columns, grouping, order, cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from omnigraph.catalog import Catalog, PropertyType
+from omnigraph.lang.gq_ast import (
+    CallNode,
+    ExpressionNode,
+    LiteralNode,
+    OrderNode,
+    ProjectionNode,
+    PropertyNode,
+    QueryNode,
+    ReadNode,
+    VariableNode,
+    WordNode,
+)
+from omnigraph.lang.gq_expressions import AGGREGATES, RANKINGS
+from omnigraph.lang.gq_functions import ExpressionChecker
+from omnigraph.lang.gq_lower import lower
+from omnigraph.lang.gq_patterns import PatternChecker, ReadTypes
+from omnigraph.lang.gq_scope import NodeVariable, Scope
+from omnigraph.lang.source import Diagnostics, did_you_mean
+from omnigraph.plan.explain import expression_text
+from omnigraph.plan.expression import (
+    TEXT,
+    Aggregate,
+    Bm25,
+    ColumnOf,
+    Expression,
+    IdOf,
+    Nearest,
+    Parameter,
+    Ranking,
+    Rrf,
+    children,
+    variables_of,
+    walk,
+)
+from omnigraph.plan.read import OutputColumn, ReadPlan, SortKey
+
+
+class _Projector(ExpressionChecker):
+    """Resolves output expressions, where a node variable stands for its id."""
+
+    def variable(self, node: VariableNode) -> Expression | None:
+        found = self.scope.lookup(node.name)
+        if node.name in self.scope.parameters or not isinstance(found, NodeVariable):
+            return super().variable(node)
+        return IdOf(variable=node.name, type=TEXT.as_nullable(nullable=found.optional))
+
+
+def column_name(node: ProjectionNode, expression: Expression) -> str:
+    """Return the name of an output column: one rule for lint, execution and explain.
+
+    The alias if there is one; `v.p` and `v` for properties and variables; an aggregate takes its
+    argument's name and `count(*)` is `count`; other functions their own name; a literal
+    `literal`; anything else its text without dollar signs.
+    """
+    if node.alias is not None:
+        return node.alias
+    return _implicit_name(node.expression, expression)
+
+
+def _implicit_name(node: ExpressionNode, expression: Expression) -> str:
+    if isinstance(node, PropertyNode):
+        return f"{node.variable}.{node.property}"
+    if isinstance(node, VariableNode):
+        return node.name
+    if isinstance(node, LiteralNode):
+        return "literal"
+    if isinstance(node, CallNode):
+        if node.function in AGGREGATES and not node.star:
+            argument = next(children(expression))
+            return _implicit_name(node.arguments[0], argument)
+        return node.function
+    text = expression_text(expression).replace("$", "")
+    return text[1:-1] if text.startswith("(") and text.endswith(")") else text
+
+
+def has_aggregate(expression: Expression) -> bool:
+    """Whether an expression aggregates."""
+    return any(isinstance(part, Aggregate) for part in walk(expression))
+
+
+def check_read(
+    query: QueryNode,
+    read: ReadNode,
+    catalog: Catalog,
+    parameters: dict[str, PropertyType],
+    diagnostics: Diagnostics,
+) -> ReadPlan | None:
+    """Check a read query; None when an error was reported."""
+    before = len(diagnostics.errors)
+    scope = Scope(catalog=catalog, parameters=parameters, diagnostics=diagnostics)
+    reads = ReadTypes(nodes=set(), edges=set())
+    clauses = PatternChecker(scope, reads).check(read.clauses)
+    output = _Output(scope, read)
+    output.check()
+    if len(diagnostics.errors) > before:
+        return None
+    return ReadPlan(
+        name=query.name,
+        parameters=tuple(Parameter(name=n, type=t) for n, t in parameters.items()),
+        steps=lower(clauses),
+        variables=tuple(sorted(name for name in scope.variables if not name.startswith("#"))),
+        columns=tuple(output.columns),
+        grouped=output.grouped,
+        distinct=read.distinct,
+        ranking=output.ranking,
+        sort_keys=tuple(output.sort_keys),
+        limit=output.limit,
+        offset=output.offset,
+        reads_nodes=tuple(sorted(reads.nodes)),
+        reads_edges=tuple(sorted(reads.edges)),
+    )
+
+
+class _Output:
+    """Everything after the pattern."""
+
+    def __init__(self, scope: Scope, read: ReadNode) -> None:
+        self._scope = scope
+        self._read = read
+        self._values = _Projector(scope, aggregates=True, rankings=True)
+        self.columns: list[OutputColumn] = []
+        self.sort_keys: list[SortKey] = []
+        self.ranking: Ranking | None = None
+        self.grouped = False
+        self.limit: Expression | None = None
+        self.offset: Expression | None = None
+
+    def check(self) -> None:
+        resolved = [(p, self._values.resolve(p.expression)) for p in self._read.projections]
+        self.grouped = any(found is not None and has_aggregate(found) for _, found in resolved)
+        for node, found in resolved:
+            if found is None:
+                continue
+            if self.grouped:
+                self._check_grouping(node, found)
+            name = column_name(node, found)
+            self.columns.append(OutputColumn(name=name, expression=found, type=found.type))
+        complete = len(self.columns) == len(self._read.projections)
+        self.limit = self._cut(self._read.limit, "limit")
+        self.offset = self._cut(self._read.offset, "offset")
+        for position, item in enumerate(self._read.order):
+            self._order(item, position, complete=complete)
+        self._check_ranking_limit()
+
+    # ---- columns --------------------------------------------------------------------------
+
+    def _check_grouping(self, node: ProjectionNode, found: Expression) -> None:
+        if has_aggregate(found):
+            loose = frozenset().union(*(variables_of(part) for part in _outside(found)))
+            if loose:
+                self._scope.error(
+                    "T9",
+                    node.expression.span,
+                    "an expression cannot mix an aggregate with values of single rows",
+                    hint="return the row value as a column of its own",
+                )
+        elif not variables_of(found):
+            self._scope.error(
+                "T9",
+                node.expression.span,
+                "beside an aggregate, a column must be a variable or property to group by",
+            )
+
+    def _cut(self, node: ExpressionNode | None, word: str) -> Expression | None:
+        if node is None:
+            return None
+        found = self._values.resolve(node)
+        if found is None:
+            return None
+        if not isinstance(found, Parameter):
+            return found
+        if not found.type.is_integer or found.type.nullable:
+            self._scope.error(
+                "T27",
+                node.span,
+                f"`{word}` needs an integer that is never null, got {found.type}",
+                hint=f"declare it as `${found.name}: I64`",
+            )
+            return None
+        return found
+
+    # ---- order ----------------------------------------------------------------------------
+
+    def _order(self, item: OrderNode, position: int, *, complete: bool) -> None:
+        node = item.expression
+        if isinstance(node, CallNode) and node.function in RANKINGS:
+            self._rank(node, position)
+            return
+        if isinstance(node, WordNode):
+            found = self._alias(node, complete=complete)
+        else:
+            found = self._values.resolve(node)
+            if found is not None:
+                found = self._output_expression(node, found)
+        if found is None:
+            return
+        if not found.type.is_scalar:
+            self._scope.error("T7", node.span, f"cannot order by {found.type}")
+            return
+        self.sort_keys.append(SortKey(expression=found, descending=item.direction == "desc"))
+
+    def _rank(self, node: CallNode, position: int) -> None:
+        found = self._values.ranking(node)
+        if position > 0:
+            self._scope.error(
+                "T18", node.span, f"`{node.function}` must be the first item of `order`"
+            )
+        elif self.grouped or self._read.distinct:
+            word = "aggregates" if self.grouped else "`distinct`"
+            self._scope.error(
+                "T18", node.span, f"`{node.function}` cannot order a result of {word}"
+            )
+        else:
+            self.ranking = found
+
+    def _alias(self, node: WordNode, *, complete: bool) -> Expression | None:
+        names = {
+            p.alias: index for index, p in enumerate(self._read.projections) if p.alias is not None
+        }
+        index = names.get(node.name)
+        if index is None:
+            self._scope.error(
+                "T00",
+                node.span,
+                f"`{node.name}` is not a column of `return`",
+                hint=did_you_mean(node.name, names) or f"name a column with `as {node.name}`",
+            )
+            return None
+        if not complete:
+            return None
+        column = self.columns[index]
+        if isinstance(self.ranking, Nearest) or isinstance(column.expression, Nearest):
+            self._scope.error(
+                "T18",
+                node.span,
+                f"`{node.name}` cannot be combined with ranking by `nearest`",
+                hint="write `order { nearest(...) }`; the column keeps the distance",
+            )
+            return None
+        return ColumnOf(index=index, type=column.type)
+
+    def _output_expression(self, node: ExpressionNode, found: Expression) -> Expression | None:
+        if not self.grouped and not self._read.distinct and not has_aggregate(found):
+            return found
+        for index, column in enumerate(self.columns):
+            if column.expression == found:
+                return ColumnOf(index=index, type=column.type)
+        if self.grouped and has_aggregate(found) and not self._read.distinct:
+            index = len(self.columns)
+            self.columns.append(
+                OutputColumn(
+                    name=expression_text(found), expression=found, type=found.type, hidden=True
+                )
+            )
+            return ColumnOf(index=index, type=found.type)
+        if self._read.distinct:
+            self._scope.error("T28", node.span, "with `distinct`, order only by what is returned")
+        else:
+            self._scope.error(
+                "T9",
+                node.span,
+                "with aggregates, order only by returned columns or aggregates",
+                hint=None if self.grouped else "return an aggregate to group the rows",
+            )
+        return None
+
+    def _check_ranking_limit(self) -> None:
+        if self._read.limit is not None:
+            return
+        code = {Nearest: "T17", Rrf: "T21"}.get(type(self.ranking))
+        if code is not None and not isinstance(self.ranking, Bm25):
+            self._scope.error(
+                code,
+                self._read.order[0].span,
+                f"`{'nearest' if code == 'T17' else 'rrf'}` ordering needs a `limit`",
+            )
+
+
+def _outside(expression: Expression) -> Iterator[Expression]:
+    """Yield the leaves of an expression that lie outside its aggregates."""
+    if isinstance(expression, Aggregate):
+        return
+    below = list(children(expression))
+    if not below:
+        yield expression
+    for child in below:
+        yield from _outside(child)

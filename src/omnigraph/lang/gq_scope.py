@@ -1,0 +1,97 @@
+"""What names mean while a query is checked: parameters and match variables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from omnigraph.catalog import Catalog, EdgeType, NodeType, PropertyType
+from omnigraph.lang.source import Diagnostics, Span, did_you_mean
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeVariable:
+    """A variable bound to nodes of one type; `optional` ones may be null."""
+
+    name: str
+    node: NodeType
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeVariable:
+    """A variable bound to edges of one type."""
+
+    name: str
+    edge: EdgeType
+    optional: bool = False
+
+
+MatchVariable = NodeVariable | EdgeVariable
+
+
+@dataclass(slots=True)
+class Scope:
+    """The names a clause can use. Blocks open a child scope that sees its parent's names."""
+
+    catalog: Catalog
+    parameters: dict[str, PropertyType]
+    diagnostics: Diagnostics
+    parent: Scope | None = None
+    variables: dict[str, MatchVariable] = field(default_factory=dict)
+    anonymous: list[int] = field(default_factory=lambda: [0])
+
+    def child(self) -> Scope:
+        """Open the scope of a nested block."""
+        return Scope(
+            catalog=self.catalog,
+            parameters=self.parameters,
+            diagnostics=self.diagnostics,
+            parent=self,
+            anonymous=self.anonymous,
+        )
+
+    def lookup(self, name: str) -> MatchVariable | None:
+        """Find a match variable here or in an enclosing block."""
+        scope: Scope | None = self
+        while scope is not None:
+            if (found := scope.variables.get(name)) is not None:
+                return found
+            scope = scope.parent
+        return None
+
+    def is_outer(self, name: str) -> bool:
+        """Whether a variable belongs to an enclosing block."""
+        return name not in self.variables and self.lookup(name) is not None
+
+    def outer_names(self) -> frozenset[str]:
+        """Return every variable of the enclosing blocks."""
+        names: set[str] = set()
+        scope = self.parent
+        while scope is not None:
+            names |= scope.variables.keys()
+            scope = scope.parent
+        return frozenset(names)
+
+    def fresh(self) -> str:
+        """Return a name for an anonymous variable; no source text can spell it."""
+        self.anonymous[0] += 1
+        return f"#{self.anonymous[0]}"
+
+    def adopt_optional(self, inner: Scope) -> tuple[str, ...]:
+        """Take over the variables of an optional block: from here on they may be null."""
+        for name, variable in inner.variables.items():
+            self.variables[name] = replace(variable, optional=True)
+        return tuple(sorted(inner.variables))
+
+    def error(self, code: str, span: Span, message: str, *, hint: str | None = None) -> None:
+        """Report a type error."""
+        self.diagnostics.error(code, span, message, hint=hint)
+
+    def suggest_variable(self, name: str) -> str | None:
+        """Return a hint naming a similar variable or parameter."""
+        names: set[str] = set(self.parameters)
+        scope: Scope | None = self
+        while scope is not None:
+            names |= {n for n in scope.variables if not n.startswith("#")}
+            scope = scope.parent
+        return did_you_mean(f"${name}", (f"${n}" for n in names))

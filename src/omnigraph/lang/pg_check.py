@@ -1,0 +1,288 @@
+"""Turns `.pg` syntax into a catalog, reporting every static problem of the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from omnigraph.catalog import (
+    Annotation,
+    Cardinality,
+    Catalog,
+    EdgeType,
+    InterfaceType,
+    NodeType,
+    Property,
+    TypeKind,
+)
+from omnigraph.lang.pg_ast import (
+    AnnotationSyntax,
+    DeclarationSyntax,
+    Name,
+    SchemaSyntax,
+)
+from omnigraph.lang.pg_constraints import ConstraintChecker
+from omnigraph.lang.pg_properties import (
+    TYPE_ANNOTATIONS,
+    DraftProperty,
+    check_property,
+    keep_verbatim,
+    single_text,
+    warn_unknown,
+)
+from omnigraph.lang.source import Diagnostics, did_you_mean
+
+Drafts = dict[str, DraftProperty]
+T = TypeVar("T")
+
+
+def check_schema(syntax: SchemaSyntax, diagnostics: Diagnostics) -> Catalog:
+    """Build the catalog. It is only meaningful when no error was reported."""
+    by_kind: dict[TypeKind, dict[str, DeclarationSyntax]] = {kind: {} for kind in TypeKind}
+    for item in syntax.declarations:
+        known = by_kind[item.kind]
+        if item.name.text in known:
+            diagnostics.error(
+                "S01", item.name.span, f"duplicate {item.kind} type: {item.name.text}"
+            )
+        else:
+            known[item.name.text] = item
+    interfaces = {
+        name: _properties(item, diagnostics) for name, item in by_kind[TypeKind.INTERFACE].items()
+    }
+    nodes = {
+        name: _node(item, interfaces, diagnostics) for name, item in by_kind[TypeKind.NODE].items()
+    }
+    _check_edge_words(by_kind[TypeKind.EDGE], diagnostics)
+    edges = {name: _edge(item, nodes, diagnostics) for name, item in by_kind[TypeKind.EDGE].items()}
+    return Catalog(
+        interfaces=_sorted(
+            {
+                name: InterfaceType(name=name, properties=_plain(drafts))
+                for name, drafts in interfaces.items()
+            }
+        ),
+        nodes=_sorted(nodes),
+        edges=_sorted(edges),
+    )
+
+
+def _sorted(found: Mapping[str, T]) -> Mapping[str, T]:
+    return dict(sorted(found.items()))
+
+
+def _plain(drafts: Drafts) -> Mapping[str, Property]:
+    return _sorted({name: draft.checked for name, draft in drafts.items()})
+
+
+def _properties(item: DeclarationSyntax, diagnostics: Diagnostics) -> Drafts:
+    found: Drafts = {}
+    for syntax in item.properties:
+        draft = check_property(syntax, item.kind, item.name.text, diagnostics)
+        if draft.checked.name in found:
+            diagnostics.error(
+                "S02",
+                draft.span,
+                f"duplicate property '{draft.checked.name}' on {item.kind} {item.name.text}",
+            )
+        else:
+            found[draft.checked.name] = draft
+    return found
+
+
+def _type_annotations(
+    item: DeclarationSyntax, diagnostics: Diagnostics
+) -> tuple[tuple[Annotation, ...], str | None]:
+    kept: list[Annotation] = []
+    rename_from: str | None = None
+    seen: set[str] = set()
+    for syntax in item.annotations:
+        word = syntax.name.text
+        if word in seen and word in TYPE_ANNOTATIONS:
+            diagnostics.error(
+                "S14", syntax.span, f"{item.name.text} declares @{word} multiple times"
+            )
+            continue
+        seen.add(word)
+        if word == "rename_from":
+            rename_from = single_text(syntax, diagnostics)
+        elif word in ("description", "instruction"):
+            if (text := single_text(syntax, diagnostics)) is not None:
+                kept.append(Annotation(name=word, value=text))
+        elif word in ("key", "unique", "index", "embed", "default", "range", "check", "card"):
+            _refuse_on_type(item, syntax, diagnostics)
+        else:
+            warn_unknown(syntax, TYPE_ANNOTATIONS, diagnostics)
+            kept.append(keep_verbatim(syntax))
+    return tuple(sorted(kept, key=lambda a: (a.name, a.value or ""))), rename_from
+
+
+def _refuse_on_type(
+    item: DeclarationSyntax, syntax: AnnotationSyntax, diagnostics: Diagnostics
+) -> None:
+    word = syntax.name.text
+    if item.kind is TypeKind.EDGE and word in ("key", "unique", "index", "embed"):
+        message = f"@{word} is not supported on edges at type level"
+    elif word == "card":
+        message = "@card is only supported on edges"
+    elif word == "default":
+        message = "@default is only supported on properties"
+    else:
+        message = f"@{word} is only supported on node properties or as body constraint"
+    diagnostics.error("S14", syntax.span, message)
+
+
+def _node(
+    item: DeclarationSyntax, interfaces: Mapping[str, Drafts], diagnostics: Diagnostics
+) -> NodeType:
+    name = item.name.text
+    drafts = _properties(item, diagnostics)
+    implements: list[str] = []
+    for wanted in item.implements:
+        if wanted.text in implements:
+            continue
+        contract = interfaces.get(wanted.text)
+        if contract is None:
+            diagnostics.error(
+                "S05",
+                wanted.span,
+                f"node {name} implements unknown interface '{wanted.text}'",
+                hint=did_you_mean(wanted.text, interfaces),
+            )
+            continue
+        implements.append(wanted.text)
+        _inject(name, wanted, contract, drafts, diagnostics)
+    constraints = ConstraintChecker(TypeKind.NODE, name, drafts, diagnostics).check(
+        item.constraints
+    )
+    _check_embeddings(name, drafts, diagnostics)
+    annotations, rename_from = _type_annotations(item, diagnostics)
+    return NodeType(
+        name=name,
+        properties=_plain(drafts),
+        key=constraints.keys[0] if constraints.keys else (),
+        implements=tuple(sorted(implements)),
+        uniques=constraints.sorted_uniques(),
+        indexes=constraints.sorted_indexes(),
+        ranges=constraints.sorted_ranges(),
+        checks=constraints.sorted_checks(),
+        annotations=annotations,
+        rename_from=rename_from,
+    )
+
+
+def _inject(
+    node: str, interface: Name, contract: Drafts, drafts: Drafts, diagnostics: Diagnostics
+) -> None:
+    for prop, wanted in contract.items():
+        link = f"{interface.text}.{prop}"
+        present = drafts.get(prop)
+        if present is None:
+            injected = replace(wanted.checked, declared_directly=False, satisfies=(link,))
+            drafts[prop] = replace(wanted, checked=injected)
+            continue
+        if present.checked.type != wanted.checked.type:
+            diagnostics.error(
+                "S06",
+                present.span if present.checked.declared_directly else interface.span,
+                f"node {node} property '{prop}' has type {present.checked.type} but interface "
+                f"{interface.text} declares it as {wanted.checked.type}",
+            )
+            continue
+        if not present.checked.declared_directly and not _same_declaration(present, wanted):
+            diagnostics.error(
+                "S06",
+                interface.span,
+                f"node {node} property '{prop}' has incompatible property semantics in "
+                f"{present.checked.satisfies[0]} and {link}",
+                hint=f"declare '{prop}' in node {node} itself",
+            )
+            continue
+        links = tuple(sorted({*present.checked.satisfies, link}))
+        drafts[prop] = replace(present, checked=replace(present.checked, satisfies=links))
+
+
+def _same_declaration(left: DraftProperty, right: DraftProperty) -> bool:
+    return left.flags == right.flags and replace(
+        left.checked, declared_directly=True, satisfies=()
+    ) == replace(right.checked, declared_directly=True, satisfies=())
+
+
+def _check_embeddings(node: str, drafts: Drafts, diagnostics: Diagnostics) -> None:
+    for name, draft in drafts.items():
+        if draft.checked.embedding is None:
+            continue
+        wanted = draft.checked.embedding.source
+        source = drafts.get(wanted)
+        if source is None:
+            diagnostics.error(
+                "S13",
+                draft.span,
+                f"@embed on {node}.{name} references unknown property '{wanted}'",
+                hint=did_you_mean(wanted, drafts),
+            )
+        elif not source.checked.type.is_text:
+            diagnostics.error(
+                "S13",
+                draft.span,
+                f"@embed on {node}.{name}: source '{wanted}' must be a String property, "
+                f"got {source.checked.type}",
+            )
+
+
+def _check_edge_words(edges: Mapping[str, DeclarationSyntax], diagnostics: Diagnostics) -> None:
+    folded: dict[str, str] = {}
+    for name, item in edges.items():
+        other = folded.setdefault(name.lower(), name)
+        if other != name:
+            diagnostics.error(
+                "S01",
+                item.name.span,
+                f"edge name collision after case folding: {name} and {other}",
+                hint="traversals name edges whatever their case, so the names must differ by more",
+            )
+
+
+def _edge(
+    item: DeclarationSyntax, nodes: Mapping[str, NodeType], diagnostics: Diagnostics
+) -> EdgeType:
+    name = item.name.text
+    ends: dict[str, str] = {}
+    for role, end in (("source", item.source), ("target", item.target)):
+        if end is None:
+            continue
+        ends[role] = end.text
+        if end.text not in nodes:
+            diagnostics.error(
+                "S04",
+                end.span,
+                f"edge {name} references unknown {role} type: {end.text}",
+                hint=did_you_mean(end.text, nodes),
+            )
+    cardinality = Cardinality()
+    if item.cardinality is not None:
+        low, high = item.cardinality.low, item.cardinality.high
+        if high is not None and low is not None and low > high:
+            diagnostics.error(
+                "S12", item.cardinality.span, f"@card on {name}: {low} is above {high}"
+            )
+        cardinality = Cardinality(
+            minimum=int(low or 0), maximum=None if high is None else int(high)
+        )
+    drafts = _properties(item, diagnostics)
+    constraints = ConstraintChecker(TypeKind.EDGE, name, drafts, diagnostics).check(
+        item.constraints
+    )
+    annotations, rename_from = _type_annotations(item, diagnostics)
+    return EdgeType(
+        name=name,
+        source=ends["source"],
+        target=ends["target"],
+        cardinality=cardinality,
+        properties=_plain(drafts),
+        uniques=constraints.sorted_uniques(),
+        indexes=constraints.sorted_indexes(),
+        annotations=annotations,
+        rename_from=rename_from,
+    )

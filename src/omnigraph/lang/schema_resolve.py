@@ -1,0 +1,271 @@
+"""Decides which accepted declaration each desired one continues.
+
+A name that stays is the same thing. A new name continues an old one only where `@rename_from` says
+so, within one kind of type or one owner. What nobody continues is dropped; what continues nothing
+is new and gets a new identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from omnigraph.catalog import AcceptedSchema, Catalog, Property, TypeKind
+from omnigraph.catalog.identity import Origins, TypeName, declared_types
+from omnigraph.errors import InternalError
+from omnigraph.lang.schema_steps import entity_name
+
+PropertyName = tuple[TypeKind, str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution:
+    """The outcome for a whole schema.
+
+    `problems` gives, by entity, why a rename hint cannot be followed. Accepted declarations that
+    such hints name, and nobody else continues, are contested: they are neither kept nor dropped.
+    `carried` lists, by desired type, its continued properties: accepted name to desired name.
+    """
+
+    origins: Origins
+    carried: Mapping[TypeName, Mapping[str, str]]
+    problems: Mapping[str, str]
+    contested_types: frozenset[TypeName]
+    contested_properties: frozenset[PropertyName]
+    notes: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Draft:
+    types: dict[TypeName, str] = field(default_factory=dict)
+    properties: dict[PropertyName, str] = field(default_factory=dict)
+    carried: dict[TypeName, Mapping[str, str]] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+    contested_types: set[TypeName] = field(default_factory=set)
+    contested_properties: set[PropertyName] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Match:
+    origins: Mapping[str, str]
+    disputed: Mapping[str, str]
+    missing: Mapping[str, str]
+    ignored: Mapping[str, str]
+    contested: frozenset[str]
+
+
+def resolve(accepted: AcceptedSchema, desired: Catalog) -> Resolution:
+    """Match a desired catalog to the accepted one. Hints that cannot hold become problems."""
+    draft = _Draft()
+    if accepted.identities.next_identity_id == 1:
+        # No declaration was ever accepted, so this is the first schema and hints mean nothing.
+        draft.notes.extend(inert_hints(desired))
+    else:
+        for kind in TypeKind:
+            _resolve_types(kind, accepted.catalog, desired, draft)
+        for kind, name in declared_types(desired):
+            if entity_name(kind, name) not in draft.problems:
+                _resolve_properties(kind, name, accepted.catalog, desired, draft)
+    return Resolution(
+        origins=Origins(types=draft.types, properties=draft.properties),
+        carried=draft.carried,
+        problems=draft.problems,
+        contested_types=frozenset(draft.contested_types),
+        contested_properties=frozenset(draft.contested_properties),
+        notes=tuple(draft.notes),
+    )
+
+
+def inert_hints(catalog: Catalog) -> tuple[str, ...]:
+    """Return one note for each rename hint of a first schema, which has nothing to rename."""
+    return tuple(
+        _ignored(entity, hint, "the graph has no earlier schema")
+        for entity, hint in _hints(catalog)
+    )
+
+
+def type_names(catalog: Catalog, kind: TypeKind) -> tuple[str, ...]:
+    """Return the names of the types of one kind, sorted."""
+    return tuple(name for found, name in declared_types(catalog) if found is kind)
+
+
+def properties_in(catalog: Catalog, kind: TypeKind, name: str) -> Mapping[str, Property]:
+    """Return the properties of a type, by name."""
+    match kind:
+        case TypeKind.INTERFACE:
+            return catalog.interfaces[name].properties
+        case TypeKind.NODE:
+            return catalog.nodes[name].properties
+        case TypeKind.EDGE:
+            return catalog.edges[name].properties
+
+
+def require_sound_identities(accepted: AcceptedSchema) -> None:
+    """Raise `InternalError` unless every accepted declaration has one id, spent only once."""
+    identities = accepted.identities
+    declared = declared_types(accepted.catalog)
+    listed: dict[int, set[str]] = {}
+    for owner, prop in identities.properties:
+        listed.setdefault(owner, set()).add(prop)
+    if set(identities.types) != set(declared):
+        raise InternalError("accepted identities and accepted catalog list different types")
+    for kind, name in declared:
+        number = identities.type_id(kind, name)
+        if listed.get(number, set()) != set(properties_in(accepted.catalog, kind, name)):
+            raise InternalError(
+                f"accepted identities and accepted catalog list different properties of "
+                f"{entity_name(kind, name)}"
+            )
+        if (number in identities.incarnations) != (kind is not TypeKind.INTERFACE):
+            raise InternalError(f"{entity_name(kind, name)} has no table incarnation of its own")
+    spent = [
+        *identities.types.values(),
+        *identities.properties.values(),
+        *identities.incarnations.values(),
+    ]
+    if len(set(spent)) != len(spent):
+        raise InternalError("an accepted identity is used twice")
+    if any(not 1 <= number < identities.next_identity_id for number in spent):
+        raise InternalError(
+            f"an accepted identity lies outside 1..{identities.next_identity_id - 1}"
+        )
+
+
+def _resolve_types(kind: TypeKind, accepted: Catalog, desired: Catalog, draft: _Draft) -> None:
+    known = type_names(accepted, kind)
+    found = _match(_type_hints(desired, kind), known)
+    draft.types.update({(kind, name): origin for name, origin in found.origins.items()})
+    draft.contested_types.update((kind, name) for name in found.contested)
+    elsewhere = {
+        name for other in TypeKind if other is not kind for name in type_names(accepted, other)
+    }
+    for name, hint in found.missing.items():
+        problem = (
+            f"it names another kind of type, and no rename goes across declaration kinds; "
+            f"remove the hint to add a new {kind} type"
+            if hint in elsewhere
+            else "no accepted declaration has that name; correct the hint, or remove it to add a "
+            f"new {kind} type"
+        )
+        draft.problems[entity_name(kind, name)] = _refused(hint, problem)
+    for name, hint in found.disputed.items():
+        draft.problems[entity_name(kind, name)] = _refused(
+            hint, f"'{hint}' is consumed by more than one desired declaration; keep one of them"
+        )
+    for name, hint in found.ignored.items():
+        why = _ignored_reason(name, hint, known)
+        draft.notes.append(_ignored(entity_name(kind, name), hint, why))
+
+
+def _resolve_properties(
+    kind: TypeKind, owner: str, accepted: Catalog, desired: Catalog, draft: _Draft
+) -> None:
+    wanted = properties_in(desired, kind, owner)
+    origin = draft.types.get((kind, owner))
+    known = () if origin is None else tuple(properties_in(accepted, kind, origin))
+    found = _match({name: item.rename_from for name, item in wanted.items()}, known)
+    for name, before in found.origins.items():
+        draft.properties[(kind, owner, name)] = before
+    draft.carried[(kind, owner)] = {before: name for name, before in found.origins.items()}
+    if origin is not None:
+        draft.contested_properties.update((kind, origin, name) for name in found.contested)
+    for name, hint in found.missing.items():
+        # An injected property repeats its interface's hint, which the interface answers for.
+        if wanted[name].declared_directly:
+            problem = _missing_property(hint, accepted, owner=owner, is_new=origin is None)
+            draft.problems[entity_name(kind, owner, name)] = _refused(hint, problem)
+    for name, hint in found.disputed.items():
+        draft.problems[entity_name(kind, owner, name)] = _refused(
+            hint, f"'{hint}' is consumed by more than one desired declaration; keep one of them"
+        )
+    for name, hint in found.ignored.items():
+        if wanted[name].declared_directly:
+            why = _ignored_reason(name, hint, known)
+            draft.notes.append(_ignored(entity_name(kind, owner, name), hint, why))
+
+
+def _missing_property(hint: str, accepted: Catalog, *, owner: str, is_new: bool) -> str:
+    if is_new:
+        return (
+            f"'{owner}' is a new type and cannot import a property: property moves across stable "
+            "owners are not supported; remove the hint"
+        )
+    elsewhere = any(
+        hint in properties_in(accepted, kind, name) for kind, name in declared_types(accepted)
+    )
+    if elsewhere:
+        return (
+            "it names a property of another type, and property moves across stable owners are not "
+            "supported; remove the hint to add a new property"
+        )
+    return (
+        f"no accepted declaration has that name in '{owner}'; correct the hint, or remove it to "
+        "add a new property"
+    )
+
+
+def _match(hints: Mapping[str, str | None], known: Collection[str]) -> _Match:
+    """Match desired names (with their hints) to accepted names of one scope."""
+    origins = {name: name for name in hints if name in known}
+    ignored: dict[str, str] = {}
+    missing: dict[str, str] = {}
+    claims: dict[str, list[str]] = {}
+    for name, hint in hints.items():
+        if hint is None:
+            continue
+        if name in origins or hint == name:
+            ignored[name] = hint
+        elif hint not in known:
+            missing[name] = hint
+        else:
+            claims.setdefault(hint, []).append(name)
+    disputed: dict[str, str] = {}
+    contested: set[str] = set()
+    kept = set(origins)
+    for hint, names in claims.items():
+        if len(names) == 1 and hint not in kept:
+            origins[names[0]] = hint
+            continue
+        disputed.update(dict.fromkeys(names, hint))
+        if hint not in kept:
+            contested.add(hint)
+    return _Match(
+        origins=origins,
+        disputed=disputed,
+        missing=missing,
+        ignored=ignored,
+        contested=frozenset(contested),
+    )
+
+
+def _type_hints(catalog: Catalog, kind: TypeKind) -> dict[str, str | None]:
+    match kind:
+        case TypeKind.INTERFACE:
+            return dict.fromkeys(catalog.interfaces)
+        case TypeKind.NODE:
+            return {name: item.rename_from for name, item in catalog.nodes.items()}
+        case TypeKind.EDGE:
+            return {name: item.rename_from for name, item in catalog.edges.items()}
+
+
+def _hints(catalog: Catalog) -> Iterator[tuple[str, str]]:
+    for kind in TypeKind:
+        for name, hint in _type_hints(catalog, kind).items():
+            if hint is not None:
+                yield entity_name(kind, name), hint
+            for prop in properties_in(catalog, kind, name).values():
+                if prop.rename_from is not None and prop.declared_directly:
+                    yield entity_name(kind, name, prop.name), prop.rename_from
+
+
+def _refused(hint: str, problem: str) -> str:
+    return f'@rename_from("{hint}") cannot be followed: {problem}'
+
+
+def _ignored(entity: str, hint: str, why: str) -> str:
+    return f'{entity}: @rename_from("{hint}") is ignored: {why}'
+
+
+def _ignored_reason(name: str, hint: str, known: Collection[str]) -> str:
+    return f"'{name}' already exists" if name in known else f"'{hint}' is its own name"

@@ -1,0 +1,395 @@
+"""The steps of a schema plan: one value per kind of change, with its JSON and its text for people.
+
+Names in a step are those of the desired schema, except where a step speaks of what goes away: the
+`from` of a rename and everything dropped. What applying a step costs is the applier's business.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar, Final
+
+from omnigraph.catalog import (
+    Annotation,
+    IndexConstraint,
+    Property,
+    PropertyType,
+    TypeKind,
+)
+from omnigraph.catalog.model import LiteralValue
+from omnigraph.catalog.shape import Json, annotations_json, literal_json, type_json
+from omnigraph.lang.source import Severity
+
+
+class Tier(StrEnum):
+    """How a change treats stored data."""
+
+    SAFE = "safe"
+    VALIDATED = "validated"
+    DESTRUCTIVE = "destructive"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintCode:
+    """A stable code for a kind of schema change. Reserved codes are never emitted."""
+
+    code: str
+    tier: Tier
+    meaning: str
+    severity: Severity = Severity.ERROR
+    reserved: bool = False
+
+
+REQUIRED_WITHOUT_BACKFILL: Final = "OG-MF-103"
+PROPERTY_TYPE_CHANGE: Final = "OG-MF-106"
+
+LINT_CODES: Final[Mapping[str, LintCode]] = {
+    code: LintCode(code=code, tier=tier, meaning=meaning, reserved=reserved)
+    for code, tier, meaning, reserved in (
+        ("OG-DS-101", Tier.DESTRUCTIVE, "graph is dropped", True),
+        ("OG-DS-102", Tier.DESTRUCTIVE, "node type is dropped", True),
+        ("OG-DS-103", Tier.DESTRUCTIVE, "edge type is dropped", True),
+        ("OG-DS-104", Tier.DESTRUCTIVE, "property is dropped", True),
+        ("OG-DS-105", Tier.DESTRUCTIVE, "vector property is dropped", True),
+        (REQUIRED_WITHOUT_BACKFILL, Tier.VALIDATED, "required property without backfill", False),
+        ("OG-MF-104", Tier.VALIDATED, "nullable property becomes required", True),
+        (PROPERTY_TYPE_CHANGE, Tier.DESTRUCTIVE, "property type changes", False),
+    )
+}
+
+
+class DropMode(StrEnum):
+    """Whether history keeps what is dropped (until cleanup) or loses it at once."""
+
+    SOFT = "soft"
+    HARD = "hard"
+
+
+def entity_name(kind: TypeKind, type_name: str, property_name: str | None = None) -> str:
+    """Name a declaration the way refusals and notes do: `node:T` or `node:T.p`."""
+    suffix = "" if property_name is None else f".{property_name}"
+    return f"{kind}:{type_name}{suffix}"
+
+
+def literal_text(value: LiteralValue) -> str:
+    """Spell a default value for people."""
+    found = literal_json(value)
+    if isinstance(found, dict):
+        found = next(iter(found.values()))
+    return json.dumps(found, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddType:
+    """A new type with a new identity; nodes and edges get an empty table."""
+
+    kind: ClassVar[str] = "add_type"
+    type_kind: TypeKind
+    name: str
+
+    def to_json(self) -> Json:
+        """Return the step as plain JSON data."""
+        return {"kind": self.kind, "type_kind": str(self.type_kind), "name": self.name}
+
+    def render(self) -> str:
+        """Return one line for people."""
+        return f"add {self.type_kind} type '{self.name}'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenameType:
+    """A type keeps its identity and table under another name. No data is rewritten."""
+
+    kind: ClassVar[str] = "rename_type"
+    type_kind: TypeKind
+    old_name: str
+    new_name: str
+
+    def to_json(self) -> Json:
+        """Return the step as plain JSON data."""
+        return {
+            "kind": self.kind,
+            "type_kind": str(self.type_kind),
+            "from": self.old_name,
+            "to": self.new_name,
+        }
+
+    def render(self) -> str:
+        """Return one line for people."""
+        return f"rename {self.type_kind} type '{self.old_name}' -> '{self.new_name}'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropType:
+    """A node or edge type leaves the schema, and its rows with it."""
+
+    kind: ClassVar[str] = "drop_type"
+    type_kind: TypeKind
+    name: str
+    mode: DropMode
+
+    def to_json(self) -> Json:
+        """Return the step as plain JSON data."""
+        return {
+            "kind": self.kind,
+            "type_kind": str(self.type_kind),
+            "name": self.name,
+            "mode": str(self.mode),
+        }
+
+    def render(self) -> str:
+        """Return one line for people."""
+        return f"drop {self.type_kind} type '{self.name}' ({self.mode} mode)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateTypeMetadata:
+    """`@description` or `@instruction` of a type changed; `annotations` is the new list."""
+
+    kind: ClassVar[str] = "update_type_metadata"
+    type_kind: TypeKind
+    name: str
+    annotations: tuple[Annotation, ...]
+
+    def to_json(self) -> Json:
+        """Return the step as plain JSON data."""
+        return {
+            "kind": self.kind,
+            "type_kind": str(self.type_kind),
+            "name": self.name,
+            "annotations": annotations_json(self.annotations),
+        }
+
+    def render(self) -> str:
+        """Return one line for people."""
+        return f"update metadata of {self.type_kind} type '{self.name}'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfType:
+    """What every step on one part of a type carries."""
+
+    kind: ClassVar[str]
+    type_kind: TypeKind
+    type_name: str
+
+    def _json(self, **fields: object) -> Json:
+        return {
+            "kind": self.kind,
+            "type_kind": str(self.type_kind),
+            "type_name": self.type_name,
+            **fields,
+        }
+
+    def _line(self, what: str) -> str:
+        return f"{what} on {self.type_kind} '{self.type_name}'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddProperty(_OfType):
+    """A new property.
+
+    Existing rows of a required property are filled with its default; those of a nullable one stay
+    null even when it has a default, which then serves later inserts only.
+    """
+
+    kind: ClassVar[str] = "add_property"
+    property_name: str
+    property_type: PropertyType
+    default: LiteralValue = None
+    has_default: bool = False
+
+    @classmethod
+    def of(cls, type_kind: TypeKind, type_name: str, added: Property) -> AddProperty:
+        """Make the step that adds a property to a type."""
+        return cls(
+            type_kind=type_kind,
+            type_name=type_name,
+            property_name=added.name,
+            property_type=added.type,
+            default=added.default,
+            has_default=added.has_default,
+        )
+
+    def to_json(self) -> Json:
+        """Return the step as plain JSON data; `default` is there only when one is declared."""
+        found = self._json(
+            property_name=self.property_name, property_type=type_json(self.property_type)
+        )
+        if self.has_default:
+            found["default"] = literal_json(self.default)
+        return found
+
+    def render(self) -> str:
+        """Return one line for people."""
+        detail = str(self.property_type)
+        if self.has_default and self.property_type.nullable:
+            text = literal_text(self.default)
+            detail += f", default {text}; existing rows get null"
+        elif self.has_default:
+            detail += f", existing rows get {literal_text(self.default)}"
+        return self._line(f"add property '{self.type_name}.{self.property_name}' ({detail})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenameProperty(_OfType):
+    """A property keeps its identity and values under another name."""
+
+    kind: ClassVar[str] = "rename_property"
+    old_name: str
+    new_name: str
+
+    def to_json(self) -> Json:
+        """Return the step as plain JSON data."""
+        return self._json(**{"from": self.old_name, "to": self.new_name})
+
+    def render(self) -> str:
+        """Return one line for people."""
+        owner = self.type_name
+        return self._line(f"rename property '{owner}.{self.old_name}' -> '{owner}.{self.new_name}'")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropProperty(_OfType):
+    """A property leaves its type, and with it the constraints (but no key) that name it."""
+
+    kind: ClassVar[str] = "drop_property"
+    property_name: str
+    mode: DropMode
+
+    def to_json(self) -> Json:
+        """Return the step as plain JSON data."""
+        return self._json(property_name=self.property_name, mode=str(self.mode))
+
+    def render(self) -> str:
+        """Return one line for people."""
+        name = f"{self.type_name}.{self.property_name}"
+        return self._line(f"drop property '{name}' ({self.mode} mode)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtendEnum(_OfType):
+    """An enum gains values and loses none. Metadata only."""
+
+    kind: ClassVar[str] = "extend_enum"
+    property_name: str
+    added_values: tuple[str, ...]
+
+    def to_json(self) -> Json:
+        """Return the step as plain JSON data."""
+        return self._json(property_name=self.property_name, added_values=list(self.added_values))
+
+    def render(self) -> str:
+        """Return one line for people."""
+        added = ", ".join(f"+{value}" for value in self.added_values)
+        return self._line(f"extend enum '{self.type_name}.{self.property_name}' ({added})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeDefault(_OfType):
+    """A `@default` was added, changed or removed. Metadata only: stored rows keep their values."""
+
+    kind: ClassVar[str] = "change_default"
+    property_name: str
+    old: LiteralValue = None
+    new: LiteralValue = None
+    had_default: bool
+    has_default: bool
+
+    def to_json(self) -> Json:
+        """Return the step as plain JSON data; an absent side is left out."""
+        found = self._json(property_name=self.property_name)
+        if self.had_default:
+            found["from"] = literal_json(self.old)
+        if self.has_default:
+            found["to"] = literal_json(self.new)
+        return found
+
+    def render(self) -> str:
+        """Return one line for people."""
+        old = literal_text(self.old) if self.had_default else "none"
+        new = literal_text(self.new) if self.has_default else "none"
+        name = f"{self.type_name}.{self.property_name}"
+        return self._line(f"change default of '{name}' ({old} -> {new})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdatePropertyMetadata(_OfType):
+    """`@description` of a property changed; `annotations` is the new list. Metadata only."""
+
+    kind: ClassVar[str] = "update_property_metadata"
+    property_name: str
+    annotations: tuple[Annotation, ...]
+
+    def to_json(self) -> Json:
+        """Return the step as plain JSON data."""
+        return self._json(
+            property_name=self.property_name, annotations=annotations_json(self.annotations)
+        )
+
+    def render(self) -> str:
+        """Return one line for people."""
+        return self._line(f"update metadata of property '{self.type_name}.{self.property_name}'")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddConstraint(_OfType):
+    """An index is asked for. Metadata only: maintenance builds it."""
+
+    kind: ClassVar[str] = "add_constraint"
+    constraint: IndexConstraint
+
+    def to_json(self) -> Json:
+        """Return the step as plain JSON data."""
+        return self._json(constraint={"Index": list(self.constraint.columns)})
+
+    def render(self) -> str:
+        """Return one line for people."""
+        return self._line(f"add constraint @index({', '.join(self.constraint.columns)})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnsupportedChange:
+    """A difference no plan can carry out; the reason says what to do instead."""
+
+    kind: ClassVar[str] = "unsupported_change"
+    entity: str
+    reason: str
+    code: str | None = None
+
+    @property
+    def message(self) -> str:
+        """The reason, prefixed with its code: what applying the plan fails with."""
+        return self.reason if self.code is None else f"[{self.code}] {self.reason}"
+
+    def to_json(self) -> Json:
+        """Return the step as plain JSON data."""
+        found: Json = {"kind": self.kind, "entity": self.entity, "reason": self.reason}
+        if self.code is not None:
+            found["code"] = self.code
+        return found
+
+    def render(self) -> str:
+        """Return one line for people."""
+        label = "" if self.code is None else f" [{self.code}, {LINT_CODES[self.code].tier}]"
+        return f"unsupported change on {self.entity}{label}: {self.reason}"
+
+
+Step = (
+    AddType
+    | RenameType
+    | DropType
+    | UpdateTypeMetadata
+    | AddProperty
+    | RenameProperty
+    | DropProperty
+    | ExtendEnum
+    | ChangeDefault
+    | UpdatePropertyMetadata
+    | AddConstraint
+    | UnsupportedChange
+)
+"""One change of a plan."""

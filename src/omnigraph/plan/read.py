@@ -1,0 +1,135 @@
+"""Plans of read queries.
+
+A pattern is a sequence of steps over a bag of rows that starts as one empty row. Scans add a
+variable (crossed with what is there), expansions follow edges, filters drop rows, joins nest a
+pattern. What comes after the pattern (columns, grouping, order, cut) is part of the plan itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from omnigraph.catalog import PropertyType
+from omnigraph.plan.expression import Expression, Parameter, Ranking
+
+
+class Direction(StrEnum):
+    """How an edge is walked from the bound side."""
+
+    OUT = "out"
+    IN = "in"
+    BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeScan:
+    """Add a variable ranging over all nodes of a type that satisfy a condition."""
+
+    variable: str
+    type_name: str
+    condition: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expand:
+    """Follow edges from a bound variable to a new one.
+
+    Without `edge_variable` each distinct reached node gives one row; with it, each edge does. Over
+    several hops a node counts at its shortest distance only, and the start is never returned to
+    except over a self-loop. `edge_condition` and `target_condition` apply to the reached side.
+    """
+
+    source: str
+    target: str
+    edge: str
+    direction: Direction
+    target_type: str
+    min_hops: int = 1
+    max_hops: int = 1
+    edge_variable: str | None = None
+    edge_condition: Expression | None = None
+    target_condition: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpandInto:
+    """Keep rows whose two bound variables are joined by an edge; fields as in `Expand`."""
+
+    source: str
+    target: str
+    edge: str
+    direction: Direction
+    min_hops: int = 1
+    max_hops: int = 1
+    edge_variable: str | None = None
+    edge_condition: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Keep rows whose condition is true."""
+
+    condition: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AntiJoin:
+    """Keep rows for which the inner pattern, with `outer` fixed, has no solution."""
+
+    outer: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionalJoin:
+    """Join the inner pattern; a row without a solution stays, its new variables null."""
+
+    outer: tuple[str, ...]
+    variables: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+
+Step = NodeScan | Expand | ExpandInto | Filter | AntiJoin | OptionalJoin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputColumn:
+    """A result column. Hidden columns exist to sort by and are not returned."""
+
+    name: str
+    expression: Expression
+    type: PropertyType
+    hidden: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SortKey:
+    """One sort key; nulls are lowest."""
+
+    expression: Expression
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadPlan:
+    """A compiled read query.
+
+    `grouped` means the columns without aggregate are the group key. With `ranking` the final
+    candidate rows are ranked by it first; `sort_keys` then break ties. Remaining ties go by the
+    ids of `variables` in name order (not for grouped or distinct results).
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    steps: tuple[Step, ...]
+    variables: tuple[str, ...]
+    columns: tuple[OutputColumn, ...]
+    grouped: bool = False
+    distinct: bool = False
+    ranking: Ranking | None = None
+    sort_keys: tuple[SortKey, ...] = ()
+    limit: Expression | None = None
+    offset: Expression | None = None
+    reads_nodes: tuple[str, ...] = ()
+    reads_edges: tuple[str, ...] = ()

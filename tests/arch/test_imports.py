@@ -1,0 +1,90 @@
+"""Rooms import downwards only, and each outside engine has one home."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from importlinter.cli import lint_imports
+
+from tests.arch.project import PACKAGE, ROOT, files_under, place, report, tree_of
+
+ENGINES = {"lance": "store", "obstore": "store"}
+
+# Which rooms each contract has to bind as soon as they exist.
+BOUND_ROOMS = {
+    "storage does not know the languages": ["store", "manifest"],
+    "the compiler is pure": ["lang", "plan", "catalog"],
+    "one room touches Lance": [
+        "manifest",
+        "write",
+        "read",
+        "ops",
+        "graph",
+        "server",
+        "spark",
+        "cli",
+    ],
+}
+
+
+def _room(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0]
+
+
+def _imported_roots(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Import(names=names):
+            return [alias.name.split(".")[0] for alias in names]
+        case ast.ImportFrom(module=str(module), level=0):
+            return [module.split(".")[0]]
+        case _:
+            return []
+
+
+def test_import_contracts_are_kept(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))  # the linter adds the working directory
+    status = lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True, no_logo=True)
+    captured = capsys.readouterr()
+    assert status == 0, captured.out + captured.err
+
+
+def test_contracts_bind_every_room_that_exists() -> None:
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = {c["name"]: c for c in config["tool"]["importlinter"]["contracts"]}
+    problems = [
+        f"{name}: add omnigraph.{room} to source_modules"
+        for name, rooms in BOUND_ROOMS.items()
+        for room in rooms
+        if (PACKAGE / room).is_dir() or (PACKAGE / f"{room}.py").is_file()
+        if f"omnigraph.{room}" not in contracts[name]["source_modules"]
+    ]
+    assert not problems, report("contracts in pyproject.toml with a gap", problems)
+
+
+def test_storage_engines_are_imported_in_one_room() -> None:
+    problems = [
+        f"{place(path, getattr(node, 'lineno', None))}: imports {root}"
+        for path in files_under(PACKAGE, "*.py")
+        for node in ast.walk(tree_of(path))
+        for root in _imported_roots(node)
+        if root in ENGINES and _room(path) != ENGINES[root]
+    ]
+    assert not problems, report("only src/omnigraph/store may import these", problems)
+
+
+def test_only_the_command_line_prints() -> None:
+    problems = [
+        f"{place(path, node.lineno)}: calls print"
+        for path in files_under(PACKAGE, "*.py")
+        if _room(path) != "cli"
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call)
+        if isinstance(node.func, ast.Name) and node.func.id == "print"
+    ]
+    assert not problems, report("only src/omnigraph/cli may print", problems)
