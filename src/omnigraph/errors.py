@@ -108,6 +108,8 @@ class OmniGraphError(Exception):
         code: Wire code of the error body, or None where the closed wire enum has no member.
         retryable: Whether repeating the same call later can succeed without changing it.
         hint: What the caller can do about it, or None.
+        detail_name: Member of the wire form that holds the details, or None.
+        detail_fields: Attributes that make up the details; those that are None are left out.
     """
 
     kind: ClassVar[ErrorKind] = ErrorKind.INTERNAL
@@ -115,6 +117,7 @@ class OmniGraphError(Exception):
     code: ClassVar[str | None] = "internal"
     retryable: bool = False
     detail_name: ClassVar[str | None] = None
+    detail_fields: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -123,8 +126,9 @@ class OmniGraphError(Exception):
 
     @property
     def details(self) -> Mapping[str, object]:
-        """Structured fields of this error, as sent on the wire."""
-        return {}
+        """Structured fields of this error, as sent on the wire; what is unknown is left out."""
+        found = {name: getattr(self, name) for name in self.detail_fields}
+        return {name: value for name, value in found.items() if value is not None}
 
     def to_json(self) -> dict[str, object]:
         """Return the wire form: `error`, `type`, optional `code`, `hint` and the detail object."""
@@ -226,15 +230,11 @@ class BlobRangeError(InvalidInput):
     kind = ErrorKind.BLOB_RANGE
     http_status = 416
     detail_name = "blob_range"
+    detail_fields = ("start", "end", "length")
 
     def __init__(self, *, start: int, end: int, length: int) -> None:
         super().__init__(f"byte range {start}-{end} is outside a value of {length} bytes")
         self.start, self.end, self.length = start, end, length
-
-    @property
-    def details(self) -> Mapping[str, object]:
-        """Requested start and end, and the real length."""
-        return {"start": self.start, "end": self.end, "length": self.length}
 
 
 class NotFound(OmniGraphError):
@@ -256,6 +256,7 @@ class ChangeFeedGapError(NotFound):
     http_status = 410
     code = None
     detail_name = "change_feed_gap"
+    detail_fields = ("first_unreadable_commit_id", "cursor")
 
     def __init__(self, *, cursor: str | None, first_unreadable_commit_id: str) -> None:
         super().__init__(
@@ -265,14 +266,6 @@ class ChangeFeedGapError(NotFound):
         )
         self.cursor = cursor
         self.first_unreadable_commit_id = first_unreadable_commit_id
-
-    @property
-    def details(self) -> Mapping[str, object]:
-        """The cursor (if any) and the first commit that cannot be read."""
-        found: dict[str, object] = {"first_unreadable_commit_id": self.first_unreadable_commit_id}
-        if self.cursor is not None:
-            found["cursor"] = self.cursor
-        return found
 
 
 class AlreadyExists(OmniGraphError):
@@ -322,6 +315,7 @@ class VersionConflictError(ConflictError):
 
     kind = ErrorKind.VERSION_CONFLICT
     detail_name = "manifest_conflict"
+    detail_fields = ("table_key", "expected", "actual")
 
     def __init__(self, *, table_key: str, expected: int, actual: int) -> None:
         super().__init__(
@@ -330,29 +324,22 @@ class VersionConflictError(ConflictError):
         )
         self.table_key, self.expected, self.actual = table_key, expected, actual
 
-    @property
-    def details(self) -> Mapping[str, object]:
-        """Table key, expected and actual version."""
-        return {"table_key": self.table_key, "expected": self.expected, "actual": self.actual}
-
 
 class ReadSetConflictError(ConflictError):
     """Something this operation read or relied on changed before it could commit."""
 
     kind = ErrorKind.READ_SET_CONFLICT
     detail_name = "read_set_conflict"
+    detail_fields = ("member", "expected", "actual")
 
     def __init__(self, *, member: str, expected: str | None, actual: str | None) -> None:
+        before = "" if expected is None else f" from {expected}"
+        after = "" if actual is None else f" to {actual}"
         super().__init__(
-            f"{member} changed from {expected} to {actual} before the commit",
+            f"{member} changed{before}{after} before the commit",
             hint="start the operation again from a fresh read",
         )
         self.member, self.expected, self.actual = member, expected, actual
-
-    @property
-    def details(self) -> Mapping[str, object]:
-        """What changed, from which value, to which."""
-        return {"member": self.member, "expected": self.expected, "actual": self.actual}
 
 
 class KeyConflictError(ConflictError):
@@ -361,6 +348,7 @@ class KeyConflictError(ConflictError):
     kind = ErrorKind.KEY_CONFLICT
     retryable = False
     detail_name = "key_conflict"
+    detail_fields = ("entity_kind", "type_name", "entity_id")
 
     def __init__(
         self, *, entity_kind: str, type_name: str, entity_id: str | None, message: str | None = None
@@ -369,14 +357,6 @@ class KeyConflictError(ConflictError):
         super().__init__(message or f"{entity_kind} {type_name}{name} already exists")
         self.entity_kind, self.type_name, self.entity_id = entity_kind, type_name, entity_id
 
-    @property
-    def details(self) -> Mapping[str, object]:
-        """Entity kind, type name and (where known) the id."""
-        found: dict[str, object] = {"entity_kind": self.entity_kind, "type_name": self.type_name}
-        if self.entity_id is not None:
-            found["entity_id"] = self.entity_id
-        return found
-
 
 class DiffRefusedError(ConflictError):
     """Two states cannot be compared row by row."""
@@ -384,21 +364,11 @@ class DiffRefusedError(ConflictError):
     kind = ErrorKind.DIFF_REFUSED
     retryable = False
     detail_name = "change_diff_refusal"
+    detail_fields = ("reason", "graph_commit_id", "type_name")
 
     def __init__(self, *, reason: str, graph_commit_id: str, type_name: str | None = None) -> None:
         super().__init__(f"commit {graph_commit_id} cannot be compared: {reason}")
         self.reason, self.graph_commit_id, self.type_name = reason, graph_commit_id, type_name
-
-    @property
-    def details(self) -> Mapping[str, object]:
-        """Reason, commit id and (where known) the type."""
-        found: dict[str, object] = {
-            "reason": self.reason,
-            "graph_commit_id": self.graph_commit_id,
-        }
-        if self.type_name is not None:
-            found["type_name"] = self.type_name
-        return found
 
 
 class AlreadyExistsError(ConflictError, AlreadyExists):
@@ -447,18 +417,15 @@ class PreconditionFailedError(Conflict):
     http_status = 412
     code = None
     detail_name = "precondition_failure"
+    detail_fields = ("expected", "actual")
 
     def __init__(self, *, expected: str, actual: str | None) -> None:
+        found = "the branch has no head" if actual is None else f"the branch head is {actual}"
         super().__init__(
-            f"the branch head is {actual}, not the expected {expected}",
+            f"{found}, not the expected {expected}",
             hint="read the new head, check your change still applies, then repeat",
         )
         self.expected, self.actual = expected, actual
-
-    @property
-    def details(self) -> Mapping[str, object]:
-        """Expected and actual head commit id."""
-        return {"expected": self.expected, "actual": self.actual}
 
 
 class RecoveryRequired(OmniGraphError):
@@ -474,6 +441,7 @@ class RecoveryRequiredError(RecoveryRequired):
 
     retryable = True
     detail_name = "recovery_required"
+    detail_fields = ("operation_id",)
 
     def __init__(self, *, operation_id: str, message: str | None = None) -> None:
         super().__init__(
@@ -481,11 +449,6 @@ class RecoveryRequiredError(RecoveryRequired):
             hint="open the graph read-write to resolve it",
         )
         self.operation_id = operation_id
-
-    @property
-    def details(self) -> Mapping[str, object]:
-        """Operation id of the interrupted write."""
-        return {"operation_id": self.operation_id}
 
 
 class LimitExceeded(OmniGraphError):
@@ -500,15 +463,11 @@ class ResourceLimitError(LimitExceeded):
     """The request needs more of something than it may have."""
 
     detail_name = "resource_limit"
+    detail_fields = ("resource", "limit", "actual")
 
     def __init__(self, *, resource: str, limit: int, actual: int, hint: str | None = None) -> None:
         super().__init__(f"{resource}: {actual} exceeds the limit of {limit}", hint=hint)
         self.resource, self.limit, self.actual = resource, limit, actual
-
-    @property
-    def details(self) -> Mapping[str, object]:
-        """Resource name, its limit and what was asked for."""
-        return {"resource": self.resource, "limit": self.limit, "actual": self.actual}
 
 
 class TooManyRequestsError(LimitExceeded):
@@ -575,15 +534,11 @@ class ExternalBlobSourceError(StorageFailure):
     http_status = 424
     code = None
     detail_name = "external_blob_source"
+    detail_fields = ("uri", "reason")
 
     def __init__(self, *, uri: str, reason: str) -> None:
         super().__init__(f"external blob {uri} could not be read: {reason}")
         self.uri, self.reason = uri, reason
-
-    @property
-    def details(self) -> Mapping[str, object]:
-        """The URI (without credentials) and the reason."""
-        return {"uri": self.uri, "reason": self.reason}
 
 
 class OutcomeUnknown(OmniGraphError):

@@ -236,9 +236,7 @@ ROWS = [
         {},
     ),
     Row(
-        lambda: DiffRefusedError(
-            reason="schema_boundary", graph_commit_id="c1", type_name="Paper"
-        ),
+        lambda: DiffRefusedError(reason="schema_boundary", graph_commit_id="c1", type_name="Paper"),
         DiffRefusedError,
         "diff_refused",
         Conflict,
@@ -298,9 +296,7 @@ ROWS = [
         {},
     ),
     Row(lambda: StorageError("m"), StorageError, "storage", StorageFailure, 500, "internal", {}),
-    Row(
-        lambda: InternalError("m"), InternalError, "internal", InternalError, 500, "internal", {}
-    ),
+    Row(lambda: InternalError("m"), InternalError, "internal", InternalError, 500, "internal", {}),
     # Ours: refused rows, a taken name, a commit nobody can tell the fate of.
     Row(
         lambda: DataError("m", problems=[{"line": 3, "message": "x"}]),
@@ -446,6 +442,42 @@ def test_absent_details_are_left_out() -> None:
         "graph_commit_id": "c1",
     }
     assert "data_errors" not in DataError("m").to_json()
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "message"),
+    [
+        ("a", "b", "branch:main changed from a to b before the commit"),
+        (None, "b", "branch:main changed to b before the commit"),
+        ("a", None, "branch:main changed from a before the commit"),
+        (None, None, "branch:main changed before the commit"),
+    ],
+)
+def test_a_read_set_conflict_names_only_the_values_it_knows(
+    expected: str | None, actual: str | None, message: str
+) -> None:
+    error = ReadSetConflictError(member="branch:main", expected=expected, actual=actual)
+    assert error.message == message
+    known = {"member": "branch:main", "expected": expected, "actual": actual}
+    assert error.to_json()["read_set_conflict"] == {
+        name: value for name, value in known.items() if value is not None
+    }
+
+
+def test_a_failed_precondition_says_when_there_is_no_head() -> None:
+    moved = PreconditionFailedError(expected="c1", actual="c2")
+    assert moved.message == "the branch head is c2, not the expected c1"
+    empty = PreconditionFailedError(expected="c1", actual=None)
+    assert empty.message == "the branch has no head, not the expected c1"
+    assert empty.to_json()["precondition_failure"] == {"expected": "c1"}
+
+
+def test_every_detail_is_an_attribute_and_has_a_place_on_the_wire() -> None:
+    for row in ROWS:
+        error = row.make()
+        assert set(error.details) <= {*row.cls.detail_fields, "problems"}
+        assert all(hasattr(error, name) for name in row.cls.detail_fields)
+        assert row.cls.detail_name is not None or not error.details
 
 
 @pytest.mark.parametrize("failure", StorageFailureKind)

@@ -31,6 +31,11 @@ class Annotation:
     value: str | None = None
     arguments: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def sort_key(self) -> tuple[str, bool, str, tuple[tuple[str, str], ...]]:
+        """Canonical order: by name, without a value first, by value, by keyword values."""
+        return self.name, self.value is not None, self.value or "", self.arguments
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Embedding:
@@ -56,7 +61,10 @@ class IndexConstraint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeConstraint:
-    """Inclusive numeric bounds; an absent bound is open."""
+    """Inclusive numeric bounds; an absent bound is open.
+
+    A whole number that an integer can spell is an `int`, so equal bounds look equal.
+    """
 
     property: str
     low: int | float | None
@@ -161,10 +169,15 @@ class EdgeType(EntityType):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceType:
-    """A property contract that node types implement. Not queryable."""
+    """A property contract that node types implement. Not queryable.
+
+    `flags` names, for each property that has any, the one-column constraints (`index`, `key`,
+    `unique`, sorted) of a node type that takes the property from here.
+    """
 
     name: str
     properties: Mapping[str, Property]
+    flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

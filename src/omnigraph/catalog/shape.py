@@ -64,8 +64,8 @@ def type_json(value: PropertyType) -> Json:
 
 
 def annotations_json(annotations: Iterable[Annotation]) -> list[Json]:
-    """Return annotations as JSON, sorted by name."""
-    ordered = sorted(annotations, key=lambda item: (item.name, item.value or "", item.arguments))
+    """Return annotations as JSON, in canonical order."""
+    ordered = sorted(annotations, key=lambda item: item.sort_key)
     return [
         {"name": item.name, "value": item.value, "arguments": dict(sorted(item.arguments))}
         for item in ordered
@@ -100,7 +100,11 @@ def _constraints(item: NodeType | EdgeType) -> list[Json]:
 
 
 def _interface(item: InterfaceType) -> Json:
-    return {"name": item.name, "properties": [_property(p) for p in item.properties.values()]}
+    properties: list[Json] = []
+    for name, found in item.properties.items():
+        flags = item.flags.get(name)
+        properties.append(_property(found) | ({"constraints": list(flags)} if flags else {}))
+    return {"name": item.name, "properties": properties}
 
 
 def _node(item: NodeType) -> Json:

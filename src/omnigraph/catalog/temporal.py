@@ -11,7 +11,7 @@ import re
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}\Z", re.ASCII)
 _INSTANT = re.compile(
-    r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}(?::\d{2})?)(?:\.(\d+))?(Z|z|[+-]\d{2}:?\d{2})?\Z",
+    r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})(?:(:\d{2})(?:\.(\d+))?)?(Z|z|[+-]\d{2}:?\d{2})?\Z",
     re.ASCII,
 )
 
@@ -29,7 +29,8 @@ def parse_date(text: str) -> datetime.date:
 def parse_datetime(text: str) -> datetime.datetime:
     """Read an instant to millisecond precision, in UTC. Raises `ValueError`.
 
-    Without a zone it is UTC; a bare date is its midnight; further fraction digits are cut off.
+    Without a zone it is UTC; a bare date is its midnight; seconds may be left out, but a fraction
+    needs them; further fraction digits are cut off.
     """
     if _DATE.match(text):
         day = datetime.date.fromisoformat(text)
@@ -37,8 +38,8 @@ def parse_datetime(text: str) -> datetime.datetime:
     found = _INSTANT.match(text)
     if found is None:
         raise ValueError(f"{text!r} is not of the form {DATETIME_FORM}")
-    day_text, time_text, fraction, zone = found.groups()
-    moment = datetime.datetime.fromisoformat(f"{day_text}T{time_text}")
+    day_text, time_text, seconds, fraction, zone = found.groups()
+    moment = datetime.datetime.fromisoformat(f"{day_text}T{time_text}{seconds or ''}")
     moment = moment.replace(microsecond=int((fraction or "0")[:3].ljust(3, "0")) * 1000)
     if zone is None or zone in "Zz":
         return moment.replace(tzinfo=datetime.UTC)

@@ -47,9 +47,9 @@ class LazyGroup(click.Group):
             import difflib
 
             close = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            if close and "No such command" in error.message:
-                error.message += f" Did you mean '{close[0]}'?"
-            raise
+            if not close or "No such command" not in error.message:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean '{close[0]}'?", ctx=ctx) from None
 
 
 @click.group(

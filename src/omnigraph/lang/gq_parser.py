@@ -28,7 +28,7 @@ from omnigraph.lang.gq_ast import (
 from omnigraph.lang.gq_expressions import parse_condition, parse_expression, parse_value
 from omnigraph.lang.lexer import Kind, Token, TokenStream, fail
 from omnigraph.lang.pg_parser import SCALAR_NAMES
-from omnigraph.lang.source import Diagnostic, Diagnostics, SourceText, Span
+from omnigraph.lang.source import Diagnostics, SourceText, Span
 from omnigraph.limits import VECTOR_DIM_MAX
 
 VERBS = ("insert", "upsert", "update", "delete")
@@ -40,22 +40,18 @@ def parse_queries(source: SourceText, diagnostics: Diagnostics) -> tuple[QueryNo
     try:
         stream = TokenStream(source)
     except CompileError as error:
-        _keep(error, diagnostics)
+        diagnostics.extend(error.diagnostics)
         return ()
-    while stream.current.kind is not Kind.END:
+    while stream.current.kind is not Kind.END and not diagnostics.is_full():
         start = stream.index
         try:
             found.append(_query(stream))
         except CompileError as error:
-            _keep(error, diagnostics)
+            diagnostics.extend(error.diagnostics)
             stream.depth = 0
             stream.index = max(stream.index, start + 1)
             _skip_to_query(stream)
     return tuple(found)
-
-
-def _keep(error: CompileError, diagnostics: Diagnostics) -> None:
-    diagnostics.items.extend(d for d in error.diagnostics if isinstance(d, Diagnostic))
 
 
 def _skip_to_query(stream: TokenStream) -> None:

@@ -67,7 +67,7 @@ _TOKEN = re.compile(
     | "(?P<string>[^"\\]*+(?:\\.[^"\\]*+)*+)"
     | (?P<float>[0-9]+\.[0-9]+)
     | (?P<int>[0-9]+)
-    | (?P<punct>->|\.\.|>=|<=|!=|[@(){}\[\],:?.=<>+\-*/%])
+    | (?P<punct>->|\.\.|>=|<=|!=|/(?!\*)|[@(){}\[\],:?.=<>+\-*%])
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -80,8 +80,10 @@ _KINDS = {
     "int": Kind.INTEGER,
     "punct": Kind.PUNCT,
 }
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
+_QUOTED = str.maketrans({char: f"\\{letter}" for letter, char in _ESCAPES.items()})
 ESCAPE_TEXT = r"\" \\ \n \r \t"
 
 
@@ -97,6 +99,8 @@ def tokenize(source: SourceText) -> list[Token]:
     text = source.text
     if len(text) > SOURCE_CHARS_MAX:
         fail(source, Span(0, 0), f"file is longer than {SOURCE_CHARS_MAX} characters")
+    if (half := _SURROGATE.search(text)) is not None:
+        fail(source, Span(half.start(), half.end()), "text is not valid Unicode")
     tokens: list[Token] = []
     position, size, match = 0, len(text), _TOKEN.match
     while position < size:
@@ -113,6 +117,11 @@ def tokenize(source: SourceText) -> list[Token]:
         position = end
     tokens.append(Token(Kind.END, "", size, size))
     return tokens
+
+
+def quote(text: str) -> str:
+    """Spell a string as source text: in quotes, with escapes where they are needed."""
+    return f'"{text.translate(_QUOTED)}"'
 
 
 def _unescape(source: SourceText, raw: str, start: int) -> str:
@@ -237,8 +246,9 @@ class TokenStream:
 
     def integer(self, token: Token, *, limit: int = I64_MAX) -> int:
         """Return an integer token's value, or fail when it exceeds the limit."""
-        # Digits are counted first: Python refuses to convert extremely long ones.
-        value = int(token.text) if len(token.text.lstrip("0")) <= 20 else limit + 1
+        # Digits are counted first: Python refuses to convert extremely long ones, zeros included.
+        digits = token.text.lstrip("0") or "0"
+        value = int(digits) if len(digits) <= 20 else limit + 1
         if value > limit:
             fail(self.source, token.span, f"integer is larger than {limit}")
         return value

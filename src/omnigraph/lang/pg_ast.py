@@ -18,18 +18,22 @@ class Name:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """A bare identifier used as a value (`@embed(body)`, `@default(fresh)`)."""
+    """A bare identifier used as a value (`@embed(body)`, `@default(fresh)`, `@default(null)`)."""
 
     text: str
 
 
-Value = str | int | float | bool | Word | None | tuple["Value", ...]
+Value = str | int | float | bool | Word | tuple["Value", ...]
 """A literal in annotation arguments; tuples are lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
-    """One argument: a literal or word, with the text it was spelled with."""
+    """One argument: a literal or word, with its text.
+
+    The text of a string is the string; that of anything else is its spelling without the layout:
+    `007`, `-5`, `[1, "a"]`.
+    """
 
     value: Value
     text: str

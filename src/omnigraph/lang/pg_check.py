@@ -26,6 +26,8 @@ from omnigraph.lang.pg_constraints import ConstraintChecker
 from omnigraph.lang.pg_properties import (
     TYPE_ANNOTATIONS,
     DraftProperty,
+    canonical,
+    check_keywords,
     check_property,
     keep_verbatim,
     single_text,
@@ -59,7 +61,7 @@ def check_schema(syntax: SchemaSyntax, diagnostics: Diagnostics) -> Catalog:
     return Catalog(
         interfaces=_sorted(
             {
-                name: InterfaceType(name=name, properties=_plain(drafts))
+                name: InterfaceType(name=name, properties=_plain(drafts), flags=_flags(drafts))
                 for name, drafts in interfaces.items()
             }
         ),
@@ -74,6 +76,10 @@ def _sorted(found: Mapping[str, T]) -> Mapping[str, T]:
 
 def _plain(drafts: Drafts) -> Mapping[str, Property]:
     return _sorted({name: draft.checked for name, draft in drafts.items()})
+
+
+def _flags(drafts: Drafts) -> Mapping[str, tuple[str, ...]]:
+    return _sorted({name: tuple(sorted(d.flags)) for name, d in drafts.items() if d.flags})
 
 
 def _properties(item: DeclarationSyntax, diagnostics: Diagnostics) -> Drafts:
@@ -105,6 +111,7 @@ def _type_annotations(
             )
             continue
         seen.add(word)
+        check_keywords(syntax, diagnostics)
         if word == "rename_from":
             rename_from = single_text(syntax, diagnostics)
         elif word in ("description", "instruction"):
@@ -115,7 +122,7 @@ def _type_annotations(
         else:
             warn_unknown(syntax, TYPE_ANNOTATIONS, diagnostics)
             kept.append(keep_verbatim(syntax))
-    return tuple(sorted(kept, key=lambda a: (a.name, a.value or ""))), rename_from
+    return canonical(kept), rename_from
 
 
 def _refuse_on_type(
@@ -182,21 +189,25 @@ def _inject(
             injected = replace(wanted.checked, declared_directly=False, satisfies=(link,))
             drafts[prop] = replace(wanted, checked=injected)
             continue
-        if present.checked.type != wanted.checked.type:
-            diagnostics.error(
-                "S06",
-                present.span if present.checked.declared_directly else interface.span,
-                f"node {node} property '{prop}' has type {present.checked.type} but interface "
-                f"{interface.text} declares it as {wanted.checked.type}",
-            )
-            continue
-        if not present.checked.declared_directly and not _same_declaration(present, wanted):
+        same_type = present.checked.type == wanted.checked.type
+        if present.checked.declared_directly:
+            if not same_type:
+                diagnostics.error(
+                    "S06",
+                    present.span,
+                    f"node {node} property '{prop}' has type {present.checked.type} but interface "
+                    f"{interface.text} declares it as {wanted.checked.type}",
+                )
+                continue
+        elif not _same_declaration(present, wanted):
             diagnostics.error(
                 "S06",
                 interface.span,
                 f"node {node} property '{prop}' has incompatible property semantics in "
                 f"{present.checked.satisfies[0]} and {link}",
-                hint=f"declare '{prop}' in node {node} itself",
+                hint=f"declare '{prop}' in node {node} itself"
+                if same_type
+                else f"give '{prop}' one type in both interfaces",
             )
             continue
         links = tuple(sorted({*present.checked.satisfies, link}))

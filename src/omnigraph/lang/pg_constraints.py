@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ from omnigraph.lang.pg_ast import Argument, Bounds, ConstraintSyntax, Word
 from omnigraph.lang.pg_properties import DraftProperty
 from omnigraph.lang.regex import pattern_problem
 from omnigraph.lang.source import Diagnostics, Span, did_you_mean
+from omnigraph.limits import U64_MAX
 
 PSEUDO_COLUMNS = ("src", "dst")
 
@@ -45,11 +47,23 @@ class DraftConstraints:
 
     def sorted_ranges(self) -> tuple[RangeConstraint, ...]:
         """Return the range constraints in canonical order, duplicates removed."""
-        return tuple(sorted(set(self.ranges), key=lambda c: (c.property, str(c.low), str(c.high))))
+        return tuple(sorted(set(self.ranges), key=_range_order))
 
     def sorted_checks(self) -> tuple[CheckConstraint, ...]:
         """Return the check constraints in canonical order, duplicates removed."""
         return tuple(sorted(set(self.checks), key=lambda c: (c.property, c.pattern)))
+
+
+def _range_order(item: RangeConstraint) -> tuple[str, int | float, int | float]:
+    low = -math.inf if item.low is None else item.low
+    return item.property, low, math.inf if item.high is None else item.high
+
+
+def _canonical(bound: int | float | None) -> int | float | None:
+    # Beyond the largest integer literal there is only one spelling, so the float may stay.
+    if isinstance(bound, float) and bound.is_integer() and abs(bound) <= U64_MAX:
+        return int(bound)
+    return bound
 
 
 class ConstraintChecker:
@@ -71,7 +85,7 @@ class ConstraintChecker:
     def check(self, syntax: tuple[ConstraintSyntax, ...]) -> DraftConstraints:
         """Collect property flags and body constraints; problems go to the diagnostics."""
         for name, draft in self._properties.items():
-            if "key" in draft.flags:
+            if "key" in draft.flags and self._kind is not TypeKind.EDGE:
                 self._key((name,), draft.span)
             if "unique" in draft.flags:
                 self._found.uniques.add((name,))
@@ -187,8 +201,9 @@ class ConstraintChecker:
     def _named(
         self, item: ConstraintSyntax, second: str
     ) -> tuple[str, PropertyType, Argument | Bounds] | None:
-        word = item.name.text
-        if len(item.arguments) != 2 or isinstance(item.arguments[0], Bounds):
+        word, first = item.name.text, item.arguments[0]
+        is_name = isinstance(first, Argument) and isinstance(first.value, Word)
+        if len(item.arguments) != 2 or not is_name:
             self._diagnostics.error(
                 "S10" if word == "range" else "S11",
                 item.span,
@@ -196,7 +211,7 @@ class ConstraintChecker:
                 hint="@range(age, 0..150)" if word == "range" else '@check(code, "^[A-Z]+$")',
             )
             return None
-        name = self._column(item.arguments[0], word)
+        name = self._column(first, word)
         if name is None:
             return None
         return name, self._properties[name].checked.type, item.arguments[1]
@@ -221,7 +236,9 @@ class ConstraintChecker:
             )
         else:
             self._found.ranges.append(
-                RangeConstraint(property=name, low=bounds.low, high=bounds.high)
+                RangeConstraint(
+                    property=name, low=_canonical(bounds.low), high=_canonical(bounds.high)
+                )
             )
 
     def _check(self, item: ConstraintSyntax) -> None:

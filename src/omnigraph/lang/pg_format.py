@@ -22,13 +22,12 @@ from omnigraph.lang.pg_ast import (
     DeclarationSyntax,
     PropertySyntax,
 )
-from omnigraph.lang.pg_parser import parse_schema
+from omnigraph.lang.pg_parser import parse_schema, spell
 from omnigraph.lang.source import Diagnostics, SourceText, Span
 
 INDENT = "    "
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,7 +66,7 @@ def format_schema(text: str, *, name: str = "<schema>") -> str:
     diagnostics.raise_errors()
     printer = _Printer(source)
     chunks = [chunk for item in syntax.declarations for chunk in printer.declaration(item)]
-    rest = _attach(printer.free_comments(), chunks, text)
+    rest = _attach(printer.comments, chunks, text)
     rows = _layout(chunks, rest, text)
     return "".join(f"{row}\n" for row in rows)
 
@@ -79,8 +78,7 @@ class _Printer:
         self._text = source.text
         self._tokens = tokenize(source)
         self._starts = [token.start for token in self._tokens]
-        self._comments = list(self._gap_comments())
-        self._verbatim: list[Span] = []
+        self.comments = list(self._gap_comments())
 
     def _gap_comments(self) -> Iterator[Span]:
         position = 0
@@ -88,18 +86,6 @@ class _Printer:
             for found in _COMMENT.finditer(self._text, position, token.start):
                 yield Span(found.start(), found.end())
             position = token.end
-
-    def free_comments(self) -> list[Span]:
-        """Return the comments that no printed piece contains already, in source order."""
-        inside = iter(self._verbatim)
-        current = next(inside, None)
-        found: list[Span] = []
-        for comment in self._comments:
-            while current is not None and current.end <= comment.start:
-                current = next(inside, None)
-            if current is None or comment.start < current.start:
-                found.append(comment)
-        return found
 
     def _within(self, span: Span) -> list[Token]:
         first = bisect_left(self._starts, span.start)
@@ -131,8 +117,8 @@ class _Printer:
         yield _Chunk(span=closing.span, text="}", comment_indent=INDENT, closes=True, ends=True)
 
     def _has_comment(self, start: int, end: int) -> bool:
-        first = bisect_left(self._comments, start, key=lambda comment: comment.start)
-        return first < len(self._comments) and self._comments[first].start < end
+        first = bisect_left(self.comments, start, key=lambda comment: comment.start)
+        return first < len(self.comments) and self.comments[first].start < end
 
     def _with_comma(self, span: Span) -> Span:
         following = self._tokens[bisect_left(self._starts, span.end)]
@@ -163,7 +149,7 @@ class _Printer:
         arguments = (
             "".join(token.text for token in self._within(argument.span))
             if isinstance(argument, Bounds)
-            else self._value(argument.span)
+            else spell(self._within(argument.span))
             for argument in item.arguments
         )
         return f"@{item.name.text}({', '.join(arguments)})"
@@ -171,29 +157,10 @@ class _Printer:
     def _annotation(self, item: AnnotationSyntax) -> str:
         if item.argument is None:
             return f"@{item.name.text}"
-        # The catalog keeps other annotations as they are spelled, so their spelling is no layout.
-        spelled = item.name.text != "default"
-        arguments = [self._value(item.argument.span, spelled=spelled)]
+        arguments = [spell(self._within(item.argument.span))]
         for key, argument in item.keywords:
-            arguments.append(f"{key.text}={self._value(argument.span, spelled=spelled)}")
+            arguments.append(f"{key.text}={spell(self._within(argument.span))}")
         return f"@{item.name.text}({', '.join(arguments)})"
-
-    def _value(self, span: Span, *, spelled: bool = False) -> str:
-        tokens = self._within(span)
-        if len(tokens) > 1 and spelled:
-            self._verbatim.append(span)
-            return self._text[span.start : span.end]
-        words: list[str] = []
-        for token in tokens:
-            if token.kind is Kind.STRING:
-                words.append(f'"{token.text.translate(_ESCAPES)}"')
-            elif token.kind is Kind.PUNCT and token.text == ",":
-                words.append(", ")
-            elif token.kind is Kind.PUNCT and token.text == "]" and words[-1] == ", ":
-                words[-1] = "]"
-            else:
-                words.append(token.text)
-        return "".join(words)
 
 
 def _member_span(member: PropertySyntax | ConstraintSyntax) -> Span:

@@ -1,16 +1,17 @@
 """Recursive-descent parser of `.pg` text.
 
 A syntax error ends its declaration, not the file: the parser goes on at the next `node`, `edge` or
-`interface`, so one run reports a problem in each.
+`interface`, so one run reports a problem in each, up to the maximum of diagnostics.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from omnigraph.catalog import PropertyType, Scalar, TypeKind
 from omnigraph.errors import CompileError
-from omnigraph.lang.lexer import Kind, Token, TokenStream, fail
+from omnigraph.lang.lexer import Kind, Token, TokenStream, fail, quote
 from omnigraph.lang.pg_ast import (
     AnnotationSyntax,
     Argument,
@@ -23,7 +24,7 @@ from omnigraph.lang.pg_ast import (
     Value,
     Word,
 )
-from omnigraph.lang.source import Diagnostic, Diagnostics, SourceText, Span
+from omnigraph.lang.source import Diagnostics, SourceText
 from omnigraph.limits import U64_MAX, VECTOR_DIM_MAX
 
 CONSTRAINT_NAMES = ("key", "unique", "index", "range", "check")
@@ -38,23 +39,19 @@ def parse_schema(source: SourceText, diagnostics: Diagnostics) -> SchemaSyntax:
     try:
         stream = TokenStream(source)
     except CompileError as error:
-        _keep(error, diagnostics)
+        diagnostics.extend(error.diagnostics)
         return SchemaSyntax(declarations=())
     found: list[DeclarationSyntax] = []
-    while stream.current.kind is not Kind.END:
+    while stream.current.kind is not Kind.END and not diagnostics.is_full():
         start = stream.index
         try:
             found.append(_declaration(stream))
         except CompileError as error:
-            _keep(error, diagnostics)
+            diagnostics.extend(error.diagnostics)
             stream.depth = 0
             stream.index = max(stream.index, start + 1)
             _skip_to_declaration(stream)
     return SchemaSyntax(declarations=tuple(found))
-
-
-def _keep(error: CompileError, diagnostics: Diagnostics) -> None:
-    diagnostics.items.extend(d for d in error.diagnostics if isinstance(d, Diagnostic))
 
 
 def _skip_to_declaration(stream: TokenStream) -> None:
@@ -245,13 +242,12 @@ def _constraint(stream: TokenStream) -> ConstraintSyntax:
 
 
 def _constraint_argument(stream: TokenStream) -> Argument | Bounds:
-    start = stream.current
+    start, first = stream.current, stream.index
     low: int | float | None = None
     if stream.current.kind in (Kind.INTEGER, Kind.FLOAT) or stream.at_punct("-"):
         low = _number(stream)
         if not stream.at_punct(".."):
-            span = start.span.to(stream.peek(-1).span)
-            return Argument(value=low, text=stream.source.text[span.start : span.end], span=span)
+            return _as_argument(stream, first, low)
     if dots := stream.take_punct(".."):
         high: int | float | None = None
         if stream.current.kind in (Kind.INTEGER, Kind.FLOAT) or stream.at_punct("-"):
@@ -299,7 +295,7 @@ def _type(stream: TokenStream, owner: str) -> tuple[PropertyType, tuple[str, ...
     context = f"for property `{owner}`"
     order: tuple[str, ...] = ()
     if stream.take_punct("["):
-        scalar = _scalar(stream, "as list element")
+        scalar = _list_element(stream)
         stream.expect_punct("]", "to close the list type")
         found = PropertyType(scalar=scalar, is_list=True)
     elif stream.at_word("enum"):
@@ -342,12 +338,24 @@ def _enum(stream: TokenStream) -> tuple[PropertyType, tuple[str, ...]]:
     return PropertyType(scalar=Scalar.STRING, enum_values=tuple(sorted(values))), tuple(values)
 
 
-def _scalar(stream: TokenStream, context: str) -> Scalar:
+def _list_element(stream: TokenStream) -> Scalar:
+    compound = stream.current.text.lower() in ("[", "enum", "vector")
+    hint = "lists hold scalars such as String or I64" if compound else None
+    return _scalar(stream, "as list element", hint=hint, words=SCALAR_NAMES)
+
+
+def _scalar(
+    stream: TokenStream,
+    context: str,
+    *,
+    hint: str | None = None,
+    words: tuple[str, ...] = TYPE_WORDS,
+) -> Scalar:
     token = stream.current
     if token.kind is Kind.TYPE_NAME and token.text in SCALAR_NAMES:
         stream.advance()
         return Scalar(token.text)
-    stream.unexpected("a type", context, words=TYPE_WORDS)
+    stream.unexpected("a type", context, hint=hint, words=words)
 
 
 def _annotation(stream: TokenStream) -> AnnotationSyntax:
@@ -372,11 +380,29 @@ def _annotation(stream: TokenStream) -> AnnotationSyntax:
 
 
 def _argument(stream: TokenStream) -> Argument:
-    start = stream.current
-    value = _value(stream)
-    span = start.span.to(stream.peek(-1).span)
-    text = value if isinstance(value, str) else stream.source.text[span.start : span.end]
-    return Argument(value=value, text=text, span=Span(span.start, span.end))
+    first = stream.index
+    return _as_argument(stream, first, _value(stream))
+
+
+def _as_argument(stream: TokenStream, first: int, value: Value) -> Argument:
+    tokens = stream.tokens[first : stream.index]
+    text = value if isinstance(value, str) else spell(tokens)
+    return Argument(value=value, text=text, span=tokens[0].span.to(tokens[-1].span))
+
+
+def spell(tokens: Iterable[Token]) -> str:
+    """Return a literal or word in canonical spelling: `"text"`, `-5`, `[1, 2]`."""
+    words: list[str] = []
+    for token in tokens:
+        if token.kind is Kind.STRING:
+            words.append(quote(token.text))
+        elif token.kind is Kind.PUNCT and token.text == ",":
+            words.append(", ")
+        elif token.kind is Kind.PUNCT and token.text == "]" and words[-1] == ", ":
+            words[-1] = "]"
+        else:
+            words.append(token.text)
+    return "".join(words)
 
 
 def _value(stream: TokenStream) -> Value:
@@ -387,8 +413,9 @@ def _value(stream: TokenStream) -> Value:
         return _number(stream)
     if token.kind in (Kind.IDENT, Kind.TYPE_NAME):
         stream.advance()
-        constants: dict[str, bool | None] = {"true": True, "false": False, "null": None}
-        return constants[token.text] if token.text in constants else Word(text=token.text)
+        if token.text in ("true", "false"):
+            return token.text == "true"
+        return Word(text=token.text)
     if stream.take_punct("["):
         stream.enter()
         items: list[Value] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from omnigraph.catalog import (
@@ -20,8 +21,8 @@ from omnigraph.catalog import (
 )
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.catalog.temporal import parse_date, parse_datetime
-from omnigraph.lang.pg_ast import AnnotationSyntax, PropertySyntax, Value, Word
-from omnigraph.lang.source import Diagnostics, Span, did_you_mean
+from omnigraph.lang.pg_ast import AnnotationSyntax, Argument, PropertySyntax, Value, Word
+from omnigraph.lang.source import Diagnostics, Severity, Span, did_you_mean
 
 ROW_COLUMNS = (
     "_rowid",
@@ -83,6 +84,7 @@ def check_property(
             diagnostics.error("S14", item.span, f"{owner}.{name} declares @{word} multiple times")
             continue
         seen.add(word)
+        check_keywords(item, diagnostics)
         if word in FLAGS:
             _check_flag(item, declared, kind, f"{owner}.{name}", diagnostics)
             flags.add(word)
@@ -94,13 +96,13 @@ def check_property(
             rename_from = single_text(item, diagnostics)
         else:
             kept.extend(_kept(item, f"{owner}.{name}", diagnostics))
-    if has_default and "key" in flags:
+    if has_default and "key" in flags and kind is not TypeKind.EDGE:
         diagnostics.error("S15", syntax.name.span, f"key property {owner}.{name} has a @default")
     return DraftProperty(
         checked=Property(
             name=name,
             type=declared,
-            annotations=tuple(sorted(kept, key=lambda a: (a.name, a.value or ""))),
+            annotations=canonical(kept),
             embedding=embedding,
             default=default,
             has_default=has_default,
@@ -174,11 +176,27 @@ def _embedding(
     return Embedding(source=source, model=model)
 
 
+def check_keywords(item: AnnotationSyntax, diagnostics: Diagnostics) -> None:
+    """Report every keyword argument that an annotation has already."""
+    seen: set[str] = set()
+    for key, _ in item.keywords:
+        if key.text in seen:
+            diagnostics.error(
+                "S14", key.span, f"@{item.name.text} has argument `{key.text}` multiple times"
+            )
+        seen.add(key.text)
+
+
+def canonical(annotations: Iterable[Annotation]) -> tuple[Annotation, ...]:
+    """Return annotations in canonical order."""
+    return tuple(sorted(annotations, key=lambda item: item.sort_key))
+
+
 def single_text(item: AnnotationSyntax, diagnostics: Diagnostics) -> str | None:
-    """Return the one non-blank string an annotation must carry, or report and return None."""
-    value = item.argument.value if item.argument is not None else None
-    text = value.text if isinstance(value, Word) else value
-    if not isinstance(text, str) or not text.strip() or item.keywords:
+    """Return the one non-blank text an annotation must carry, or report and return None."""
+    is_list = item.argument is not None and isinstance(item.argument.value, tuple)
+    text = "" if item.argument is None or is_list else item.argument.text
+    if not text.strip() or item.keywords:
         diagnostics.error(
             "S14",
             item.span,
@@ -214,6 +232,8 @@ def _kept(item: AnnotationSyntax, where: str, diagnostics: Diagnostics) -> list[
 
 def warn_unknown(item: AnnotationSyntax, known: tuple[str, ...], diagnostics: Diagnostics) -> None:
     """Warn that an annotation has no meaning here; typos would otherwise pass in silence."""
+    if diagnostics.is_full(Severity.WARNING):
+        return
     hint = did_you_mean(item.name.text, known)
     diagnostics.warning(
         "W01",
@@ -239,28 +259,32 @@ def _default(
         diagnostics.error("S15", item.span, f"@default on {where} needs exactly one literal")
         return None, False
     try:
-        return default_value(item.argument.value, declared), True
+        return _default_value(item.argument, declared), True
     except ValueError as error:
         diagnostics.error("S15", item.argument.span, f"@default on {where}: {error}")
         return None, False
 
 
-def default_value(value: Value, declared: PropertyType) -> LiteralValue:
+def _default_value(argument: Argument, declared: PropertyType) -> LiteralValue:
     """Convert a written default to a value of its type. Raises `ValueError` with the reason."""
     if declared.scalar in (Scalar.VECTOR, Scalar.BLOB):
         raise ValueError(f"not supported for {declared}")
-    if value is None:
+    # Enum values are spellings: `true`, `1` and even `null` can be one.
+    if argument.text in declared.enum_values:
+        return argument.text
+    if declared.is_list and isinstance(argument.value, tuple):
+        return tuple(_scalar_default(item, declared.element) for item in argument.value)
+    return _scalar_default(argument.value, declared)
+
+
+def _scalar_default(value: Value, declared: PropertyType) -> LiteralValue:
+    scalar = declared.scalar
+    if isinstance(value, Word) and value.text == "null":
         raise ValueError("null is what an absent value means already")
     if declared.is_list:
-        if not isinstance(value, tuple):
-            raise ValueError(f"expected a list for {declared}")
-        return tuple(default_value(item, declared.element) for item in value)
-    scalar = declared.scalar
+        raise ValueError(f"expected a list for {declared}")
     if declared.enum_values:
-        text = value.text if isinstance(value, Word) else value
-        if text not in declared.enum_values:
-            raise ValueError(f"expected one of {', '.join(declared.enum_values)}")
-        return text
+        raise ValueError(f"expected one of {', '.join(declared.enum_values)}")
     if isinstance(value, Word):
         raise ValueError(f'`{value.text}` is not a literal; write "{value.text}" for a string')
     if scalar is Scalar.BOOL and isinstance(value, bool):
@@ -287,7 +311,8 @@ def _float_default(value: float, scalar: Scalar) -> float:
             raise ValueError(f"{value} is outside the range of F32") from error
     if not math.isfinite(value):
         raise ValueError("expected a finite number")
-    return value
+    # Equal defaults look equal: adding zero leaves only one zero.
+    return value + 0.0
 
 
 def _text_default(value: str, scalar: Scalar) -> str | datetime.date:

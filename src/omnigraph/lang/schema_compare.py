@@ -107,6 +107,7 @@ class Comparison:
         match kind:
             case TypeKind.INTERFACE:
                 yield from self._properties(kind, name, origin, links=True)
+                yield from self._flags(name, origin)
             case TypeKind.NODE:
                 old, new = self.accepted.nodes[origin], self.desired.nodes[name]
                 yield from _implements(old, new)
@@ -137,6 +138,28 @@ class Comparison:
                 yield from self._changed_property(kind, name, accepted[before], new)
                 if links:
                     yield from self._links(entity, accepted[before], new)
+
+    def _flags(self, name: str, origin: str) -> Iterator[Step]:
+        accepted, desired = self.accepted.interfaces[origin], self.desired.interfaces[name]
+        for prop in desired.properties:
+            entity = entity_name(TypeKind.INTERFACE, name, prop)
+            before = self.resolution.origins.properties.get((TypeKind.INTERFACE, name, prop))
+            if before is None or entity in self.resolution.problems:
+                continue
+            old, new = set(accepted.flags.get(before, ())), set(desired.flags.get(prop, ()))
+            if "index" in new - old:
+                yield AddConstraint(
+                    type_kind=TypeKind.INTERFACE,
+                    type_name=name,
+                    constraint=IndexConstraint(columns=(prop,)),
+                )
+            if changed := sorted((old ^ new) - (new & {"index"})):
+                words = ", ".join(f"@{word}" for word in changed)
+                yield _refuse(
+                    entity,
+                    f"changing {words} of '{name}.{prop}' is not supported: nodes take them from "
+                    "the interface; leave the interface property as it was",
+                )
 
     def _dropped_properties(self, kind: TypeKind, name: str, origin: str) -> Iterator[Step]:
         carried = self.resolution.carried[(kind, name)]
@@ -300,15 +323,10 @@ def _rules_of(item: NodeType | EdgeType) -> list[_Rule]:
     found = [_Rule("unique", rule.columns) for rule in item.uniques]
     found += [_Rule("index", rule.columns) for rule in item.indexes]
     for bounds in item.ranges:
-        # Bounds are compared as numbers: 1 and 1.0 are the same bound.
-        low, high = ("" if side is None else _number(side) for side in (bounds.low, bounds.high))
+        low, high = ("" if side is None else side for side in (bounds.low, bounds.high))
         found.append(_Rule("range", (bounds.property,), f"{low}..{high}"))
     found += [_Rule("check", (rule.property,), f'"{rule.pattern}"') for rule in item.checks]
     return found
-
-
-def _number(value: int | float) -> str:
-    return str(int(value)) if value == int(value) else str(value)
 
 
 def _refuse(entity: str, reason: str, *, code: str | None = None) -> UnsupportedChange:
@@ -329,7 +347,7 @@ def _implements(old: NodeType, new: NodeType) -> Iterator[Step]:
         yield _refuse(
             entity_name(TypeKind.NODE, new.name),
             f"changing the interfaces of node '{new.name}' from {before} to {after} is not "
-            "supported; declare the properties on the node itself",
+            "supported; keep the list as it was",
         )
 
 
@@ -344,12 +362,8 @@ def _metadata(annotations: Iterable[Annotation]) -> tuple[Annotation, ...]:
     return tuple(item for item in annotations if item.name in _METADATA)
 
 
-def _other(annotations: Iterable[Annotation]) -> list[tuple[object, ...]]:
-    return sorted(
-        (item.name, item.value is not None, item.value or "", item.arguments)
-        for item in annotations
-        if item.name not in _METADATA
-    )
+def _other(annotations: Iterable[Annotation]) -> tuple[Annotation, ...]:
+    return tuple(item for item in annotations if item.name not in _METADATA)
 
 
 def _added_property(kind: TypeKind, owner: str, new: Property) -> Step:

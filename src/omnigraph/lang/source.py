@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import difflib
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from typing import Final
 
-from omnigraph.errors import CompileError
+from omnigraph.errors import CompileError, DiagnosticLike
 from omnigraph.limits import DIAGNOSTICS_MAX
+
+SHOWN_COLUMNS_MAX: Final = 160
+"""Characters of a source line shown around a caret: more wraps in every terminal."""
+
+_CUT: Final = "..."
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +84,10 @@ class Diagnostic:
     def render(self) -> str:
         """Return text for people: place, message, source line with caret, hint."""
         line, column = self.position
-        text = self.source.line(line)
-        width = max(1, min(self.span.end - self.span.start, len(text) - column + 1))
+        text, caret = _window(self.source.line(line), column - 1)
+        width = max(1, min(self.span.end - self.span.start, len(text) - caret))
         # Tabs are kept in the margin so that the caret lands under its character.
-        pad = "".join("\t" if char == "\t" else " " for char in text[: column - 1])
+        pad = "".join("\t" if char == "\t" else " " for char in text[:caret])
         gutter = str(line)
         rows = [
             f"{self.source.name}:{line}:{column}: {self.severity}[{self.code}]: {self.message}",
@@ -108,12 +115,27 @@ class Diagnostic:
         return found
 
 
+def _window(text: str, caret: int) -> tuple[str, int]:
+    """Cut a long line around the caret; return what to show and where the caret is in it."""
+    start = max(0, min(caret - SHOWN_COLUMNS_MAX // 2, len(text) - SHOWN_COLUMNS_MAX))
+    end = start + SHOWN_COLUMNS_MAX
+    before, after = _CUT if start else "", _CUT if end < len(text) else ""
+    # A message must be printable even when the text it shows is not.
+    shown = text[start:end].encode(errors="replace").decode()
+    return before + shown + after, len(before) + caret - start
+
+
 class Diagnostics:
-    """Collects findings about one source text, in the order they are reported."""
+    """Collects findings about one source text, in the order they are reported.
+
+    Each severity has its own maximum, so that warnings never hide an error; what comes after it is
+    dropped.
+    """
 
     def __init__(self, source: SourceText) -> None:
         self.source = source
         self.items: list[Diagnostic] = []
+        self._counts: Counter[Severity] = Counter()
 
     def error(self, code: str, span: Span, message: str, *, hint: str | None = None) -> None:
         """Record an error."""
@@ -123,20 +145,29 @@ class Diagnostics:
         """Record a warning."""
         self._add(code, span, message, hint, Severity.WARNING)
 
+    def extend(self, found: Iterable[DiagnosticLike]) -> None:
+        """Record findings made elsewhere, such as those of a caught `CompileError`."""
+        for item in found:
+            if isinstance(item, Diagnostic) and not self.is_full(item.severity):
+                self._counts[item.severity] += 1
+                self.items.append(item)
+
     def _add(
         self, code: str, span: Span, message: str, hint: str | None, severity: Severity
     ) -> None:
-        if len(self.items) < DIAGNOSTICS_MAX:
-            self.items.append(
-                Diagnostic(
-                    code=code,
-                    message=message,
-                    source=self.source,
-                    span=span,
-                    severity=severity,
-                    hint=hint,
-                )
-            )
+        found = Diagnostic(
+            code=code,
+            message=message,
+            source=self.source,
+            span=span,
+            severity=severity,
+            hint=hint,
+        )
+        self.extend((found,))
+
+    def is_full(self, severity: Severity = Severity.ERROR) -> bool:
+        """Whether nothing more of a severity is kept, so that looking for it is pointless."""
+        return self._counts[severity] >= DIAGNOSTICS_MAX
 
     @property
     def errors(self) -> list[Diagnostic]:
@@ -157,10 +188,10 @@ class Diagnostics:
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
-    """Return a hint naming the closest candidate, or None when nothing is close."""
-    names = sorted(set(candidates))
+    """Return a hint naming the closest candidate, or None when nothing else is close."""
+    names = sorted(set(candidates) - {word})
     folded = {name.lower(): name for name in names}
-    if (same := folded.get(word.lower())) is not None and same != word:
+    if (same := folded.get(word.lower())) is not None:
         return f"did you mean `{same}`?"
     close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     return f"did you mean `{close[0]}`?" if close else None

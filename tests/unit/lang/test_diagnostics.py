@@ -7,8 +7,11 @@ import json
 import pytest
 
 from omnigraph.errors import CompileError
+from omnigraph.lang.pg_parser import parse_schema
+from omnigraph.lang.queries import compile_queries
 from omnigraph.lang.schema import compile_schema
 from omnigraph.lang.source import (
+    SHOWN_COLUMNS_MAX,
     Diagnostic,
     Diagnostics,
     Severity,
@@ -65,26 +68,26 @@ def test_positions_count_lines_and_characters_from_one(
 
 
 def test_render_points_at_the_span() -> None:
-    assert at("node A { b: Strin }", (12, 17)).render() == shown(
+    assert at("node A { b: Wrong }", (12, 17)).render() == shown(
         "a.pg:1:13: error[S99]: it is wrong",
-        " 1 | node A { b: Strin }",
+        " 1 | node A { b: Wrong }",
         "   |             ^^^^^",
     )
 
 
 def test_render_adds_the_hint() -> None:
-    assert at("abc", (0, 1), hint="write `abd`").render() == shown(
+    assert at("abc", (0, 1), hint="write `xyz`").render() == shown(
         "a.pg:1:1: error[S99]: it is wrong",
         " 1 | abc",
         "   | ^",
-        "   = help: write `abd`",
+        "   = help: write `xyz`",
     )
 
 
 def test_render_keeps_tabs_so_that_the_caret_lands() -> None:
-    assert at("\t\tb:\tStrin", (5, 10)).render() == shown(
+    assert at("\t\tb:\tWrong", (5, 10)).render() == shown(
         "a.pg:1:6: error[S99]: it is wrong",
-        " 1 | \t\tb:\tStrin",
+        " 1 | \t\tb:\tWrong",
         "   | \t\t  \t^^^^^",
     )
 
@@ -138,6 +141,38 @@ def test_render_widens_the_gutter_for_long_files() -> None:
     )
 
 
+@pytest.mark.parametrize("start", [0, 1, 79, 80, 81, 5000, 9900, 9919, 9920, 9921, 9999, 10_000])
+def test_render_cuts_a_long_line_around_the_caret(start: int) -> None:
+    text = "".join(chr(ord("a") + number % 26) for number in range(10_000))
+    _, line, marks = at(text, (start, start + 3)).render().split("\n")
+    shown = line.removeprefix(" 1 | ")
+    assert len(shown.strip(".")) == SHOWN_COLUMNS_MAX
+    assert shown.strip(".") in text
+    assert shown.startswith("...") == (start > SHOWN_COLUMNS_MAX // 2)
+    assert shown.endswith("...") == (start < len(text) - SHOWN_COLUMNS_MAX // 2)
+    carets = marks.removeprefix("   | ")
+    column = len(carets) - len(carets.lstrip())
+    marked = shown[column : column + len(carets.lstrip())]
+    assert marked == text[start : start + 3]
+    assert "^" in carets
+
+
+def test_render_marks_a_long_span_up_to_the_cut() -> None:
+    _, line, marks = at("x" * 9000, (10, 9000)).render().split("\n")
+    assert len(marks) == len(line)
+    assert line.endswith("...")
+
+
+def test_render_shows_a_line_of_the_full_width_whole() -> None:
+    text = "x" * SHOWN_COLUMNS_MAX
+    assert f" 1 | {text}\n" in at(text, (SHOWN_COLUMNS_MAX - 1, SHOWN_COLUMNS_MAX)).render()
+
+
+def test_render_keeps_tabs_of_a_cut_line() -> None:
+    text = "\t" * 300 + "x" + "\t" * 300
+    assert "\t^" in at(text, (300, 301)).render()
+
+
 def test_render_names_the_severity() -> None:
     found = at("abc", (0, 1), severity=Severity.WARNING)
     assert found.render().startswith("a.pg:1:1: warning[S99]: it is wrong\n")
@@ -183,6 +218,48 @@ def test_findings_are_limited() -> None:
     for number in range(DIAGNOSTICS_MAX + 5):
         found.error("S01", Span(0, 1), str(number))
     assert len(found.errors) == DIAGNOSTICS_MAX
+    assert found.errors[-1].message == str(DIAGNOSTICS_MAX - 1)
+
+
+def test_warnings_and_errors_are_counted_apart() -> None:
+    found = Diagnostics(SourceText("a.pg", "abc"))
+    for number in range(DIAGNOSTICS_MAX + 5):
+        found.warning("W01", Span(0, 1), str(number))
+    assert found.is_full(Severity.WARNING)
+    assert not found.is_full()
+    for number in range(DIAGNOSTICS_MAX + 5):
+        assert found.is_full() == (number >= DIAGNOSTICS_MAX)
+        found.error("S01", Span(0, 1), str(number))
+    assert len(found.warnings) == len(found.errors) == DIAGNOSTICS_MAX
+    assert len(found.items) == 2 * DIAGNOSTICS_MAX
+
+
+def test_findings_made_elsewhere_are_limited_too() -> None:
+    found = Diagnostics(SourceText("a.pg", "abc"))
+    found.error("S01", Span(0, 1), "first")
+    found.extend(at("abc", (1, 2)) for _ in range(DIAGNOSTICS_MAX + 5))
+    assert len(found.errors) == DIAGNOSTICS_MAX
+    assert found.errors[0].message == "first"
+
+
+def test_the_parser_stops_at_the_limit() -> None:
+    diagnostics = Diagnostics(SourceText("a.pg", "node A { " * 6000))
+    parse_schema(diagnostics.source, diagnostics)
+    assert len(diagnostics.items) == DIAGNOSTICS_MAX
+    # Counted in characters, not seconds: what is not rendered costs nothing.
+    assert max(item.span.end for item in diagnostics.items) < 2000
+    with pytest.raises(CompileError) as error:
+        compile_schema(diagnostics.source.text)
+    assert len(error.value.diagnostics) == DIAGNOSTICS_MAX
+    assert len(str(error.value)) < 600 * DIAGNOSTICS_MAX
+
+
+def test_the_query_parser_stops_at_the_limit() -> None:
+    catalog = compile_schema("node A {}").catalog
+    with pytest.raises(CompileError) as error:
+        compile_queries("query q( " * 6000, catalog)
+    assert len(error.value.diagnostics) == DIAGNOSTICS_MAX
+    assert len(str(error.value)) < 600 * DIAGNOSTICS_MAX
 
 
 def test_a_compile_error_renders_every_finding() -> None:
@@ -213,13 +290,13 @@ def test_a_compile_error_lists_its_findings_as_json() -> None:
 
 
 def test_warnings_come_with_the_compiled_schema() -> None:
-    compiled = compile_schema("node A { a: String @uniqe }", name="g.pg")
+    compiled = compile_schema("node A { a: String @uniques }", name="g.pg")
     (found,) = compiled.warnings
     assert found.severity is Severity.WARNING
     assert found.render() == shown(
-        "g.pg:1:20: warning[W01]: unknown annotation @uniqe is kept but has no effect",
-        " 1 | node A { a: String @uniqe }",
-        "   |                    ^^^^^^",
+        "g.pg:1:20: warning[W01]: unknown annotation @uniques is kept but has no effect",
+        " 1 | node A { a: String @uniques }",
+        "   |                    ^^^^^^^^",
         "   = help: did you mean `@unique`?",
     )
 
@@ -227,10 +304,12 @@ def test_warnings_come_with_the_compiled_schema() -> None:
 @pytest.mark.parametrize(
     ("word", "candidates", "hint"),
     [
-        ("nmae", ["name", "age"], "did you mean `name`?"),
+        ("names", ["name", "age"], "did you mean `name`?"),
         ("NAME", ["name", "age"], "did you mean `name`?"),
         ("string", ["String", "Strings"], "did you mean `String`?"),
         ("zzz", ["name", "age"], None),
+        ("name", ["name", "age"], None),
+        ("name", ["name", "names"], "did you mean `names`?"),
         ("x", [], None),
     ],
 )

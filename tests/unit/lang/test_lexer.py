@@ -7,7 +7,7 @@ import re
 import pytest
 
 from omnigraph.errors import CompileError
-from omnigraph.lang.lexer import Kind, Token, TokenStream, tokenize
+from omnigraph.lang.lexer import Kind, Token, TokenStream, quote, tokenize
 from omnigraph.lang.source import Diagnostic, SourceText, Span
 from omnigraph.limits import I64_MAX, NESTING_DEPTH_MAX, SOURCE_CHARS_MAX, U64_MAX
 
@@ -63,10 +63,7 @@ def test_one_token(text: str, kind: Kind, value: str) -> None:
     assert lex(text) == [(kind, value)]
 
 
-PUNCTUATION = "-> .. >= <= != @ ( ) { } [ ] , : ? . = < > + - * / %".split()
-
-
-@pytest.mark.parametrize("text", PUNCTUATION)
+@pytest.mark.parametrize("text", ["->", "..", ">=", "<=", "!=", *"@(){}[],:?.=<>+-*/%"])
 def test_punctuation(text: str) -> None:
     assert lex(text) == [(Kind.PUNCT, text)]
 
@@ -160,6 +157,12 @@ def test_tokens_know_their_place() -> None:
         ('"ab\\u0041"', (3, 5), r"unsupported escape sequence `\u`", r"\" \\ \n \r \t"),
         ('"a\\\nb"', (2, 4), "unsupported escape sequence", "write other characters as they are"),
         ('x "\\q" "\\z"', (3, 5), r"unsupported escape sequence `\q`", None),
+        ("a /* open", (2, 4), "comment is not closed", "add `*/`"),
+        ("/*/", (0, 2), "comment is not closed", "add `*/`"),
+        ("a / /**/ b /*", (11, 13), "comment is not closed", "add `*/`"),
+        ("ab\ud800", (2, 3), "text is not valid Unicode", None),
+        ('"\udc41\ud801"', (1, 2), "text is not valid Unicode", None),
+        ("// \udfff\n", (3, 4), "text is not valid Unicode", None),
     ],
 )
 def test_bad_characters_are_reported_where_they_stand(
@@ -173,6 +176,21 @@ def test_bad_characters_are_reported_where_they_stand(
     if hint is not None:
         assert found.hint is not None
         assert hint in found.hint
+
+
+def test_a_refused_text_can_be_printed() -> None:
+    with pytest.raises(CompileError) as error:
+        tokenize(SourceText("t", 'node A @description("\ud83d") {}'))
+    assert b' 1 | node A @description("?") {}' in str(error.value).encode()
+
+
+def test_characters_beyond_the_first_plane_are_no_surrogates() -> None:
+    assert lex('"\U0001f642"') == [(Kind.STRING, "\U0001f642")]
+
+
+@pytest.mark.parametrize("text", ["", "x", 'q" b\\ n\n r\r t\t', "\\n", "\u00fc \x07 '"])
+def test_quoted_text_reads_back_as_itself(text: str) -> None:
+    assert lex(quote(text)) == [(Kind.STRING, text)]
 
 
 def test_a_text_above_the_size_limit_is_refused_unread() -> None:
@@ -244,7 +262,7 @@ def test_expect_names_what_was_read_and_what_stands_there() -> None:
 
 def test_unexpected_words_get_a_suggestion() -> None:
     with pytest.raises(CompileError) as error:
-        stream("retrun").unexpected("`return`", "", words=("match", "return"))
+        stream("returns").unexpected("`return`", "", words=("match", "return"))
     assert failure(error).hint == "did you mean `return`?"
     with pytest.raises(CompileError) as error:
         stream("(").unexpected("`return`", "", words=("match", "return"))
@@ -280,6 +298,18 @@ def test_integers_are_limited() -> None:
             cursor.integer(token)
         assert failure(error).message == f"integer is larger than {I64_MAX}"
         assert failure(error).span == token.span
+
+
+def test_leading_zeros_mean_nothing() -> None:
+    zeros = "0" * 5000
+    cursor = stream(f"{zeros} {zeros}7 {zeros}{U64_MAX} {zeros}1.5{zeros} {zeros}{I64_MAX + 1}")
+    none, few, many, decimal, above, _ = cursor.tokens
+    assert cursor.integer(none) == 0
+    assert cursor.integer(few) == 7
+    assert cursor.integer(many, limit=U64_MAX) == U64_MAX
+    assert cursor.decimal(decimal) == 1.5
+    with pytest.raises(CompileError):
+        cursor.integer(above)
 
 
 def test_decimals_are_finite() -> None:

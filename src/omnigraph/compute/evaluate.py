@@ -1,0 +1,322 @@
+"""Evaluates expressions on Arrow columns, with three-valued logic throughout."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.model import LiteralValue
+from omnigraph.compute.constants import constant_value
+from omnigraph.compute.types import arrow_type
+from omnigraph.errors import QueryError
+from omnigraph.plan.expression import (
+    And,
+    Arithmetic,
+    ArithmeticOp,
+    Compare,
+    CompareOp,
+    EndpointOf,
+    Expression,
+    IdOf,
+    IsNull,
+    Member,
+    Negate,
+    Not,
+    Or,
+    PropertyOf,
+    Substring,
+    Vanishing,
+    variables_of,
+)
+
+_COMPARISONS = {
+    CompareOp.EQ: "equal",
+    CompareOp.NE: "not_equal",
+    CompareOp.LT: "less",
+    CompareOp.LE: "less_equal",
+    CompareOp.GT: "greater",
+    CompareOp.GE: "greater_equal",
+}
+_ENDPOINTS = {"from": "src", "to": "dst"}
+
+
+class Columns(Protocol):
+    """The rows an expression is evaluated on."""
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+
+    def column(self, variable: str, name: str) -> Any:
+        """Return a stored column of a variable; ids and endpoints are `id`, `src`, `dst`."""
+
+
+class Evaluator:
+    """Evaluates expressions over one set of rows."""
+
+    def __init__(
+        self,
+        columns: Columns,
+        parameters: Mapping[str, LiteralValue],
+        now: datetime.datetime,
+    ) -> None:
+        self._columns = columns
+        self._parameters = parameters
+        self._now = now
+
+    def value(self, expression: Expression) -> Any:
+        """Return an Arrow array (or scalar, for what reads no rows)."""
+        if not variables_of(expression):
+            value = constant_value(expression, self._parameters, self._now)
+            return _scalar(value, expression)
+        match expression:
+            case PropertyOf():
+                return self._columns.column(expression.variable, expression.property)
+            case IdOf():
+                return self._columns.column(expression.variable, "id")
+            case EndpointOf():
+                return self._columns.column(expression.variable, _ENDPOINTS[expression.end])
+            case Negate():
+                return _checked("negate_checked", self.value(expression.operand))
+            case Arithmetic():
+                return self._arithmetic(expression)
+            case _:
+                found = self.condition(expression)
+                if found is None:
+                    return pa.scalar(True)
+                return found
+
+    def condition(self, expression: Expression) -> Any | None:
+        """Return a Boolean array with nulls for unknown; None when the condition vanished."""
+        match expression:
+            case And() | Or():
+                parts = [self.condition(item) for item in expression.operands]
+                kept = [item for item in parts if item is not None]
+                if not kept:
+                    return None
+                join = pc.and_kleene if isinstance(expression, And) else pc.or_kleene
+                found = kept[0]
+                for item in kept[1:]:
+                    found = join(found, item)
+                return found
+            case Not():
+                inner = self.condition(expression.operand)
+                return None if inner is None else pc.invert(inner)
+            case Vanishing():
+                if any(self._parameters[name] is None for name in expression.parameters):
+                    return None
+                return self.condition(expression.condition)
+            case IsNull():
+                operand = self.value(expression.operand)
+                return pc.is_valid(operand) if expression.negated else pc.is_null(operand)
+            case Compare():
+                return self._compare(expression)
+            case Member():
+                return self._member(expression)
+            case Substring():
+                return self._substring(expression)
+            case _:
+                return self.value(expression)
+
+    # ---- operators ------------------------------------------------------------------------
+
+    def _arithmetic(self, expression: Arithmetic) -> Any:
+        left, right = self.value(expression.left), self.value(expression.right)
+        wanted = arrow_type(expression.type)
+        left, right = pc.cast(left, wanted), pc.cast(right, wanted)
+        match expression.op:
+            case ArithmeticOp.ADD:
+                return _checked("add_checked", left, right)
+            case ArithmeticOp.SUB:
+                return _checked("subtract_checked", left, right)
+            case ArithmeticOp.MUL:
+                return _checked("multiply_checked", left, right)
+            case ArithmeticOp.DIV:
+                return pc.divide(left, _not_zero(right))
+            case ArithmeticOp.MOD:
+                divisor = _not_zero(right)
+                quotient = pc.divide(left, divisor)
+                if pa.types.is_floating(wanted):
+                    quotient = pc.trunc(quotient)
+                return pc.subtract(left, pc.multiply(quotient, divisor))
+
+    def _compare(self, expression: Compare) -> Any:
+        left, right = self.value(expression.left), self.value(expression.right)
+        op = expression.op
+        if _is_constant(left) and not _is_constant(right):
+            left, right, op = right, left, _mirrored(op)
+        exact = _exact_integer_comparison(left, right, op)
+        if exact is not None:
+            return exact
+        left, right = _common(left, right)
+        return getattr(pc, _COMPARISONS[op])(left, right)
+
+    def _member(self, expression: Member) -> Any:
+        item, container = self.value(expression.item), self.value(expression.container)
+        if _is_constant(container):
+            if not container.is_valid:
+                return pa.nulls(self._columns.rows, pa.bool_())
+            values = container.values
+            found = pc.is_in(item, value_set=pc.cast(values, item.type, safe=False))
+            return pc.if_else(pc.is_valid(item), found, pa.scalar(None, pa.bool_()))
+        lists = container.combine_chunks() if isinstance(container, pa.ChunkedArray) else container
+        return _list_contains(lists, item)
+
+    def _substring(self, expression: Substring) -> Any:
+        text, part = self.value(expression.text), self.value(expression.part)
+        if not _is_constant(part):
+            pairs = zip(text.to_pylist(), part.to_pylist(), strict=True)
+            return pa.array([_holds(a, b, prefix=expression.prefix) for a, b in pairs], pa.bool_())
+        if not part.is_valid:
+            return pa.nulls(self._columns.rows, pa.bool_())
+        if _is_constant(text):
+            return pa.scalar(_holds(text.as_py(), part.as_py(), prefix=expression.prefix))
+        if expression.prefix:
+            return pc.starts_with(text, part.as_py())
+        return pc.match_substring(text, part.as_py())
+
+
+def evaluate_condition(
+    expression: Expression,
+    columns: Columns,
+    parameters: Mapping[str, LiteralValue],
+    now: datetime.datetime,
+) -> Any:
+    """Return a Boolean array: true where the condition is true (not where it is unknown)."""
+    found = Evaluator(columns, parameters, now).condition(expression)
+    if found is None:
+        return pa.array([True] * columns.rows, pa.bool_())
+    if _is_constant(found):
+        found = pa.array([bool(found.as_py())] * columns.rows, pa.bool_())
+    return pc.fill_null(found, False)
+
+
+def evaluate_value(
+    expression: Expression,
+    columns: Columns,
+    parameters: Mapping[str, LiteralValue],
+    now: datetime.datetime,
+) -> Any:
+    """Return the value of an expression for every row."""
+    found = Evaluator(columns, parameters, now).value(expression)
+    if _is_constant(found):
+        return pa.repeat(found, columns.rows)
+    return found
+
+
+def _is_constant(value: Any) -> bool:
+    return isinstance(value, pa.Scalar)
+
+
+def _scalar(value: LiteralValue, expression: Expression) -> Any:
+    wanted = arrow_type(expression.type)
+    if isinstance(value, tuple):
+        return pa.scalar(list(value), wanted)
+    return pa.scalar(value, wanted)
+
+
+def _checked(function: str, *arguments: Any) -> Any:
+    try:
+        return getattr(pc, function)(*arguments)
+    except pa.ArrowInvalid as error:
+        raise QueryError("integer overflow in a calculation") from error
+
+
+def _not_zero(value: Any) -> Any:
+    zero = pa.scalar(0, value.type)
+    return pc.if_else(pc.equal(value, zero), pa.scalar(None, value.type), value)
+
+
+def _mirrored(op: CompareOp) -> CompareOp:
+    swapped = {
+        CompareOp.LT: CompareOp.GT,
+        CompareOp.LE: CompareOp.GE,
+        CompareOp.GT: CompareOp.LT,
+        CompareOp.GE: CompareOp.LE,
+    }
+    return swapped.get(op, op)
+
+
+def _exact_integer_comparison(left: Any, right: Any, op: CompareOp) -> Any | None:
+    """Compare an integer column with a float constant by value, without rounding the column."""
+    if not (_is_constant(right) and pa.types.is_integer(left.type)):
+        return None
+    if not right.is_valid or not pa.types.is_floating(right.type):
+        return None
+    value = right.as_py()
+    if value == int(value):
+        return _compare_integer(left, int(value), op)
+    below = int(value // 1)
+    # Between two integers: equal to none, and order is decided by the one below.
+    match op:
+        case CompareOp.EQ:
+            return pc.if_else(pc.is_valid(left), False, pa.scalar(None, pa.bool_()))
+        case CompareOp.NE:
+            return pc.if_else(pc.is_valid(left), True, pa.scalar(None, pa.bool_()))
+        case CompareOp.LT | CompareOp.LE:
+            return _compare_integer(left, below, CompareOp.LE)
+        case _:
+            return _compare_integer(left, below, CompareOp.GT)
+
+
+def _compare_integer(left: Any, value: int, op: CompareOp) -> Any:
+    try:
+        right = pa.scalar(value, left.type)
+    except (pa.ArrowInvalid, OverflowError):
+        above = value > 0
+        true_if = {
+            CompareOp.EQ: False,
+            CompareOp.NE: True,
+            CompareOp.LT: above,
+            CompareOp.LE: above,
+            CompareOp.GT: not above,
+            CompareOp.GE: not above,
+        }[op]
+        return pc.if_else(pc.is_valid(left), true_if, pa.scalar(None, pa.bool_()))
+    return getattr(pc, _COMPARISONS[op])(left, right)
+
+
+def _common(left: Any, right: Any) -> tuple[Any, Any]:
+    """Bring two operands to one type that holds the values of both."""
+    if left.type.equals(right.type):
+        return left, right
+    if _is_constant(right) and pa.types.is_integer(left.type) and pa.types.is_integer(right.type):
+        value = right.as_py()
+        if value is None:
+            return left, pa.scalar(None, left.type)
+        return pc.cast(left, pa.decimal128(38, 0)), pa.scalar(value, pa.decimal128(38, 0))
+    if pa.types.is_integer(left.type) and pa.types.is_integer(right.type):
+        wide = pa.decimal128(38, 0)
+        return pc.cast(left, wide), pc.cast(right, wide)
+    if pa.types.is_integer(left.type) or pa.types.is_integer(right.type):
+        return pc.cast(left, pa.float64(), safe=False), pc.cast(right, pa.float64(), safe=False)
+    if pa.types.is_floating(left.type) and pa.types.is_floating(right.type):
+        return pc.cast(left, pa.float64()), pc.cast(right, pa.float64())
+    return left, right
+
+
+def _list_contains(lists: Any, item: Any) -> Any:
+    """Tell per row whether its list holds an item (one for all rows, or one per row)."""
+    size = len(lists)
+    parents = pc.list_parent_indices(lists)
+    values = pc.list_flatten(lists)
+    wanted = item if _is_constant(item) else pc.take(item, parents)
+    left, right = _common(values, wanted)
+    hits = pc.filter(parents, pc.fill_null(pc.equal(left, right), False))
+    found = pc.is_in(pa.array(range(size), parents.type), value_set=pc.unique(hits))
+    known = pc.is_valid(lists)
+    if _is_constant(item):
+        known = pc.and_(known, pa.scalar(item.is_valid))
+    else:
+        known = pc.and_(known, pc.is_valid(item))
+    return pc.if_else(known, found, pa.scalar(None, pa.bool_()))
+
+
+def _holds(text: str | None, part: str | None, *, prefix: bool) -> bool | None:
+    if text is None or part is None:
+        return None
+    return text.startswith(part) if prefix else part in text

@@ -1,0 +1,31 @@
+"""Arrow types of schema types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.catalog import PropertyType, Scalar
+
+_SCALARS = {
+    Scalar.STRING: pa.string(),
+    Scalar.BLOB: pa.large_binary(),
+    Scalar.BOOL: pa.bool_(),
+    Scalar.I32: pa.int32(),
+    Scalar.I64: pa.int64(),
+    Scalar.U32: pa.uint32(),
+    Scalar.U64: pa.uint64(),
+    Scalar.F32: pa.float32(),
+    Scalar.F64: pa.float64(),
+    Scalar.DATE: pa.date32(),
+    Scalar.DATETIME: pa.timestamp("ms", tz="UTC"),
+}
+
+
+def arrow_type(found: PropertyType) -> Any:
+    """Return the Arrow type values of a schema type have in memory."""
+    if found.scalar is Scalar.VECTOR:
+        return pa.list_(pa.float32(), found.vector_dim)
+    element = _SCALARS[found.scalar]
+    return pa.list_(element) if found.is_list else element

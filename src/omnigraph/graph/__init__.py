@@ -1,0 +1,9 @@
+"""The Python API: open a graph, write to it, read it."""
+
+from __future__ import annotations
+
+from omnigraph.graph.graph import Graph, init, open_graph
+from omnigraph.graph.history import Commits
+from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
+
+__all__ = ["Commits", "Graph", "LoadResult", "MutationResult", "Snapshot", "init", "open_graph"]

@@ -1,0 +1,117 @@
+"""What graph operations return: plain frozen values with a wire form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from omnigraph.manifest import GraphCommit, Pin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MutationResult:
+    """Outcome of a mutation; `commit` is None when it changed nothing."""
+
+    affected_nodes: int
+    affected_edges: int
+    commit: GraphCommit | None
+    branch: str = "main"
+    query_name: str = ""
+    actor_id: str | None = None
+    io: Mapping[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the wire form."""
+        return {
+            "branch": self.branch,
+            "query_name": self.query_name,
+            "affected_nodes": self.affected_nodes,
+            "affected_edges": self.affected_edges,
+            "actor_id": self.actor_id,
+            "commit": None if self.commit is None else self.commit.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadResult:
+    """Outcome of a load: rows per type, and the commit (None for an empty input or a dry run)."""
+
+    mode: str
+    nodes: Mapping[str, int]
+    edges: Mapping[str, int]
+    commit: GraphCommit | None
+    branch: str = "main"
+    actor_id: str | None = None
+    dry_run: bool = False
+    io: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def total_entities(self) -> int:
+        """Rows loaded over all types."""
+        return sum(self.nodes.values()) + sum(self.edges.values())
+
+    def to_json(self) -> dict[str, object]:
+        """Return the wire form, with the newer field names beside the older ones."""
+        tables = [
+            {"table_key": f"{kind}:{name}", "rows_loaded": rows}
+            for kind, counts in (("node", self.nodes), ("edge", self.edges))
+            for name, rows in counts.items()
+        ]
+        return {
+            "branch": self.branch,
+            "base_branch": None,
+            "branch_created": False,
+            "mode": self.mode,
+            "tables": tables,
+            "nodes": [{"name": n, "entities_loaded": c} for n, c in self.nodes.items()],
+            "edges": [{"name": n, "entities_loaded": c} for n, c in self.edges.items()],
+            "total_entities": self.total_entities,
+            "actor_id": self.actor_id,
+            "dry_run": self.dry_run,
+            "commit": None if self.commit is None else self.commit.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The graph at one version: which version of each table is published. Never moves."""
+
+    version: int
+    commit: GraphCommit
+    tables: Mapping[str, Pin]
+    internal_schema_version: int
+    branch: str = "main"
+
+    def to_json(self) -> dict[str, object]:
+        """Return the wire form, with the newer field names beside the older ones."""
+        tables = [
+            {
+                "table_key": pin.table_key,
+                "table_path": pin.path,
+                "table_version": pin.version,
+                "table_branch": None,
+                "row_count": pin.row_count,
+            }
+            for pin in self.tables.values()
+        ]
+        datasets = [
+            {
+                "entity_kind": pin.table_key.partition(":")[0],
+                "type_name": pin.table_key.partition(":")[2],
+                "dataset_path": pin.path,
+                "published_dataset_version": pin.version,
+                "native_dataset_branch": None,
+                "entity_count": pin.row_count,
+            }
+            for pin in self.tables.values()
+        ]
+        return {
+            "branch": self.branch,
+            "graph_branch": self.branch,
+            "manifest_version": self.version,
+            "graph_manifest_version": self.version,
+            "internal_schema_version": self.internal_schema_version,
+            "graph_commit_id": self.commit.graph_commit_id,
+            "tables": tables,
+            "datasets": datasets,
+        }

@@ -1,0 +1,111 @@
+"""The warm view of one branch's manifest, and captures of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from omnigraph.errors import FormatVersionError, NotFoundError
+from omnigraph.manifest.ledger import Ledger
+from omnigraph.manifest.records import MAIN, STAMP_KEY, GraphCommit, Pin, Record, decode
+from omnigraph.store import Journal, JournalView
+
+REBUILD = (
+    "export the graph with the release that wrote it, then init and load it with this one "
+    "(data, vectors and blobs are kept; history and branches are not)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capture:
+    """An accepted view: the manifest at one version. Everything a write decides rests on it."""
+
+    view: JournalView
+    version: int
+    head: GraphCommit
+    pins: Mapping[str, Pin]
+    branch: str = MAIN
+
+
+class Coordinator:
+    """Keeps the manifest of one branch folded in memory. Safe to share between threads."""
+
+    def __init__(self, journal: Journal, *, stamp: int) -> None:
+        self.journal = journal
+        self.branch = MAIN
+        self.ledger = Ledger()
+        self._lock = threading.RLock()
+        self._seen: set[str] = set()
+        self._view = journal.open_latest()
+        check_stamp(self._view, stamp)
+        self._take_in(self._view)
+
+    def _take_in(self, view: JournalView) -> None:
+        for rows in self.journal.unread_rows(view, self._seen):
+            self.ledger.fold(decode(rows))
+        self._view = view
+
+    def capture(self, *, fresh: bool = True) -> Capture:
+        """Return the newest manifest state: one listing, and reads only if it moved.
+
+        Without `fresh` the warm state is returned as it is.
+        """
+        with self._lock:
+            if fresh and self.journal.latest_version(self._view) != self._view.version:
+                self._take_in(self.journal.advance(self._view))
+            return self._capture_at(self._view.version)
+
+    def _capture_at(self, version: int) -> Capture:
+        return Capture(
+            view=self._view,
+            version=version,
+            head=self.ledger.head_at(version),
+            pins=self.ledger.pins_at(version),
+            branch=self.branch,
+        )
+
+    def at_version(self, version: int) -> Capture:
+        """Return the state at an older manifest version. Raises `NotFoundError`."""
+        with self._lock:
+            newest = self._view.version
+            if not 1 <= version <= newest:
+                raise NotFoundError(
+                    f"graph version {version} does not exist; versions are 1 to {newest}"
+                )
+            return self._capture_at(version)
+
+    def adopt(self, view: JournalView, records: list[Record]) -> None:
+        """Take over what an own publish just wrote, without reading it back."""
+        with self._lock:
+            if view.version > self._view.version:
+                self.ledger.fold(records)
+                if view.version == self._view.version + 1:
+                    self._seen |= set(view.rows_by_file)
+                    self._view = view
+
+    def commit_of(self, operation_id: str) -> GraphCommit | None:
+        """Return the commit an operation made, if it made one."""
+        with self._lock:
+            return self.ledger.by_operation.get(operation_id)
+
+
+def check_stamp(view: JournalView, supported: int) -> None:
+    """Refuse a graph of any other storage format. Raises `FormatVersionError`."""
+    raw = view.metadata.get(STAMP_KEY)
+    if raw is None:
+        raise FormatVersionError(
+            found=None,
+            supported=supported,
+            remedy="the graph was not initialised to the end, or is damaged",
+        )
+    text = raw.decode(errors="replace")
+    found = int(text) if text.isascii() and text.isdigit() else None
+    if found == supported:
+        return
+    newer = found is not None and found > supported
+    raise FormatVersionError(
+        found=found,
+        supported=supported,
+        remedy="upgrade omnigraph first" if newer else REBUILD,
+    )

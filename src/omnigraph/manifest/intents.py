@@ -1,0 +1,68 @@
+"""Durable intents: what a slot says its owner is about to do."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+INTENT_FORMAT = 1
+NAME_CHARS_MAX = 120
+
+
+class IntentTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One table the owner will move: from which version, under which transaction."""
+
+    table_key: str
+    incarnation: int
+    path: str
+    expected_version: int
+    transaction_uuid: str
+
+
+class Intent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A plan as it is written into a slot. Without tables it was never armed."""
+
+    format: int = INTENT_FORMAT
+    operation_id: str
+    commit_id: str
+    rollback_id: str
+    kind: str
+    branch: str
+    head_commit_id: str
+    manifest_version: int
+    actor_id: str | None
+    schema_hash: str
+    created_at_us: int
+    tables: tuple[IntentTable, ...] = ()
+
+
+def encode_intent(intent: Intent) -> bytes:
+    """Return the body of a slot."""
+    return msgspec.json.encode(intent)
+
+
+def decode_intent(body: bytes) -> Intent | None:
+    """Return the intent in a slot's body, None when the body is torn or foreign."""
+    try:
+        return msgspec.json.decode(body, type=Intent)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return None
+
+
+def newer_format(body: bytes) -> int | None:
+    """Return the format number of an intent some newer release wrote, else None."""
+    try:
+        found = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return None
+    number = found.get("format") if isinstance(found, dict) else None
+    return number if isinstance(number, int) and number > INTENT_FORMAT else None
+
+
+def slot_name(branch: str, head_commit_id: str) -> str:
+    """Return the slot of a branch at a head. Long branch names are hashed: names have limits."""
+    safe = branch.replace("/", "%2F")
+    if len(safe) > NAME_CHARS_MAX:
+        safe = hashlib.sha256(branch.encode()).hexdigest()
+    return f"{safe}@{head_commit_id}.json"

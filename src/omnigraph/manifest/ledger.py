@@ -1,0 +1,70 @@
+"""The manifest folded in memory: published versions, history and head, at any manifest version."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+
+from omnigraph.manifest.records import GraphCommit, Pin, Record, TableRecord
+
+
+class Ledger:
+    """Everything the manifest says, grown as rows arrive. Folding a row twice changes nothing."""
+
+    def __init__(self) -> None:
+        self.commits: dict[str, GraphCommit] = {}
+        self.by_operation: dict[str, GraphCommit] = {}
+        self._order: list[GraphCommit] = []
+        self._tables: dict[tuple[str, int], TableRecord] = {}
+        self._pins: dict[tuple[str, int], list[Pin]] = {}
+
+    def fold(self, records: Iterable[Record]) -> None:
+        """Take in records, in any order."""
+        for item in records:
+            match item:
+                case GraphCommit():
+                    self._fold_commit(item)
+                case Pin():
+                    self._fold_pin(item)
+                case TableRecord():
+                    self._tables[(item.table_key, item.incarnation)] = item
+
+    def _fold_commit(self, item: GraphCommit) -> None:
+        if item.graph_commit_id in self.commits:
+            return
+        self.commits[item.graph_commit_id] = item
+        self.by_operation[item.operation_id] = item
+        self._order.append(item)
+        if len(self._order) > 1 and self._order[-2].manifest_version > item.manifest_version:
+            self._order.sort(key=lambda commit: commit.manifest_version)
+
+    def _fold_pin(self, item: Pin) -> None:
+        history = self._pins.setdefault((item.table_key, item.incarnation), [])
+        if not history or history[-1].seq < item.seq:
+            history.append(item)
+        elif not any(known.seq == item.seq for known in history):
+            history.append(item)
+            history.sort(key=lambda pin: pin.seq)
+
+    def head_at(self, version: int) -> GraphCommit:
+        """Return the newest commit of a manifest version."""
+        index = bisect_right(self._order, version, key=lambda commit: commit.manifest_version)
+        return self._order[index - 1]
+
+    def pins_at(self, version: int) -> Mapping[str, Pin]:
+        """Return the published version of every table at a manifest version, by table key."""
+        found: dict[str, Pin] = {}
+        for key in sorted(self._pins):
+            history = self._pins[key]
+            index = bisect_right(history, version, key=lambda pin: pin.seq)
+            if index > 0:
+                pin = history[index - 1]
+                other = found.get(pin.table_key)
+                if other is None or other.incarnation < pin.incarnation:
+                    found[pin.table_key] = pin
+        return found
+
+    def commits_to(self, version: int) -> list[GraphCommit]:
+        """Return the commits up to a manifest version, oldest first."""
+        index = bisect_right(self._order, version, key=lambda commit: commit.manifest_version)
+        return self._order[:index]

@@ -1,0 +1,332 @@
+"""The one function that makes anything visible, and the protocol around it.
+
+Safety rests on three rules. The publish is an exact compare-and-swap from the captured manifest
+version. A published version moves only to a table version this plan proved exact. An outcome is
+decided by the commit id in the lineage, never by a number, an exception or giving up. The slot
+only gives order: losing it costs a retry, never data.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from omnigraph.errors import ConflictError, OmniGraphError, OutcomeUnknownError
+from omnigraph.limits import PUBLISH_ATTEMPTS_MAX, SLOT_WAIT_S, TABLE_COMMIT_THREADS
+from omnigraph.manifest.coordinator import Capture, Coordinator
+from omnigraph.manifest.intents import Intent, IntentTable, encode_intent, slot_name
+from omnigraph.manifest.records import GraphCommit, Pin, Record, encode
+from omnigraph.store import (
+    HeldSlot,
+    Slots,
+    StagedTable,
+    StaleJournal,
+    Syncer,
+    Table,
+    Tables,
+    commit_staged,
+    version_file,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTable:
+    """One table of a plan and the change staged for it."""
+
+    table_key: str
+    incarnation: int
+    staged: StagedTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who a commit is: minted once per operation, kept through every retry."""
+
+    operation_id: str
+    commit_id: str
+    kind: str
+    actor_id: str | None
+    created_at_us: int
+    schema_hash: str
+    recovery_for_actor: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishPlan:
+    """Everything one publish does. `rollback_id` is new for every attempt."""
+
+    identity: Identity
+    rollback_id: str
+    tables: tuple[PlannedTable, ...]
+
+
+class Lost(Exception):
+    """Somebody else's commit came first; nothing of this attempt is or will become visible."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """A change of one table that cannot be staged: `apply` moves it and returns where it is."""
+
+    pin: Pin
+    apply: Callable[[], Table]
+
+
+class Publisher:
+    """Executes plans on one graph."""
+
+    def __init__(
+        self, coordinator: Coordinator, tables: Tables, slots: Slots, syncer: Syncer
+    ) -> None:
+        self.coordinator = coordinator
+        self.tables = tables
+        self.slots = slots
+        self.syncer = syncer
+        self._pool: ThreadPoolExecutor | None = None
+
+    def reserve(self, capture: Capture, identity: Identity, rollback_id: str) -> HeldSlot | None:
+        """Take the branch's slot with an empty table list, so that nobody moves its head.
+
+        Waits for a living owner; None when there was one, or the head has moved meanwhile.
+        """
+        body = encode_intent(_intent(capture, identity, rollback_id, ()))
+        slot = self._take(capture, body)
+        if slot is not None and self._moved(capture):
+            slot.remove()
+            return None
+        return slot
+
+    def _take(self, capture: Capture, body: bytes) -> HeldSlot | None:
+        name = slot_name(capture.branch, capture.head.graph_commit_id)
+        slot = self.slots.take(name, body)
+        if slot is None and not self.slots.wait(name, timeout_s=SLOT_WAIT_S):
+            raise ConflictError(
+                f"another writer has held the branch for more than {SLOT_WAIT_S:g} seconds",
+                hint="try again",
+            )
+        return slot
+
+    def _moved(self, capture: Capture) -> bool:
+        """Whether the manifest moved since the capture."""
+        # By listing: a probe of the next version's file would call a cleaned-up manifest unmoved.
+        return self.coordinator.journal.latest_version(capture.view) != capture.version
+
+    def publish(
+        self, capture: Capture, plan: PublishPlan, *, reserved: HeldSlot | None = None
+    ) -> GraphCommit:
+        """Commit a plan's tables and make them visible as one graph commit.
+
+        Raises `Lost` when the head moved first, `ConflictError` when another writer does not
+        finish, and `OutcomeUnknownError` when it cannot be told whether the commit landed.
+        """
+        intent = _intent(capture, plan.identity, plan.rollback_id, _intent_tables(plan))
+        return self._run(
+            capture, plan.identity, intent, lambda: self._commit_staged(plan), reserved
+        )
+
+    def publish_effects(
+        self, capture: Capture, identity: Identity, rollback_id: str, effects: list[Effect]
+    ) -> GraphCommit:
+        """Apply changes that cannot be staged, and publish them.
+
+        If the owner dies on the way, they are undone. Raises as `publish` does.
+        """
+        tables = tuple(
+            IntentTable(
+                table_key=item.pin.table_key,
+                incarnation=item.pin.incarnation,
+                path=item.pin.path,
+                expected_version=item.pin.version,
+                # No transaction carries this: recovery never takes such a change for complete.
+                transaction_uuid="unstaged",
+            )
+            for item in effects
+        )
+        intent = _intent(capture, identity, rollback_id, tables)
+        return self._run(capture, identity, intent, lambda: self._apply_effects(effects), None)
+
+    def _run(
+        self,
+        capture: Capture,
+        identity: Identity,
+        intent: Intent,
+        apply: Callable[[], list[Pin]],
+        reserved: HeldSlot | None,
+    ) -> GraphCommit:
+        body = encode_intent(intent)
+        slot = reserved or self._take(capture, body)
+        if slot is None:
+            raise Lost
+        with slot:
+            if reserved is not None:
+                slot.rewrite(body)
+            if self._moved(capture):
+                slot.remove()
+                raise Lost
+            try:
+                pins = apply()
+            except ConflictError:
+                # No right to undo anything here: what lies above a pin goes with the next owner.
+                slot.remove()
+                raise
+            except OmniGraphError as error:
+                raise OutcomeUnknownError(
+                    f"the commit was interrupted: {error.message}",
+                    operation_id=identity.operation_id,
+                ) from error
+            return self.append(capture, identity, pins, slot)
+
+    def _commit_staged(self, plan: PublishPlan) -> list[Pin]:
+        moved = self._commit_tables(plan)
+        files: list[str] = []
+        for planned, table in zip(plan.tables, moved, strict=True):
+            folder = self.tables.folder(planned.staged.path)
+            files += [f"{folder}/{name}" for name in planned.staged.files]
+            files.append(f"{folder}/{version_file(table)}")
+        # A manifest must never name unsynced files.
+        self.syncer.sync(files)
+        return [
+            Pin(
+                table_key=planned.table_key,
+                incarnation=planned.incarnation,
+                path=planned.staged.path,
+                version=table.version,
+                row_count=planned.staged.rows_after,
+                transaction_uuid=planned.staged.uuid,
+                seq=0,
+            )
+            for planned, table in zip(plan.tables, moved, strict=True)
+        ]
+
+    def _apply_effects(self, effects: list[Effect]) -> list[Pin]:
+        pins: list[Pin] = []
+        for item in effects:
+            table = item.apply()
+            self.syncer.sync_tree(self.tables.folder(item.pin.path))
+            pins.append(
+                replace(
+                    item.pin,
+                    version=table.version,
+                    row_count=table.count_rows(),
+                    transaction_uuid=table.transaction_uuid(),
+                )
+            )
+        return pins
+
+    def _commit_tables(self, plan: PublishPlan) -> list[Table]:
+        staged = [item.staged for item in plan.tables]
+        if len(staged) == 1:
+            return [commit_staged(self.tables, staged[0])]
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(
+                TABLE_COMMIT_THREADS, thread_name_prefix="omnigraph-commit"
+            )
+        futures = [
+            self._pool.submit(contextvars.copy_context().run, commit_staged, self.tables, item)
+            for item in staged
+        ]
+        # Every commit is awaited before any failure is raised: none may land later unseen.
+        errors = [future.exception() for future in futures]
+        for error in errors:
+            if error is not None:
+                raise error
+        return [future.result() for future in futures]
+
+    def append(
+        self, capture: Capture, identity: Identity, pins: list[Pin], slot: HeldSlot
+    ) -> GraphCommit:
+        """Publish pins under a commit, from the captured head. Removes the slot on success."""
+        for _attempt in range(PUBLISH_ATTEMPTS_MAX):
+            seq = capture.view.version + 1
+            commit = _commit(identity, seq, capture.head.graph_commit_id)
+            records: list[Record] = [replace(pin, seq=seq) for pin in pins]
+            records.append(commit)
+            rows = encode(records, capture.view.dataset.schema)
+            properties = {"omnigraph.operation_id": identity.operation_id}
+            try:
+                view, files = self.coordinator.journal.append(capture.view, rows, properties)
+            except StaleJournal:
+                capture = self._look_again(capture, identity, slot)
+                found = self.coordinator.ledger.commits.get(identity.commit_id)
+                if found is not None:
+                    slot.remove()
+                    return found
+                continue
+            self._acknowledge(identity, files)
+            self.coordinator.adopt(view, records)
+            slot.remove()
+            return commit
+        raise OutcomeUnknownError(
+            "the manifest could not be written", operation_id=identity.operation_id
+        )
+
+    def _look_again(self, capture: Capture, identity: Identity, slot: HeldSlot) -> Capture:
+        """After a failed append: go on from the newest manifest if the head is still ours."""
+        now = self.coordinator.capture()
+        landed = identity.commit_id in self.coordinator.ledger.commits
+        if not landed and now.head.graph_commit_id != capture.head.graph_commit_id:
+            slot.remove()
+            raise Lost
+        return now
+
+    def _acknowledge(self, identity: Identity, files: tuple[str, ...]) -> None:
+        try:
+            self.syncer.sync(files)
+        except OmniGraphError as error:
+            raise OutcomeUnknownError(
+                f"the commit is visible but may not survive a power loss: {error.message}",
+                operation_id=identity.operation_id,
+            ) from error
+
+    def close(self) -> None:
+        """Stop the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+
+def _commit(identity: Identity, seq: int, parent: str) -> GraphCommit:
+    return GraphCommit(
+        graph_commit_id=identity.commit_id,
+        manifest_version=seq,
+        parent_commit_id=parent,
+        actor_id=identity.actor_id,
+        created_at_us=identity.created_at_us,
+        operation_id=identity.operation_id,
+        kind=identity.kind,
+        schema_hash=identity.schema_hash,
+        recovery_for_actor=identity.recovery_for_actor,
+    )
+
+
+def _intent_tables(plan: PublishPlan) -> tuple[IntentTable, ...]:
+    return tuple(
+        IntentTable(
+            table_key=item.table_key,
+            incarnation=item.incarnation,
+            path=item.staged.path,
+            expected_version=item.staged.parent.version,
+            transaction_uuid=item.staged.uuid,
+        )
+        for item in plan.tables
+    )
+
+
+def _intent(
+    capture: Capture, identity: Identity, rollback_id: str, tables: tuple[IntentTable, ...]
+) -> Intent:
+    return Intent(
+        operation_id=identity.operation_id,
+        commit_id=identity.commit_id,
+        rollback_id=rollback_id,
+        kind=identity.kind,
+        branch=capture.branch,
+        head_commit_id=capture.head.graph_commit_id,
+        manifest_version=capture.version,
+        actor_id=identity.actor_id,
+        schema_hash=identity.schema_hash,
+        created_at_us=identity.created_at_us,
+        tables=tables,
+    )

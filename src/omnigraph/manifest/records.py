@@ -1,0 +1,204 @@
+"""Rows of the manifest: what they mean, and how they are stored.
+
+Three kinds exist: a table was registered, a table's published version moved, a graph commit was
+made. Rows are never changed or removed. `seq` is the manifest version that published a row; it
+alone decides what is newest.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.errors import FormatError
+from omnigraph.store import primary_key_field
+
+MAIN = "main"
+STAMP_KEY = b"omnigraph:internal_schema_version"
+GENESIS_KIND = "init"
+RECOVERY_ACTOR = "omnigraph:recovery"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRecord:
+    """A registered table: which type's rows it holds and where."""
+
+    table_key: str
+    incarnation: int
+    path: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """The published version of one table as of a manifest version."""
+
+    table_key: str
+    incarnation: int
+    path: str
+    version: int
+    row_count: int
+    transaction_uuid: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphCommit:
+    """One commit of the graph's history."""
+
+    graph_commit_id: str
+    manifest_version: int
+    parent_commit_id: str | None
+    merged_parent_commit_id: str | None = None
+    actor_id: str | None = None
+    created_at_us: int = 0
+    operation_id: str = ""
+    kind: str = GENESIS_KIND
+    schema_hash: str = ""
+    recovery_for_actor: str | None = None
+
+    @property
+    def created_at(self) -> datetime.datetime:
+        """When the commit was made, UTC."""
+        return datetime.datetime.fromtimestamp(self.created_at_us / 1e6, datetime.UTC)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the wire form, with the newer field names beside the older ones."""
+        return {
+            "graph_commit_id": self.graph_commit_id,
+            "manifest_branch": None,
+            "graph_branch": None,
+            "manifest_version": self.manifest_version,
+            "graph_manifest_version": self.manifest_version,
+            "parent_commit_id": self.parent_commit_id,
+            "merged_parent_commit_id": self.merged_parent_commit_id,
+            "actor_id": self.actor_id,
+            "created_at": self.created_at_us,
+            "kind": self.kind,
+        }
+
+
+Record = TableRecord | Pin | GraphCommit
+
+
+def manifest_schema(stamp: int) -> Any:
+    """Return the Arrow schema of the manifest, stamped with the storage format version."""
+    return pa.schema(
+        [
+            primary_key_field("object_id"),
+            pa.field("object_type", pa.string(), nullable=False),
+            pa.field("location", pa.string()),
+            pa.field("metadata", pa.string()),
+            pa.field("base_objects", pa.list_(pa.string())),
+            pa.field("table_key", pa.string(), nullable=False),
+            pa.field("table_version", pa.uint64()),
+            pa.field("table_branch", pa.string()),
+            pa.field("row_count", pa.uint64()),
+        ],
+        metadata={STAMP_KEY: str(stamp).encode()},
+    )
+
+
+def encode(records: Iterable[Record], schema: Any) -> Any:
+    """Return records as manifest rows."""
+    return pa.Table.from_pylist([_row(item) for item in records], schema=schema)
+
+
+def _row(item: Record) -> dict[str, object]:
+    match item:
+        case TableRecord():
+            return {
+                "object_id": f"table:{item.table_key}:{item.incarnation}",
+                "object_type": "table",
+                "location": item.path,
+                "metadata": _json({"incarnation": item.incarnation, "seq": item.seq}),
+                "table_key": item.table_key,
+            }
+        case Pin():
+            return {
+                "object_id": f"{item.table_key}${MAIN}${item.version:020d}",
+                "object_type": "table_version",
+                "location": item.path,
+                "metadata": _json(
+                    {
+                        "incarnation": item.incarnation,
+                        "seq": item.seq,
+                        "txn_uuid": item.transaction_uuid,
+                    }
+                ),
+                "table_key": item.table_key,
+                "table_version": item.version,
+                "row_count": item.row_count,
+            }
+        case GraphCommit():
+            return {
+                "object_id": item.graph_commit_id,
+                "object_type": "graph_commit",
+                "metadata": _json(
+                    {
+                        "seq": item.manifest_version,
+                        "parent_commit_id": item.parent_commit_id,
+                        "merged_parent_commit_id": item.merged_parent_commit_id,
+                        "actor_id": item.actor_id,
+                        "created_at": item.created_at_us,
+                        "operation_id": item.operation_id,
+                        "kind": item.kind,
+                        "schema_hash": item.schema_hash,
+                        "recovery_for_actor": item.recovery_for_actor,
+                    }
+                ),
+                "table_key": "",
+                "table_version": item.manifest_version,
+            }
+
+
+def _json(value: dict[str, object]) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def decode(rows: Any) -> Iterator[Record]:
+    """Yield the records of manifest rows."""
+    columns = ["object_id", "object_type", "location", "metadata", "table_key"]
+    numbers = ["table_version", "row_count"]
+    values = zip(*(rows[name].to_pylist() for name in (*columns, *numbers)), strict=True)
+    for object_id, kind, location, metadata, table_key, version, row_count in values:
+        known = json.loads(metadata)
+        if kind == "graph_commit":
+            yield GraphCommit(
+                graph_commit_id=object_id,
+                manifest_version=known["seq"],
+                parent_commit_id=known["parent_commit_id"],
+                merged_parent_commit_id=known["merged_parent_commit_id"],
+                actor_id=known["actor_id"],
+                created_at_us=known["created_at"],
+                operation_id=known["operation_id"],
+                kind=known["kind"],
+                schema_hash=known["schema_hash"],
+                recovery_for_actor=known["recovery_for_actor"],
+            )
+        elif kind == "table_version":
+            yield Pin(
+                table_key=table_key,
+                incarnation=known["incarnation"],
+                path=location,
+                version=version,
+                row_count=row_count,
+                transaction_uuid=known["txn_uuid"],
+                seq=known["seq"],
+            )
+        elif kind == "table":
+            yield TableRecord(
+                table_key=table_key,
+                incarnation=known["incarnation"],
+                path=location,
+                seq=known["seq"],
+            )
+        else:
+            raise FormatError(
+                f"the manifest holds an unknown row type '{kind}'", hint="upgrade omnigraph first"
+            )

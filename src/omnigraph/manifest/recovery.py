@@ -1,0 +1,174 @@
+"""Resolves the slot of a dead owner: finish its commit, or undo it, or forget it.
+
+The verdict needs three things only: the lineage, each table's version right above the expected
+one, and the slot itself. The right to act is the slot's lock, which only a dead owner gives up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from enum import StrEnum
+
+from omnigraph.errors import FormatError
+from omnigraph.manifest.coordinator import Capture
+from omnigraph.manifest.intents import Intent, IntentTable, decode_intent, newer_format
+from omnigraph.manifest.publisher import Identity, Lost, Publisher
+from omnigraph.manifest.records import RECOVERY_ACTOR, Pin
+from omnigraph.store import HeldSlot, Table, restore
+
+
+class Verdict(StrEnum):
+    """What became of an interrupted write."""
+
+    NEVER_ARMED = "never_armed"
+    ALREADY_DECIDED = "already_decided"
+    HEAD_MOVED = "head_moved"
+    NOTHING_MOVED = "nothing_moved"
+    ROLLED_FORWARD = "rolled_forward"
+    ROLLED_BACK = "rolled_back"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableEvidence:
+    """What stands above a table's expected version."""
+
+    table: IntentTable
+    head_version: int
+    next_is_ours: bool
+
+
+def judge(intent: Intent | None, lineage: Container[str], head: str) -> Verdict | None:
+    """Decide what can be told without looking at tables; None when they must be looked at."""
+    if intent is None or not intent.tables:
+        return Verdict.NEVER_ARMED
+    if intent.commit_id in lineage or intent.rollback_id in lineage:
+        return Verdict.ALREADY_DECIDED
+    if intent.head_commit_id != head:
+        # The tables belong to somebody else now: touching them would undo live work.
+        return Verdict.HEAD_MOVED
+    return None
+
+
+def judge_tables(evidence: list[TableEvidence]) -> Verdict:
+    """Decide from the tables: complete, partial or untouched."""
+    if all(item.next_is_ours for item in evidence):
+        return Verdict.ROLLED_FORWARD
+    if any(item.head_version > item.table.expected_version for item in evidence):
+        return Verdict.ROLLED_BACK
+    return Verdict.NOTHING_MOVED
+
+
+class Recovery:
+    """Resolves slots of one graph."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+
+    def sweep(self) -> list[Verdict]:
+        """Resolve every slot whose owner is dead; slots of live owners are left alone."""
+        found: list[Verdict] = []
+        for name in self._publisher.slots.names():
+            verdict = self.resolve(name)
+            if verdict is not None:
+                found.append(verdict)
+        return found
+
+    def resolve(self, name: str) -> Verdict | None:
+        """Resolve one slot; None when it is gone or its owner lives."""
+        slot = self._publisher.slots.seize(name)
+        if slot is None:
+            return None
+        with slot:
+            return self._resolve(slot)
+
+    def _resolve(self, slot: HeldSlot) -> Verdict:
+        number = newer_format(slot.body)
+        if number is not None:
+            raise FormatError(
+                f"the interrupted write {slot.name} has format {number}, which is newer than "
+                "this release",
+                hint="resolve it with the release that wrote it, then go on",
+            )
+        intent = decode_intent(slot.body)
+        capture = self._publisher.coordinator.capture()
+        lineage = self._publisher.coordinator.ledger.commits
+        verdict = judge(intent, lineage, capture.head.graph_commit_id)
+        if verdict is not None or intent is None:
+            slot.remove()
+            return verdict or Verdict.NEVER_ARMED
+        evidence = [self._evidence(table) for table in intent.tables]
+        verdict = judge_tables(evidence)
+        if verdict is Verdict.NOTHING_MOVED:
+            slot.remove()
+            return verdict
+        try:
+            if verdict is Verdict.ROLLED_FORWARD:
+                self._roll_forward(capture, intent, slot)
+            else:
+                self._roll_back(capture, intent, evidence, slot)
+        except Lost:
+            return Verdict.HEAD_MOVED
+        return verdict
+
+    def _evidence(self, table: IntentTable) -> TableEvidence:
+        latest = self._publisher.tables.open_latest(table.path)
+        following = table.expected_version + 1
+        ours = False
+        if latest.version >= following:
+            at = self._publisher.tables.open(table.path, following)
+            ours = at.transaction_uuid() == table.transaction_uuid
+        return TableEvidence(table=table, head_version=latest.version, next_is_ours=ours)
+
+    def _roll_forward(self, capture: Capture, intent: Intent, slot: HeldSlot) -> None:
+        pins = [
+            self._pin(table, self._publisher.tables.open(table.path, table.expected_version + 1))
+            for table in intent.tables
+        ]
+        identity = Identity(
+            operation_id=intent.operation_id,
+            commit_id=intent.commit_id,
+            kind=intent.kind,
+            actor_id=RECOVERY_ACTOR,
+            created_at_us=intent.created_at_us,
+            schema_hash=intent.schema_hash,
+            recovery_for_actor=intent.actor_id,
+        )
+        self._publisher.append(capture, identity, pins, slot)
+
+    def _roll_back(
+        self,
+        capture: Capture,
+        intent: Intent,
+        evidence: list[TableEvidence],
+        slot: HeldSlot,
+    ) -> None:
+        pins = [
+            self._pin(
+                item.table,
+                restore(self._publisher.tables, item.table.path, item.table.expected_version),
+            )
+            for item in evidence
+            if item.head_version > item.table.expected_version
+        ]
+        identity = Identity(
+            operation_id=intent.rollback_id,
+            commit_id=intent.rollback_id,
+            kind="recovery",
+            actor_id=RECOVERY_ACTOR,
+            created_at_us=intent.created_at_us,
+            schema_hash=intent.schema_hash,
+            recovery_for_actor=intent.actor_id,
+        )
+        self._publisher.append(capture, identity, pins, slot)
+
+    def _pin(self, table: IntentTable, at: Table) -> Pin:
+        return Pin(
+            table_key=table.table_key,
+            incarnation=table.incarnation,
+            path=table.path,
+            version=at.version,
+            row_count=at.count_rows(),
+            transaction_uuid=at.transaction_uuid(),
+            seq=0,
+        )

@@ -1,0 +1,331 @@
+"""Loads nodes and edges: JSONL, envelopes or frames, in one validated commit."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from typing import Any, Self
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
+from omnigraph.errors import BadRequestError, KeyConflictError, NotFoundError
+from omnigraph.write import Base, ChangeSet, Problem, Problems, TableChange, key_ids, validate
+from omnigraph.write.convert import cast_column
+from omnigraph.write.envelopes import EnvelopeReader, file_lines
+from omnigraph.write.table_schema import rows_schema
+
+Entity = NodeType | EdgeType
+Data = str | os.PathLike[str] | bytes | Iterable[Mapping[str, object]]
+
+
+class LoadMode(StrEnum):
+    """What happens to rows that exist."""
+
+    APPEND = "append"
+    MERGE = "merge"
+    OVERWRITE = "overwrite"
+
+    @classmethod
+    def parse(cls, mode: Self | str) -> LoadMode:
+        """Read a mode. Raises `BadRequestError`."""
+        try:
+            return cls(mode)
+        except ValueError:
+            listed = ", ".join(cls)
+            raise BadRequestError(f"unknown load mode {mode!r}; expected one of {listed}") from None
+
+
+class Load:
+    """A load as an operation of the write protocol."""
+
+    kind = "load"
+
+    def __init__(
+        self, schema: AcceptedSchema, mode: LoadMode, *, new_ids: Callable[[int], list[str]]
+    ) -> None:
+        self.mode = mode
+        self._schema = schema
+        self._new_ids = new_ids
+        self._rows: dict[str, Any] = {}
+        self._lines: dict[str, list[int]] = {}
+        self._generated: dict[str, Any] = {}
+        self._source = "the input"
+
+    # ---- reading --------------------------------------------------------------------------
+
+    def read(self, data: Data, progress: Any = None) -> None:
+        """Parse the whole input. Raises `DataError` with every problem found."""
+        problems = self._problems(data)
+        reader = EnvelopeReader(self._schema.catalog, problems)
+        if isinstance(data, bytes):
+            reader.read(file_lines(io.BytesIO(data), progress))
+        elif isinstance(data, str | os.PathLike):
+            try:
+                with open(data, "rb", buffering=1 << 20) as handle:
+                    reader.read(file_lines(handle, progress))
+            except FileNotFoundError:
+                raise NotFoundError(f"file not found: {os.fspath(data)}") from None
+            except IsADirectoryError:
+                raise BadRequestError(f"{os.fspath(data)} is a directory") from None
+        else:
+            reader.read(msgspec.json.encode(item) for item in data)
+        problems.raise_any()
+        for found in reader.types.values():
+            self._take(found.entity, found.table(), found.lines, problems)
+            found.chunks = []
+        problems.raise_any()
+        if not self._rows and self.mode is LoadMode.OVERWRITE:
+            raise BadRequestError(
+                "an empty input overwrites nothing", hint="use merge, or name the types to empty"
+            )
+
+    def _problems(self, data: object = None) -> Problems:
+        if isinstance(data, str | os.PathLike):
+            self._source = os.fspath(data)
+        problems = Problems(source=self._source)
+        problems.line_of = self._line_of
+        return problems
+
+    def read_table(self, type_name: str, table: Any, *, from_col: str, to_col: str) -> None:
+        """Take in one type's rows from a frame. Raises `DataError` with every problem found."""
+        catalog = self._schema.catalog
+        entity: Entity | None = catalog.nodes.get(type_name) or catalog.edges.get(type_name)
+        if entity is None:
+            raise NotFoundError(f"unknown type '{type_name}'")
+        self._source = f"the {type_name} frame"
+        problems = self._problems()
+        frame = as_arrow(table)
+        renamed = {from_col: "src", to_col: "dst"} if isinstance(entity, EdgeType) else {}
+        columns = {renamed.get(name, name): frame[name] for name in frame.column_names}
+        schema = rows_schema(entity)
+        for name in columns:
+            if name not in schema.names:
+                problems.add(
+                    Problem(
+                        message=f"unknown column '{name}' for '{entity.table_key}'",
+                        type_name=type_name,
+                        field=name,
+                    )
+                )
+        problems.raise_any()
+        arrays = [
+            self._frame_column(entity, field, columns.get(field.name), frame.num_rows, problems)
+            for field in schema
+        ]
+        problems.raise_any()
+        rows = pa.Table.from_arrays(arrays, schema=schema)
+        self._take(entity, rows, list(range(1, frame.num_rows + 1)), problems)
+        problems.raise_any()
+
+    def _frame_column(
+        self, entity: Entity, field: Any, column: Any, size: int, problems: Problems
+    ) -> Any:
+        name = field.name
+
+        def report(row: int, message: str) -> None:
+            problems.add(
+                Problem(
+                    message=f"property '{name}': {message}",
+                    type_name=entity.name,
+                    field=name,
+                    line=row + 1,
+                )
+            )
+
+        if name in ("id", "src", "dst"):
+            if column is None:
+                if name != "id" and size:
+                    word = "from" if name == "src" else "to"
+                    report(0, f"edge {entity.name} needs a column with the '{word}' ids")
+                return pa.nulls(size, pa.string())
+            found = column.combine_chunks()
+            if found.null_count and name != "id":
+                report(0, "endpoint ids must not be null")
+            return pc.cast(found, pa.string())
+        declared = entity.properties[name]
+        if column is None:
+            value = (
+                list(declared.default)
+                if isinstance(declared.default, tuple)
+                else (declared.default)
+            )
+            return pa.array([value] * size, field.type)
+        return cast_column(column, declared.type, report)
+
+    def _take(self, entity: Entity, rows: Any, lines: list[int], problems: Problems) -> None:
+        """Complete ids and keep the rows; ids must be distinct within the input."""
+        key = entity.table_key
+        self._lines[key] = lines
+        given = rows["id"].combine_chunks()
+        generated = pc.is_null(given)
+        if isinstance(entity, NodeType) and entity.key:
+            ids = self._key_ids(entity, rows, given, problems)
+            generated = pa.array([False] * rows.num_rows)
+        elif given.null_count:
+            minted = pa.array(self._new_ids(given.null_count), pa.string())
+            ids = pc.replace_with_mask(given, generated, minted)
+        else:
+            ids = given
+        rows = rows.set_column(rows.schema.get_field_index("id"), "id", ids)
+        self._rows[key] = rows
+        self._generated[key] = generated
+        self._check_distinct(entity, rows, problems)
+
+    def _key_ids(self, node: NodeType, rows: Any, given: Any, problems: Problems) -> Any:
+        order = self._schema.key_order(node)
+        columns = [rows[name].combine_chunks() for name in order]
+        for name, column in zip(order, columns, strict=True):
+            for row in pc.indices_nonzero(pc.is_null(column)).to_pylist():
+                problems.add(
+                    Problem(
+                        message=f"missing required property '{name}'",
+                        type_name=node.name,
+                        field=name,
+                        line=self._lines[node.table_key][row],
+                    )
+                )
+        if problems.items:
+            return given
+        ids = key_ids(columns, [node.properties[name].type for name in order])
+        wrong = pc.fill_null(pc.not_equal(given, ids), False)
+        for row in pc.indices_nonzero(wrong).to_pylist():
+            problems.add(
+                Problem(
+                    message=f"id '{given[row].as_py()}' does not match the key: expected "
+                    f"'{ids[row].as_py()}'",
+                    type_name=node.name,
+                    field="id",
+                    line=self._lines[node.table_key][row],
+                )
+            )
+        return ids
+
+    def _check_distinct(self, entity: Entity, rows: Any, problems: Problems) -> None:
+        ids = rows["id"].combine_chunks()
+        if len(pc.unique(ids)) == len(ids):
+            return
+        first: dict[str, int] = {}
+        lines = self._lines[entity.table_key]
+        for row, entity_id in enumerate(ids.to_pylist()):
+            if entity_id in first:
+                problems.add(
+                    Problem(
+                        message=f"duplicate id '{entity_id}' of {entity.name} (also on line "
+                        f"{lines[first[entity_id]]})",
+                        type_name=entity.name,
+                        entity_id=entity_id,
+                        field="id",
+                        line=lines[row],
+                    )
+                )
+            first.setdefault(entity_id, row)
+
+    def _line_of(self, table_key: str, entity_id: str) -> int | None:
+        rows = self._rows.get(table_key)
+        if rows is None:
+            return None
+        index = pc.index(rows["id"], pa.scalar(entity_id)).as_py()
+        return self._lines[table_key][index] if index >= 0 else None
+
+    # ---- the operation --------------------------------------------------------------------
+
+    def counts(self, kind: str) -> dict[str, int]:
+        """Return rows per type name, nodes or edges."""
+        return {
+            key.partition(":")[2]: rows.num_rows
+            for key, rows in sorted(self._rows.items())
+            if key.startswith(f"{kind}:")
+        }
+
+    def strict_tables(self, changes: ChangeSet) -> tuple[str, ...]:
+        """An overwrite replaces what the caller saw; other modes can be prepared anew."""
+        return tuple(sorted(self._rows)) if self.mode is LoadMode.OVERWRITE else ()
+
+    def prepare(self, base: Base) -> ChangeSet:
+        """Tell new rows from existing ones and validate the outcome."""
+        changes = ChangeSet()
+        catalog = self._schema.catalog
+        for key, rows in sorted(self._rows.items()):
+            kind, _, name = key.partition(":")
+            entity: Entity = catalog.edges[name] if kind == "edge" else catalog.nodes[name]
+            self._fill(base, changes.of(entity), rows, self._generated[key])
+        problems = self._problems()
+        validate(base, changes, problems)
+        problems.raise_any()
+        return changes
+
+    def _fill(self, base: Base, change: TableChange, rows: Any, generated: Any) -> None:
+        entity = change.entity
+        if self.mode is LoadMode.OVERWRITE:
+            change.added, change.replaced = rows, True
+            base.pin(entity)
+            return
+        if (
+            self.mode is LoadMode.MERGE
+            and isinstance(entity, EdgeType)
+            and entity.unique_pair
+            and base.pin(entity).row_count
+        ):
+            rows, generated = self._same_edges(base, entity, rows, generated)
+        given = rows["id"].combine_chunks().filter(pc.invert(generated)).to_pylist()
+        known = base.existing_ids(entity, given)
+        if known and self.mode is LoadMode.APPEND:
+            entity_id = next(item for item in given if item in known)
+            line = self._line_of(entity.table_key, entity_id)
+            place = f"line {line}: " if line is not None else ""
+            raise KeyConflictError(
+                entity_kind=str(entity.kind),
+                type_name=entity.name,
+                entity_id=entity_id,
+                message=f"{place}{entity.name} '{entity_id}' already exists; nothing was written",
+            )
+        if not known:
+            change.added = rows
+            return
+        exists = pc.is_in(rows["id"], value_set=pa.array(sorted(known), pa.string()))
+        change.changed = rows.filter(exists)
+        change.added = rows.filter(pc.invert(exists))
+
+    def _same_edges(self, base: Base, edge: EdgeType, rows: Any, generated: Any) -> tuple[Any, Any]:
+        """Give edges without an id the id of the one edge that joins the same nodes."""
+        open_rows = rows.filter(generated)
+        if open_rows.num_rows == 0:
+            return rows, generated
+        sources = pc.unique(open_rows["src"]).to_pylist()
+        present = base.edge_ends(edge, "src", sources)
+        ids = {
+            (src, dst): entity_id
+            for entity_id, src, dst in zip(
+                *(present[name].to_pylist() for name in ("id", "src", "dst")), strict=True
+            )
+        }
+        columns = (rows[name].to_pylist() for name in ("id", "src", "dst"))
+        flags = generated.to_pylist()
+        new_ids: list[str] = []
+        new_flags: list[bool] = []
+        for (entity_id, src, dst), minted in zip(zip(*columns, strict=True), flags, strict=True):
+            found = ids.get((src, dst)) if minted else None
+            new_ids.append(found or entity_id)
+            new_flags.append(minted and found is None)
+        index = rows.schema.get_field_index("id")
+        return rows.set_column(index, "id", pa.array(new_ids, pa.string())), pa.array(new_flags)
+
+
+def as_arrow(table: Any) -> Any:
+    """Return a pandas, polars or Arrow frame as an Arrow table."""
+    if isinstance(table, pa.Table):
+        return table
+    if isinstance(table, pa.RecordBatch):
+        return pa.Table.from_batches([table])
+    if hasattr(table, "__arrow_c_stream__"):
+        return pa.table(table)
+    if type(table).__module__.startswith("pandas"):
+        return pa.Table.from_pandas(table, preserve_index=False)
+    raise BadRequestError(
+        f"cannot load a {type(table).__name__}", hint="give an Arrow, pandas or polars frame"
+    )

@@ -1,0 +1,416 @@
+"""Executes a mutation plan against a base plus its own pending rows."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog import EdgeType, NodeType, Property, PropertyType, Scalar
+from omnigraph.catalog.model import LiteralValue
+from omnigraph.catalog.values import convert
+from omnigraph.compute import constant_value, evaluate_condition, storage_filter
+from omnigraph.errors import DataError, ExternalBlobPolicyError, InternalError
+from omnigraph.plan.expression import Expression
+from omnigraph.plan.mutation import (
+    Assignment,
+    Delete,
+    InsertEdge,
+    InsertNode,
+    MutationPlan,
+    Statement,
+    Update,
+    UpsertEdge,
+    UpsertNode,
+)
+from omnigraph.write import (
+    Base,
+    ChangeSet,
+    Problem,
+    Problems,
+    has_blobs,
+    rows_from_values,
+    rows_schema,
+    validate,
+)
+from omnigraph.write.blobs import decode_blob
+from omnigraph.write.keys import key_ids
+
+Entity = NodeType | EdgeType
+Values = Mapping[str, LiteralValue]
+
+
+@dataclass(slots=True)
+class RowColumns:
+    """Rows of one table as the columns of a predicate."""
+
+    table: Any
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return int(self.table.num_rows)
+
+    def column(self, variable: str, name: str) -> Any:
+        """Return a column; there is only one variable here."""
+        return self.table[name].combine_chunks()
+
+
+class Pending:
+    """Rows one mutation has written so far in one table, by id; the last write wins."""
+
+    def __init__(self, entity: Entity) -> None:
+        self._entity = entity
+        self._rows = rows_schema(entity).empty_table()
+        self._fresh: dict[str, dict[str, object]] = {}
+
+    def put(self, values: dict[str, object]) -> None:
+        """Write one row."""
+        self._fresh[str(values["id"])] = values
+
+    def put_rows(self, rows: Any) -> None:
+        """Write many rows."""
+        kept = self.table()
+        gone = pc.is_in(kept["id"], value_set=rows["id"].combine_chunks())
+        self._rows = pa.concat_tables([kept.filter(pc.invert(gone)), rows])
+        self._fresh = {}
+
+    def table(self) -> Any:
+        """Return all pending rows."""
+        if self._fresh:
+            fresh = rows_from_values(self._entity, list(self._fresh.values()))
+            gone = pc.is_in(self._rows["id"], value_set=fresh["id"].combine_chunks())
+            self._rows = pa.concat_tables([self._rows.filter(pc.invert(gone)), fresh])
+            self._fresh = {}
+        return self._rows
+
+    def get(self, entity_id: str) -> dict[str, object] | None:
+        """Return one pending row."""
+        if entity_id in self._fresh:
+            return self._fresh[entity_id]
+        found = self.table().filter(pc.equal(self._rows["id"], entity_id))
+        return None if found.num_rows == 0 else dict(found.to_pylist()[0])
+
+
+class Mutation:
+    """A mutation as an operation of the write protocol."""
+
+    kind = "mutation"
+
+    def __init__(
+        self,
+        plan: MutationPlan,
+        parameters: Values,
+        *,
+        now: datetime.datetime,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._plan = plan
+        self._parameters = parameters
+        self._now = now
+        self._new_id = new_id
+        self.affected_nodes = 0
+        self.affected_edges = 0
+
+    def strict_tables(self, changes: ChangeSet) -> tuple[str, ...]:
+        """Updates and deletes were computed from rows that must not have changed."""
+        names = {
+            f"{'edge' if item.is_edge else 'node'}:{item.type_name}"
+            for item in self._plan.statements
+            if isinstance(item, Update | Delete)
+        }
+        cascaded = {c.entity.table_key for c in changes.effective() if c.deleted}
+        return tuple(sorted(names | cascaded))
+
+    def prepare(self, base: Base) -> ChangeSet:
+        """Run the statements in order, then validate the outcome once."""
+        run = _Run(self, base)
+        for item in self._plan.statements:
+            run.statement(item)
+        changes = run.changes()
+        problems = Problems()
+        validate(base, changes, problems)
+        problems.raise_any()
+        self.affected_nodes, self.affected_edges = run.affected_nodes, run.affected_edges
+        return changes
+
+
+class _Run:
+    """One evaluation of a mutation on one base."""
+
+    def __init__(self, mutation: Mutation, base: Base) -> None:
+        self._mutation = mutation
+        self._base = base
+        self._pending: dict[str, Pending] = {}
+        self._deleted: dict[str, dict[str, None]] = {}
+        # Ids minted here are new by construction and need no probe.
+        self._generated: dict[str, set[str]] = {}
+        self.affected_nodes = 0
+        self.affected_edges = 0
+
+    def statement(self, item: Statement) -> None:
+        """Apply one statement to the pending rows."""
+        match item:
+            case InsertNode() | UpsertNode():
+                self._put_node(item)
+            case InsertEdge() | UpsertEdge():
+                self._put_edge(item)
+            case Update():
+                self._update(item)
+            case Delete():
+                self._delete(item)
+
+    def changes(self) -> ChangeSet:
+        """Return what the statements amount to, ids told apart into new and existing."""
+        found = ChangeSet()
+        for key, pending in self._pending.items():
+            rows = pending.table()
+            if rows.num_rows == 0:
+                continue
+            entity = self._entity_of(key)
+            change = found.of(entity)
+            known = self._existing(entity, rows["id"].to_pylist())
+            exists = pc.is_in(rows["id"], value_set=pa.array(sorted(known), pa.string()))
+            change.changed = rows.filter(exists) if known else None
+            change.added = rows.filter(pc.invert(exists)) if known else rows
+        for key, ids in self._deleted.items():
+            if ids:
+                found.of(self._entity_of(key)).deleted = list(ids)
+        return found
+
+    def _existing(self, entity: Entity, ids: list[str]) -> set[str]:
+        generated = self._generated.get(entity.table_key, set())
+        return self._base.existing_ids(entity, [item for item in ids if item not in generated])
+
+    def _entity_of(self, key: str) -> Entity:
+        kind, _, name = key.partition(":")
+        catalog = self._base.schema.catalog
+        return catalog.edges[name] if kind == "edge" else catalog.nodes[name]
+
+    # ---- values ---------------------------------------------------------------------------
+
+    def _value(self, expression: Expression) -> LiteralValue:
+        return constant_value(expression, self._mutation._parameters, self._mutation._now)
+
+    def _assigned(self, entity: Entity, items: tuple[Assignment, ...]) -> dict[str, object]:
+        problems = Problems()
+        found: dict[str, object] = {}
+        for item in items:
+            if item.property == "id":
+                found["id"] = self._value(item.value)
+                continue
+            declared = entity.properties[item.property]
+            try:
+                found[item.property] = stored_value(self._value(item.value), declared)
+            except ValueError as error:
+                problems.add(
+                    Problem(
+                        message=f"{entity.name}.{item.property}: {error}",
+                        type_name=entity.name,
+                        field=item.property,
+                    )
+                )
+        problems.raise_any()
+        return found
+
+    def _of(self, entity: Entity) -> Pending:
+        return self._pending.setdefault(entity.table_key, Pending(entity))
+
+    # ---- insert and upsert ----------------------------------------------------------------
+
+    def _put_node(self, item: InsertNode | UpsertNode) -> None:
+        node = self._base.schema.catalog.nodes[item.type_name]
+        values = self._assigned(node, item.assignments)
+        if node.key:
+            values["id"] = self._key_id(node, values)
+        elif values.get("id") is None:
+            values["id"] = self._new_id(node)
+        if isinstance(item, UpsertNode):
+            values = self._merged(node, str(values["id"]), values, item.missing_required)
+        else:
+            _fill_defaults(node, values)
+        self._of(node).put(values)
+        self.affected_nodes += 1
+
+    def _key_id(self, node: NodeType, values: dict[str, object]) -> str:
+        order = self._base.schema.key_order(node)
+        missing = [name for name in order if values.get(name) is None]
+        if missing:
+            raise DataError(
+                f"{node.name}: key property '{missing[0]}' must not be null",
+                problems=[{"type": node.name, "field": missing[0], "message": "null key"}],
+            )
+        types = [node.properties[name].type for name in order]
+        row = rows_from_values(node, [{**values, "id": ""}])
+        columns = [row[name].combine_chunks() for name in order]
+        return str(key_ids(columns, types)[0].as_py())
+
+    def _new_id(self, entity: Entity) -> str:
+        found = self._mutation._new_id()
+        self._generated.setdefault(entity.table_key, set()).add(found)
+        return found
+
+    def _put_edge(self, item: InsertEdge | UpsertEdge) -> None:
+        edge = self._base.schema.catalog.edges[item.type_name]
+        values = self._assigned(edge, item.assignments)
+        for column, end in (("src", item.source), ("dst", item.target)):
+            value = self._value(end)
+            if not isinstance(value, str):
+                word = "from" if column == "src" else "to"
+                raise DataError(f"{edge.name}: `{word}` must be the id of a node, got {value!r}")
+            values[column] = value
+        if isinstance(item, UpsertEdge):
+            found = values.get("id") or self._edge_between(edge, values)
+            values["id"] = found or self._new_id(edge)
+            values = self._merged(edge, str(values["id"]), values, item.missing_required)
+        else:
+            if values.get("id") is None:
+                values["id"] = self._new_id(edge)
+            _fill_defaults(edge, values)
+        self._of(edge).put(values)
+        self.affected_edges += 1
+
+    def _edge_between(self, edge: EdgeType, values: dict[str, object]) -> str | None:
+        pending = self._of(edge).table()
+        same = pc.and_(
+            pc.equal(pending["src"], values["src"]), pc.equal(pending["dst"], values["dst"])
+        )
+        found = pending.filter(same)["id"].to_pylist()
+        if found:
+            return str(found[0])
+        ends = self._base.edge_ends(edge, "src", [str(values["src"])])
+        ids = ends.filter(pc.equal(ends["dst"], values["dst"]))["id"].to_pylist()
+        return str(ids[0]) if ids else None
+
+    def _merged(
+        self,
+        entity: Entity,
+        entity_id: str,
+        values: dict[str, object],
+        missing: tuple[str, ...],
+    ) -> dict[str, object]:
+        """Return the existing row with the named properties replaced, or a new row."""
+        present = self._of(entity).get(entity_id)
+        if present is None:
+            rows = self._base.rows_where(entity, "id", [entity_id])
+            if rows is not None and rows.num_rows:
+                present = dict(rows.to_pylist()[0])
+        if present is not None:
+            return {**present, **values}
+        if missing:
+            raise DataError(
+                f"{entity.name} '{entity_id}' does not exist, and adding it needs "
+                + ", ".join(f"'{name}'" for name in missing),
+                problems=[
+                    {"type": entity.name, "id": entity_id, "field": name, "message": "required"}
+                    for name in missing
+                ],
+            )
+        _fill_defaults(entity, values)
+        return values
+
+    # ---- update and delete ----------------------------------------------------------------
+
+    def _matching(self, entity: Entity, predicate: Expression) -> tuple[Any, Any]:
+        """Return committed rows (not yet rewritten) and pending rows a predicate matches."""
+        parameters, now = self._mutation._parameters, self._mutation._now
+        pending = self._of(entity).table()
+        committed = rows_schema(entity).empty_table()
+        if self._base.pin(entity).row_count:
+            where = storage_filter(predicate, parameters, now)
+            committed = (
+                self._base.table(entity)
+                .scan(where=where, blob_bytes=has_blobs(entity))
+                .cast(rows_schema(entity))
+            )
+            shadowed = pc.is_in(committed["id"], value_set=pending["id"].combine_chunks())
+            committed = committed.filter(pc.invert(shadowed))
+            committed = committed.filter(
+                evaluate_condition(predicate, RowColumns(committed), parameters, now)
+            )
+        mine = pending.filter(evaluate_condition(predicate, RowColumns(pending), parameters, now))
+        return committed, mine
+
+    def _update(self, item: Update) -> None:
+        catalog = self._base.schema.catalog
+        entity: Entity = (
+            catalog.edges[item.type_name] if item.is_edge else catalog.nodes[item.type_name]
+        )
+        values = self._assigned(entity, item.assignments)
+        rows = pa.concat_tables(self._matching(entity, item.predicate))
+        if rows.num_rows == 0:
+            return
+        for name, value in values.items():
+            index = rows.schema.get_field_index(name)
+            field = rows.schema.field(index)
+            plain = list(value) if isinstance(value, tuple) else value
+            rows = rows.set_column(index, field, pa.array([plain] * rows.num_rows, field.type))
+        self._of(entity).put_rows(rows)
+        self._count(entity, rows.num_rows)
+
+    def _delete(self, item: Delete) -> None:
+        catalog = self._base.schema.catalog
+        if item.is_edge:
+            self._delete_edges(
+                catalog.edges[item.type_name],
+                self._matching(catalog.edges[item.type_name], item.predicate)[0]["id"].to_pylist(),
+            )
+            return
+        node = catalog.nodes[item.type_name]
+        ids = self._matching(node, item.predicate)[0]["id"].to_pylist()
+        gone = self._deleted.setdefault(node.table_key, {})
+        new = [entity_id for entity_id in ids if entity_id not in gone]
+        gone.update(dict.fromkeys(new))
+        self._count(node, len(new))
+        if new:
+            self._cascade(node, new)
+
+    def _cascade(self, node: NodeType, ids: list[str]) -> None:
+        for edge in self._base.schema.catalog.incident_edges(node.name):
+            for column, type_name in (("src", edge.source), ("dst", edge.target)):
+                if type_name == node.name:
+                    found = self._base.edge_ends(edge, column, ids)["id"].to_pylist()
+                    self._delete_edges(edge, found)
+
+    def _delete_edges(self, edge: EdgeType, ids: list[str]) -> None:
+        gone = self._deleted.setdefault(edge.table_key, {})
+        new = [entity_id for entity_id in ids if entity_id not in gone]
+        gone.update(dict.fromkeys(new))
+        self._count(edge, len(new))
+
+    def _count(self, entity: Entity, number: int) -> None:
+        if isinstance(entity, EdgeType):
+            self.affected_edges += number
+        else:
+            self.affected_nodes += number
+
+
+def _fill_defaults(entity: Entity, values: dict[str, object]) -> None:
+    for name, declared in entity.properties.items():
+        if declared.has_default and name not in values:
+            values[name] = declared.default
+
+
+def stored_value(value: LiteralValue, declared: Property) -> object:
+    """Return a mutation value as the column stores it. Raises `ValueError`."""
+    wanted: PropertyType = declared.type
+    if value is None:
+        return None
+    if wanted.scalar is Scalar.BLOB:
+        if not isinstance(value, str):
+            raise InternalError("a blob value must be text")
+        try:
+            return decode_blob(value)
+        except ExternalBlobPolicyError as error:
+            raise ValueError(error.message) from error
+    if wanted.is_integer and isinstance(value, float):
+        if value != int(value):
+            raise ValueError(f"cannot convert {value} to {wanted.scalar} without loss")
+        value = int(value)
+    if isinstance(value, tuple):
+        return convert(list(value), wanted)
+    return convert(value, wanted)

@@ -1,0 +1,67 @@
+"""Bytes on disk: control files, slots, tables and the journal. The only room that knows Lance."""
+
+from __future__ import annotations
+
+from omnigraph.store.control import ControlFiles
+from omnigraph.store.counters import count, measured
+from omnigraph.store.durability import Durability, Syncer
+from omnigraph.store.journal import Journal, JournalView, StaleJournal
+from omnigraph.store.keys import ID_INDEX, KeyProbe, addresses_of, id_filter, quoted
+from omnigraph.store.location import Location, locate
+from omnigraph.store.op_class import only_maintenance
+from omnigraph.store.slots import HeldSlot, Slots
+from omnigraph.store.staging import (
+    StagedTable,
+    commit_staged,
+    restore,
+    stage_delete,
+    stage_index,
+    stage_insert,
+    stage_overwrite,
+    stage_upsert,
+    version_file,
+)
+from omnigraph.store.tables import (
+    Table,
+    Tables,
+    blob_array,
+    blob_field,
+    is_blob,
+    primary_key_field,
+)
+
+__all__ = [
+    "ID_INDEX",
+    "ControlFiles",
+    "Durability",
+    "HeldSlot",
+    "Journal",
+    "JournalView",
+    "KeyProbe",
+    "Location",
+    "Slots",
+    "StagedTable",
+    "StaleJournal",
+    "Syncer",
+    "Table",
+    "Tables",
+    "addresses_of",
+    "blob_array",
+    "blob_field",
+    "commit_staged",
+    "count",
+    "id_filter",
+    "is_blob",
+    "locate",
+    "measured",
+    "only_maintenance",
+    "primary_key_field",
+    "quoted",
+    "restore",
+    "stage_delete",
+    "stage_index",
+    "stage_insert",
+    "stage_overwrite",
+    "stage_upsert",
+    "version_file",
+]

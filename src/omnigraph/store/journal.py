@@ -1,0 +1,199 @@
+"""An append-only table of rows whose every append is an exact compare-and-swap.
+
+The manifest lives in one. A version is a list of immutable fragments; an append writes its rows as
+one new fragment and swaps the list, and it succeeds only from the version it was prepared on.
+Fragments are tiered: when enough of one size have gathered at the end, the append that completes
+them writes all of them, with its own rows, as one. So a version stays small whatever the history,
+and nothing else ever has to be compacted.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+import lance
+import pyarrow as pa
+from lance import LanceDataset, LanceOperation
+from lance.fragment import write_fragments
+
+from omnigraph.errors import AlreadyExistsError, NotFoundError
+from omnigraph.limits import JOURNAL_CACHED_ROWS_MAX, JOURNAL_TIER_BASE
+from omnigraph.store.counters import count
+from omnigraph.store.lance_errors import translate, translated
+from omnigraph.store.staging import version_file
+from omnigraph.store.tables import Table, new_session
+
+
+class StaleJournal(Exception):
+    """The append was not made: the journal is no longer at the version it was prepared on.
+
+    Also raised when it cannot be told. The caller looks for its own rows before it tries again.
+    """
+
+
+@dataclass(slots=True)
+class JournalView:
+    """One version of a journal, with the rows of its small fragments at hand."""
+
+    dataset: Any
+    rows_by_file: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def version(self) -> int:
+        """The journal version this view is fixed to."""
+        return int(self.dataset.version)
+
+    @property
+    def metadata(self) -> dict[bytes, bytes]:
+        """Schema-level metadata, where the format stamp is kept."""
+        return dict(self.dataset.schema.metadata or {})
+
+
+class Journal:
+    """Opens, reads and appends to one journal."""
+
+    def __init__(self, path: str, session: Any = None) -> None:
+        self.path = path
+        self._session = session or new_session()
+
+    def exists(self) -> bool:
+        """Whether the journal was ever created."""
+        return os.path.isdir(os.path.join(self.path, "_versions"))
+
+    def create(self, rows: Any, properties: dict[str, str]) -> JournalView:
+        """Create the journal with its first rows in one commit; refuse when there is one."""
+        if self.exists():
+            raise AlreadyExistsError("the manifest exists already")
+        count("manifest_commits")
+        with translated("creating the manifest"):
+            fragments = write_fragments(
+                rows, self.path, schema=rows.schema, mode="create", data_storage_version="2.2"
+            )
+            transaction = lance.Transaction(
+                0,
+                LanceOperation.Overwrite(rows.schema, list(fragments)),
+                transaction_properties=properties,
+            )
+            dataset = LanceDataset.commit(
+                self.path,
+                transaction,
+                enable_stable_row_ids=True,
+                enable_v2_manifest_paths=True,
+                max_retries=0,
+            )
+        if dataset.version != 1:
+            raise AlreadyExistsError("the manifest was created by somebody else")
+        return JournalView(dataset, {_file(fragments[0]): rows})
+
+    def open_latest(self) -> JournalView:
+        """Open the newest version."""
+        count("manifest_opens")
+        try:
+            return JournalView(lance.dataset(self.path, session=self._session))
+        except ValueError as error:
+            raise NotFoundError(f"no graph at {os.path.dirname(self.path)}") from error
+        except OSError as error:
+            raise translate(error, "opening the manifest") from error
+
+    def latest_version(self, view: JournalView) -> int:
+        """Return the newest version number: one listing, nothing read."""
+        count("manifest_latest_probes")
+        with translated("looking at the manifest"):
+            return int(view.dataset.latest_version)
+
+    def advance(self, view: JournalView) -> JournalView:
+        """Open the newest version, keeping the rows already at hand."""
+        count("manifest_opens")
+        with translated("opening the manifest"):
+            dataset = lance.dataset(self.path, session=self._session)
+        return JournalView(dataset, dict(view.rows_by_file))
+
+    def unread_rows(self, view: JournalView, seen: set[str]) -> list[Any]:
+        """Return the rows of fragments not in `seen`, in order, and add them to it."""
+        found: list[Any] = []
+        for fragment in view.dataset.get_fragments():
+            name = _file(fragment.metadata)
+            if name not in seen:
+                found.append(self._rows(view, fragment))
+                seen.add(name)
+        return found
+
+    def append(
+        self, view: JournalView, rows: Any, properties: dict[str, str]
+    ) -> tuple[JournalView, tuple[str, ...]]:
+        """Append rows to exactly this version; return the next one and the files it wrote.
+
+        Raises `StaleJournal` when the journal moved, or when the outcome cannot be told.
+        """
+        count("publish_attempts")
+        old = view.dataset.get_fragments()
+        keep = _tier_cut([f.physical_rows for f in old], rows.num_rows)
+        merged = pa.concat_tables([*(self._rows(view, f) for f in old[keep:]), rows])
+        try:
+            staged: Any = write_fragments(
+                merged, view.dataset, mode="append", return_transaction=True
+            )
+            new = staged.operation.fragments
+            operation = LanceOperation.Overwrite(
+                view.dataset.lance_schema, [f.metadata for f in old[:keep]] + list(new)
+            )
+            transaction = lance.Transaction(
+                view.version, operation, transaction_properties=properties
+            )
+            # max_retries=0 is what makes this a compare-and-swap: with retries it would erase.
+            dataset = LanceDataset.commit(view.dataset, transaction, max_retries=0)
+        except OSError as error:
+            raise StaleJournal(str(error)) from error
+        if dataset.version != view.version + 1:
+            raise StaleJournal(f"landed at version {dataset.version}")
+        cached = dict(view.rows_by_file)
+        for fragment in old[keep:]:
+            cached.pop(_file(fragment.metadata), None)
+        if merged.num_rows <= JOURNAL_CACHED_ROWS_MAX:
+            cached[_file(new[0])] = merged
+        following = JournalView(dataset, cached)
+        files = [os.path.join(self.path, "data", _file(f)) for f in new]
+        files.append(os.path.join(self.path, version_file(Table("__manifest", dataset))))
+        return following, tuple(files)
+
+    def files_of(self, view: JournalView) -> list[str]:
+        """Return every file a version needs, for syncing a freshly created journal."""
+        names = [_file(f.metadata) for f in view.dataset.get_fragments()]
+        files = [os.path.join(self.path, "data", name) for name in names]
+        return [*files, os.path.join(self.path, version_file(Table("__manifest", view.dataset)))]
+
+    def _rows(self, view: JournalView, fragment: Any) -> Any:
+        name = _file(fragment.metadata)
+        known = view.rows_by_file.get(name)
+        if known is not None:
+            return known
+        count("manifest_scans")
+        with translated("reading the manifest"):
+            rows = fragment.to_table()
+        if rows.num_rows <= JOURNAL_CACHED_ROWS_MAX:
+            view.rows_by_file[name] = rows
+        return rows
+
+
+def _file(fragment: Any) -> str:
+    return str(fragment.files[0].path)
+
+
+def _tier(rows: int) -> int:
+    return int(math.log(max(rows, 1), JOURNAL_TIER_BASE) + 1e-9)
+
+
+def _tier_cut(sizes: list[int], added: int) -> int:
+    """Return how many leading fragments stay as they are when `added` rows come in."""
+    keep, total = len(sizes), added
+    while True:
+        tier, start = _tier(total), keep
+        while start > 0 and _tier(sizes[start - 1]) <= tier:
+            start -= 1
+        if keep - start < JOURNAL_TIER_BASE - 1:
+            return keep
+        total += sum(sizes[start:keep])
+        keep = start

@@ -1,0 +1,45 @@
+"""Translates what Lance raises. Nothing of Lance leaves this room."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from omnigraph.errors import NotFoundError, StorageError, StorageFailureKind
+
+_TRANSIENT = ("Too many concurrent writers", "Retryable commit conflict", "timed out")
+
+
+def translate(error: Exception, what: str) -> Exception:
+    """Return the error to raise for an exception of Lance or Arrow."""
+    text = str(error).split("\n", 1)[0]
+    if isinstance(error, ValueError) and "not found" in text.lower():
+        return NotFoundError(f"{what}: not found")
+    if "Not found" in text or "No such file" in text:
+        return StorageError(
+            f"{what}: a file is missing: {text}", failure=StorageFailureKind.NOT_FOUND
+        )
+    transient = any(part in text for part in _TRANSIENT)
+    kind = StorageFailureKind.TRANSIENT if transient else StorageFailureKind.UNKNOWN
+    if "No space left" in text:
+        return StorageError(
+            f"{what}: no space left on the disk",
+            failure=StorageFailureKind.TRANSIENT,
+            hint="free some space",
+        )
+    if "Permission denied" in text:
+        return StorageError(
+            f"{what}: permission denied",
+            failure=StorageFailureKind.CONFIGURATION,
+            hint="check the permissions",
+        )
+    return StorageError(f"{what}: {text}", failure=kind)
+
+
+@contextlib.contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Translate Lance and Arrow exceptions raised inside the block."""
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError) as error:
+        raise translate(error, what) from error

@@ -1,0 +1,102 @@
+"""Compacts small fragments and indexes what no index covers yet. Content never changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import lance
+from lance import LanceDataset, LanceOperation
+from lance.optimize import Compaction
+
+from omnigraph.errors import ConflictError
+from omnigraph.limits import COMPACTION_TIERS, INDEX_SEGMENTS_MAX, TIER_FRAGMENTS_MIN
+from omnigraph.store.counters import count
+from omnigraph.store.lance_errors import translated
+from omnigraph.store.tables import Table, Tables
+
+
+def index_name(column: str) -> str:
+    """Return the name of the index on a column."""
+    return f"{column}_idx"
+
+
+def rewrite_small_fragments(table: Table) -> list[Any]:
+    """Write larger fragments in place of many small ones; nothing moves yet.
+
+    Sizes are tiered so that a row is rewritten a few times in its life, not at every step.
+    """
+    sizes = [fragment.physical_rows for fragment in table.fragments()]
+    target = 0
+    for tier in COMPACTION_TIERS:
+        if sum(size < tier for size in sizes) >= TIER_FRAGMENTS_MIN:
+            target = tier
+    if not target:
+        return []
+    count("data_compactions")
+    with translated(f"compacting {table.path}"):
+        plan = Compaction.plan(
+            table.dataset, options={"target_rows_per_fragment": target, "num_threads": 1}
+        )
+        return [task.execute(table.dataset) for task in plan.tasks]
+
+
+def commit_rewrite(tables: Tables, table: Table, results: list[Any]) -> Table:
+    """Move a table's head to the rewritten fragments. Needs the slot.
+
+    Raises `ConflictError` unless exactly the two versions a compaction makes appeared.
+    """
+    count("data_commits", 2)
+    with translated(f"compacting {table.path}"):
+        Compaction.commit(table.dataset.checkout_version(table.version), results)
+    found = tables.open_latest(table.path)
+    if found.version != table.version + 2:
+        raise ConflictError(f"table {table.path} moved while it was compacted", hint="try again")
+    return tables.remember(found)
+
+
+def index_tail(tables: Tables, table: Table, columns: Sequence[str]) -> Table:
+    """Extend the indexes of some columns to every fragment. Needs the slot."""
+    fragments = {fragment.fragment_id for fragment in table.fragments()}
+    segments: list[Any] = []
+    with translated(f"indexing {table.path}"):
+        for column in columns:
+            missing = sorted(fragments - table.index_fragments(index_name(column)))
+            if missing:
+                segments.append(
+                    table.dataset.create_index_uncommitted(
+                        column,
+                        "BTREE",
+                        name=index_name(column),
+                        fragment_ids=missing,
+                        replace=True,
+                    )
+                )
+        if not segments:
+            return table
+        count("data_commits")
+        transaction = lance.Transaction(table.version, LanceOperation.CreateIndex(segments, []))
+        dataset = LanceDataset.commit(table.dataset, transaction, max_retries=0)
+    found = _exact(tables, table, dataset)
+    return _merge_segments(tables, found, columns)
+
+
+def _merge_segments(tables: Tables, table: Table, columns: Sequence[str]) -> Table:
+    """Merge index segments when a column has gathered many: each one costs every probe."""
+    names = [index_name(column) for column in columns]
+    many = [name for name in names if len(table.index_segments(name)) > INDEX_SEGMENTS_MAX]
+    if not many:
+        return table
+    count("data_commits")
+    with translated(f"indexing {table.path}"):
+        dataset: Any = table.dataset.checkout_version(table.version)
+        dataset.optimize.optimize_indices(
+            index_names=many, num_indices_to_merge=INDEX_SEGMENTS_MAX * 4
+        )
+    return _exact(tables, table, dataset)
+
+
+def _exact(tables: Tables, parent: Table, dataset: Any) -> Table:
+    if dataset.version != parent.version + 1:
+        raise ConflictError(f"table {parent.path} moved while it was indexed", hint="try again")
+    return tables.remember(Table(parent.path, dataset))

@@ -1,0 +1,170 @@
+"""Slots: the one-owner files that say "I am about to move tables of this branch".
+
+A slot is complete and locked before its name exists (temporary file, flock, body, then link), so
+nobody ever sees a live slot that looks dead or empty. The kernel frees the lock when the owner
+dies. Slots give order and progress; the exact publish gives safety.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from omnigraph.store.control import failure
+from omnigraph.store.counters import count
+from omnigraph.store.durability import Syncer
+from omnigraph.store.location import Location
+
+RECOVERY_FOLDER = "__recovery"
+
+
+@dataclass(slots=True)
+class HeldSlot:
+    """A slot this process owns. A context manager: leaving it always frees the lock."""
+
+    name: str
+    path: str
+    body: bytes
+    _descriptor: int
+    _syncer: Syncer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def rewrite(self, body: bytes) -> None:
+        """Replace the body in place. Only before the first effect: a torn body was never armed."""
+        try:
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, body, 0)
+            if self._syncer.enabled:
+                count("syncs")
+                os.fsync(self._descriptor)
+        except OSError as error:
+            raise failure("write", self.name, error) from error
+        self.body = body
+
+    def remove(self) -> None:
+        """Delete the slot file, if it is still ours, and free the lock."""
+        if self._descriptor >= 0:
+            try:
+                if os.stat(self.path).st_ino == os.fstat(self._descriptor).st_ino:
+                    count("slot_deletes")
+                    os.unlink(self.path)
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                raise failure("delete", self.name, error) from error
+            finally:
+                self.close()
+
+    def close(self) -> None:
+        """Free the lock and leave the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class Slots:
+    """The slots in one folder of a graph on a local disk."""
+
+    def __init__(
+        self, location: Location, syncer: Syncer, *, folder: str = RECOVERY_FOLDER
+    ) -> None:
+        self._folder = location.path(folder) if folder else location.root
+        self._syncer = syncer
+
+    def take(self, name: str, body: bytes) -> HeldSlot | None:
+        """Create a slot; None when somebody holds the name."""
+        count("slot_puts")
+        temporary = os.path.join(self._folder, f".{secrets.token_hex(8)}")
+        path = os.path.join(self._folder, name)
+        try:
+            os.makedirs(self._folder, exist_ok=True)
+            descriptor = os.open(
+                temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o644
+            )
+        except OSError as error:
+            raise failure("create", name, error) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.write(descriptor, body)
+            if self._syncer.enabled:
+                count("syncs")
+                os.fsync(descriptor)
+            os.link(temporary, path)
+        except FileExistsError:
+            os.close(descriptor)
+            return None
+        except OSError as error:
+            os.close(descriptor)
+            raise failure("create", name, error) from error
+        finally:
+            os.unlink(temporary)
+        self._syncer.sync_folder(self._folder)
+        return HeldSlot(name, path, body, descriptor, self._syncer)
+
+    def seize(self, name: str) -> HeldSlot | None:
+        """Take over the slot of a dead owner; None when it is gone or its owner lives."""
+        path = os.path.join(self._folder, name)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise failure("open", name, error) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The name may have been removed and made anew between open and lock.
+            if os.stat(path).st_ino != os.fstat(descriptor).st_ino:
+                raise FileNotFoundError(path)
+        except (BlockingIOError, FileNotFoundError):
+            os.close(descriptor)
+            return None
+        size = os.fstat(descriptor).st_size
+        body = os.pread(descriptor, size, 0)
+        return HeldSlot(name, path, body, descriptor, self._syncer)
+
+    def exists(self, name: str) -> bool:
+        """Whether a slot file of this name exists."""
+        return os.path.exists(os.path.join(self._folder, name))
+
+    def names(self) -> list[str]:
+        """List every slot; unfinished temporary files stay invisible."""
+        count("slot_lists")
+        try:
+            return sorted(n for n in os.listdir(self._folder) if not n.startswith("."))
+        except FileNotFoundError:
+            return []
+
+    def wait(self, name: str, *, timeout_s: float) -> bool:
+        """Wait until a slot is gone or its owner is; False when it is still held."""
+        deadline = time.monotonic() + timeout_s
+        pause_s = 0.0005
+        path = os.path.join(self._folder, name)
+        while time.monotonic() < deadline:
+            try:
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                return True
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                return True
+            except BlockingIOError:
+                time.sleep(pause_s)
+                pause_s = min(pause_s * 1.5, 0.01)
+            finally:
+                os.close(descriptor)
+        return False

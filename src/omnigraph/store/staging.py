@@ -1,0 +1,233 @@
+"""Stages changes of one table and commits them exactly.
+
+`stage_*` writes files nobody sees. `commit_staged` moves the table's head, and proves the outcome:
+the new version is the parent plus one and carries our transaction. Lance may rebase a commit over
+somebody else's; such a result is refused here, not adopted.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+from lance import LanceDataset, LanceOperation
+from lance.fragment import write_fragments
+
+from omnigraph.errors import ConflictError
+from omnigraph.limits import RESTORE_ATTEMPTS_MAX, ROWS_PER_FILE_MAX
+from omnigraph.store.counters import count
+from omnigraph.store.lance_errors import translated
+from omnigraph.store.tables import Table, Tables
+
+
+@dataclass(slots=True)
+class StagedTable:
+    """Files written for one table, and the transaction that would make them its next version."""
+
+    path: str
+    parent: Table
+    transaction: Any
+    files: tuple[str, ...]
+    rows_after: int
+
+    @property
+    def uuid(self) -> str:
+        """Identity of the transaction."""
+        return str(self.transaction.uuid)
+
+
+def stage_insert(parent: Table, rows: Any, properties: dict[str, str]) -> StagedTable:
+    """Stage rows whose keys the caller has proven absent. `rows` is a table or a reader."""
+    count("data_stages")
+    transaction: Any
+    with translated(f"writing {parent.path}"):
+        transaction = write_fragments(
+            rows,
+            parent.dataset,
+            mode="append",
+            return_transaction=True,
+            max_rows_per_file=ROWS_PER_FILE_MAX,
+        )
+    transaction.transaction_properties = properties
+    fragments = transaction.operation.fragments
+    added = sum(item.physical_rows for item in fragments)
+    return StagedTable(
+        path=parent.path,
+        parent=parent,
+        transaction=transaction,
+        files=_data_files(fragments),
+        rows_after=parent.count_rows() + added,
+    )
+
+
+def stage_upsert(parent: Table, rows: Any, properties: dict[str, str]) -> StagedTable:
+    """Stage rows that replace those of the same id or are added. Ids must be distinct."""
+    count("data_stages")
+    with translated(f"writing {parent.path}"):
+        merge = parent.dataset.merge_insert("id")
+        merge = merge.when_matched_update_all().when_not_matched_insert_all()
+        transaction, stats = merge.execute_uncommitted(rows)
+    transaction.transaction_properties = properties
+    operation: Any = transaction.operation
+    return StagedTable(
+        path=parent.path,
+        parent=parent,
+        transaction=transaction,
+        files=_data_files(operation.new_fragments)
+        + _deletion_files(parent, operation.updated_fragments),
+        rows_after=parent.count_rows() + int(stats["num_inserted_rows"]),
+    )
+
+
+def stage_delete(parent: Table, addresses: Any, properties: dict[str, str]) -> StagedTable:
+    """Stage the removal of rows given by row address (a numpy array of unsigned 64-bit)."""
+    count("data_stages")
+    changed: list[Any] = []
+    gone: list[int] = []
+    with translated(f"writing {parent.path}"):
+        owners = addresses >> np.uint64(32)
+        for fragment_id in np.unique(owners):
+            offsets = (addresses[owners == fragment_id] & np.uint64(0xFFFFFFFF)).tolist()
+            fragment: Any = parent.dataset.get_fragment(int(fragment_id))
+            metadata = fragment.delete_rows(offsets)
+            if metadata is None:
+                gone.append(int(fragment_id))
+            else:
+                changed.append(metadata)
+    operation = LanceOperation.Delete(changed, gone, "omnigraph")
+    return StagedTable(
+        path=parent.path,
+        parent=parent,
+        transaction=lance.Transaction(parent.version, operation, transaction_properties=properties),
+        files=_deletion_files(parent, changed),
+        rows_after=parent.count_rows() - len(addresses),
+    )
+
+
+def stage_overwrite(parent: Table, rows: Any, properties: dict[str, str]) -> StagedTable:
+    """Stage rows that replace the whole table; no rows at all is fine. Schema and key stay."""
+    count("data_stages")
+    fragments: list[Any] = []
+    with translated(f"writing {parent.path}"):
+        if not (isinstance(rows, pa.Table) and rows.num_rows == 0):
+            transaction: Any = write_fragments(
+                rows,
+                parent.dataset,
+                mode="append",
+                return_transaction=True,
+                max_rows_per_file=ROWS_PER_FILE_MAX,
+            )
+            fragments = list(transaction.operation.fragments)
+    operation = LanceOperation.Overwrite(parent.dataset.lance_schema, fragments)
+    return StagedTable(
+        path=parent.path,
+        parent=parent,
+        transaction=lance.Transaction(parent.version, operation, transaction_properties=properties),
+        files=_data_files(fragments),
+        rows_after=sum(item.physical_rows for item in fragments),
+    )
+
+
+def stage_index(
+    parent: Table, column: str, name: str, fragment_ids: Sequence[int], properties: dict[str, str]
+) -> StagedTable:
+    """Stage a BTREE segment over some fragments; other segments of that name stay."""
+    count("data_stages")
+    with translated(f"indexing {parent.path}"):
+        segment = parent.dataset.create_index_uncommitted(
+            column, "BTREE", name=name, fragment_ids=list(fragment_ids), replace=True
+        )
+    operation = LanceOperation.CreateIndex([segment], [])
+    return StagedTable(
+        path=parent.path,
+        parent=parent,
+        transaction=lance.Transaction(parent.version, operation, transaction_properties=properties),
+        files=_index_files(parent, str(segment.uuid)),
+        rows_after=parent.count_rows(),
+    )
+
+
+def commit_staged(tables: Tables, staged: StagedTable) -> Table:
+    """Make staged files the table's next version, exactly. The caller owns the slot.
+
+    What stands above the parent is an interrupted write's leftover: it is undone by a Restore
+    and the commit repeated on top. Raises `ConflictError` when that keeps failing.
+    """
+    parent = staged.parent
+    for _attempt in range(RESTORE_ATTEMPTS_MAX + 1):
+        found = _commit_once(parent, staged.transaction)
+        if found is not None:
+            staged.parent = parent
+            return tables.remember(Table(staged.path, found))
+        parent = restore(tables, staged.path, staged.parent.version)
+        staged.transaction.read_version = parent.version
+        # Recovery knows only the first identity and rolls anything else back.
+        staged.transaction.uuid = str(uuid.uuid4())
+    raise ConflictError(f"table {staged.path} keeps moving under its slot", hint="try again")
+
+
+def _commit_once(parent: Table, transaction: Any) -> LanceDataset | None:
+    """Commit; None when the result is not exactly the parent's next version."""
+    count("data_commits")
+    wanted = parent.version + 1
+    try:
+        found = LanceDataset.commit(parent.dataset, transaction, max_retries=0)
+    except OSError:
+        return _landed(parent, transaction, wanted)
+    return found if found.version == wanted else None
+
+
+def _landed(parent: Table, transaction: Any, wanted: int) -> LanceDataset | None:
+    """After an exception: the version that carries our identity, if it is there."""
+    try:
+        found = parent.dataset.checkout_version(wanted)
+        landed: Any = found.read_transaction(wanted)
+    except (OSError, ValueError, TypeError):
+        return None
+    return found if str(landed.uuid) == str(transaction.uuid) else None
+
+
+def restore(tables: Tables, path: str, version: int) -> Table:
+    """Make an older version of a table its newest again. Needs the slot of the branch."""
+    count("data_restores")
+    with translated(f"restoring {path}"):
+        latest = tables.open_latest(path)
+        transaction = lance.Transaction(latest.version, LanceOperation.Restore(version))
+        found = LanceDataset.commit(latest.dataset, transaction, max_retries=0)
+    return Table(path, found)
+
+
+def version_file(table: Table) -> str:
+    """Return the path, inside the table's folder, of the file that holds this version."""
+    inverted = 2**64 - 1 - table.version
+    return os.path.join("_versions", f"{inverted:020d}.manifest")
+
+
+def _data_files(fragments: Sequence[Any]) -> tuple[str, ...]:
+    return tuple(
+        os.path.join("data", item.path) for fragment in fragments for item in fragment.files
+    )
+
+
+def _deletion_files(parent: Table, fragments: Sequence[Any]) -> tuple[str, ...]:
+    # Fragment metadata does not spell the file's name; the folder's newest entries tell it.
+    folder = os.path.join(str(parent.dataset.uri), "_deletions")
+    if not fragments or not os.path.isdir(folder):
+        return ()
+    prefixes = tuple(f"{fragment.id}-{parent.version}-" for fragment in fragments)
+    return tuple(
+        os.path.join("_deletions", name) for name in os.listdir(folder) if name.startswith(prefixes)
+    )
+
+
+def _index_files(parent: Table, segment: str) -> tuple[str, ...]:
+    folder = os.path.join(str(parent.dataset.uri), "_indices", segment)
+    if not os.path.isdir(folder):
+        return ()
+    return tuple(os.path.join("_indices", segment, name) for name in os.listdir(folder))

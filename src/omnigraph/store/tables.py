@@ -1,0 +1,234 @@
+"""Tables: Lance datasets opened at a fixed version, and scans over them.
+
+Every open goes through `Tables`, which classifies and counts it. A `Table` never moves: it is one
+version of one dataset, safe to share between threads.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import lance
+import pyarrow as pa
+from lance import LanceDataset, LanceOperation
+
+from omnigraph.errors import AlreadyExistsError
+from omnigraph.limits import OPEN_TABLES_MAX
+from omnigraph.store.counters import count
+from omnigraph.store.lance_errors import translated
+from omnigraph.store.location import Location
+
+PRIMARY_KEY = {b"lance-schema:unenforced-primary-key": b"true"}
+FILE_FORMAT = "2.2"
+
+
+def new_session() -> Any:
+    """Return a Lance session: caches shared by every open that is given it."""
+    return lance.Session()  # type: ignore[attr-defined]  # its stub forgets to export it
+
+
+def primary_key_field(name: str) -> Any:
+    """Return a required string field that Lance treats as the primary key."""
+    return pa.field(name, pa.string(), nullable=False, metadata=PRIMARY_KEY)
+
+
+def blob_field(name: str, *, nullable: bool) -> Any:
+    """Return a field that stores bytes outside the columns and reads them on demand."""
+    return lance.blob_field(name, nullable=nullable)
+
+
+def blob_array(values: Sequence[bytes | None]) -> Any:
+    """Return an array for a `blob_field`."""
+    return lance.blob_array(list(values))
+
+
+def is_blob(field: Any) -> bool:
+    """Whether a field of a table is a blob field."""
+    metadata = field.metadata or {}
+    extension = getattr(field.type, "extension_name", "")
+    return extension == "lance.blob.v2" or b"lance-encoding:blob" in metadata
+
+
+class Table:
+    """One version of one table."""
+
+    def __init__(self, path: str, dataset: LanceDataset) -> None:
+        self.path = path
+        self.dataset = dataset
+
+    @property
+    def version(self) -> int:
+        """The table version this handle is fixed to."""
+        return int(self.dataset.version)
+
+    @property
+    def schema(self) -> Any:
+        """Arrow schema of the stored columns."""
+        return self.dataset.schema
+
+    def count_rows(self) -> int:
+        """Return the number of live rows."""
+        return int(self.dataset.count_rows())
+
+    def scan(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        limit: int | None = None,
+        row_address: bool = False,
+        indexed_only: bool = False,
+        fragments: Sequence[Any] | None = None,
+        blob_bytes: bool = False,
+    ) -> Any:
+        """Return matching rows as an Arrow table.
+
+        `indexed_only` leaves out rows no index covers; `blob_bytes` reads blobs as bytes instead
+        of leaving them as references.
+        """
+        count("data_scans")
+        with translated(f"reading {self.path}"):
+            return self._scanner(
+                columns=columns,
+                where=where,
+                limit=limit,
+                row_address=row_address,
+                indexed_only=indexed_only,
+                fragments=fragments,
+                blob_bytes=blob_bytes,
+            ).to_table()
+
+    def batches(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        blob_bytes: bool = False,
+        batch_rows: int = 8192,
+    ) -> Iterator[Any]:
+        """Yield matching rows batch by batch, in storage order."""
+        count("data_scans")
+        with translated(f"reading {self.path}"):
+            scanner = self._scanner(
+                columns=columns, where=where, blob_bytes=blob_bytes, batch_rows=batch_rows
+            )
+            yield from scanner.to_batches()
+
+    def _scanner(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        limit: int | None = None,
+        row_address: bool = False,
+        indexed_only: bool = False,
+        fragments: Sequence[Any] | None = None,
+        blob_bytes: bool = False,
+        batch_rows: int | None = None,
+    ) -> Any:
+        options: dict[str, Any] = {}
+        if blob_bytes:
+            options["blob_handling"] = "all_binary"
+        if fragments is not None:
+            options["fragments"] = list(fragments)
+        if indexed_only:
+            options["fast_search"] = True
+        if batch_rows is not None:
+            options["batch_size"] = batch_rows
+        return self.dataset.scanner(
+            columns=None if columns is None else list(columns),
+            filter=where,
+            limit=limit,
+            with_row_address=row_address,
+            **options,
+        )
+
+    def transaction_uuid(self) -> str:
+        """Return the identity of the transaction that made this version, empty if unreadable."""
+        try:
+            found: Any = self.dataset.read_transaction(self.version)
+        except (OSError, ValueError, TypeError):
+            return ""
+        return "" if found is None else str(found.uuid)
+
+    def fragments(self) -> list[Any]:
+        """Return the fragments of this version."""
+        return list(self.dataset.get_fragments())
+
+    def index_fragments(self, name: str) -> set[int]:
+        """Return the ids of the fragments an index covers; empty when it does not exist."""
+        covered: set[int] = set()
+        for segment in self.index_segments(name):
+            covered |= set(segment.fragment_ids)
+        return covered
+
+    def index_segments(self, name: str) -> list[Any]:
+        """Return the segments of an index; empty when it does not exist."""
+        return [
+            segment
+            for item in self.dataset.describe_indices()
+            if item.name == name
+            for segment in item.segments
+        ]
+
+
+class Tables:
+    """Opens and creates the tables of one graph, sharing one Lance session."""
+
+    def __init__(self, location: Location) -> None:
+        self._location = location
+        self._session = new_session()
+        self._lock = threading.Lock()
+        self._open: OrderedDict[tuple[str, int], Table] = OrderedDict()
+
+    def open(self, path: str, version: int) -> Table:
+        """Open a table at a version: no listing, and free when it was used recently."""
+        key = (path, version)
+        with self._lock:
+            found = self._open.get(key)
+            if found is not None:
+                self._open.move_to_end(key)
+                return found
+        count("data_opens_pinned")
+        with translated(f"opening {path} at version {version}"):
+            dataset = lance.dataset(
+                self._location.path(path), version=version, session=self._session
+            )
+        return self.remember(Table(path, dataset))
+
+    def open_latest(self, path: str) -> Table:
+        """Open a table at its newest version, published or not. Costs a listing."""
+        count("data_opens_latest")
+        with translated(f"opening {path}"):
+            return Table(path, lance.dataset(self._location.path(path), session=self._session))
+
+    def remember(self, table: Table) -> Table:
+        """Keep a handle for later opens of the same version."""
+        with self._lock:
+            self._open[(table.path, table.version)] = table
+            while len(self._open) > OPEN_TABLES_MAX:
+                self._open.popitem(last=False)
+        return table
+
+    def create(self, path: str, schema: Any) -> Table:
+        """Create an empty table. A dataset that exists there is refused, never adopted."""
+        target = self._location.path(path)
+        if os.path.isdir(os.path.join(target, "_versions")):
+            raise AlreadyExistsError(f"a dataset exists at {path}")
+        count("data_commits")
+        with translated(f"creating {path}"):
+            dataset = LanceDataset.commit(
+                target,
+                LanceOperation.Overwrite(schema, []),
+                enable_stable_row_ids=True,
+                enable_v2_manifest_paths=True,
+            )
+        return self.remember(Table(path, dataset))
+
+    def folder(self, path: str) -> str:
+        """Return the directory of a table."""
+        return self._location.path(path)

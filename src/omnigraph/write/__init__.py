@@ -1,0 +1,36 @@
+"""The one write protocol, change sets, and the validation of constraints."""
+
+from __future__ import annotations
+
+from omnigraph.write.attempt import Operation, Request, Writer
+from omnigraph.write.base import Base
+from omnigraph.write.changes import ChangeSet, TableChange
+from omnigraph.write.keys import canonical_texts, key_ids
+from omnigraph.write.problems import Problem, Problems
+from omnigraph.write.table_schema import (
+    has_blobs,
+    rows_from_values,
+    rows_schema,
+    stored_rows,
+    table_schema,
+)
+from omnigraph.write.validate import validate
+
+__all__ = [
+    "Base",
+    "ChangeSet",
+    "Operation",
+    "Problem",
+    "Problems",
+    "Request",
+    "TableChange",
+    "Writer",
+    "canonical_texts",
+    "has_blobs",
+    "key_ids",
+    "rows_from_values",
+    "rows_schema",
+    "stored_rows",
+    "table_schema",
+    "validate",
+]

@@ -1,0 +1,253 @@
+"""The one write protocol: capture, prepare, stage, publish, and again when somebody was first."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from omnigraph.catalog import AcceptedSchema
+from omnigraph.errors import ConflictError, PreconditionFailedError, VersionConflictError
+from omnigraph.ids import UlidSource
+from omnigraph.limits import RESERVE_AFTER_LOSSES, WRITE_ATTEMPTS_MAX
+from omnigraph.manifest import (
+    Capture,
+    GraphCommit,
+    Identity,
+    Lost,
+    PlannedTable,
+    Publisher,
+    PublishPlan,
+    Recovery,
+    slot_name,
+)
+from omnigraph.store import (
+    HeldSlot,
+    KeyProbe,
+    addresses_of,
+    only_maintenance,
+    stage_delete,
+    stage_insert,
+    stage_overwrite,
+    stage_upsert,
+)
+from omnigraph.write.base import Base
+from omnigraph.write.changes import ChangeSet, TableChange
+from omnigraph.write.table_schema import stored_rows
+
+
+class Operation(Protocol):
+    """A write: turns a base into changes. May be asked again on a newer base."""
+
+    kind: str
+
+    def prepare(self, base: Base) -> ChangeSet:
+        """Evaluate and validate on a base. Raises when the write is refused."""
+
+    def strict_tables(self, changes: ChangeSet) -> tuple[str, ...]:
+        """Return the tables whose rows the changes were computed from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the caller says about a write."""
+
+    actor_id: str | None
+    operation_id: str
+    expected_head: str | None = None
+    observed: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A prepared and staged attempt, reusable while the versions it read are still published."""
+
+    changes: ChangeSet
+    plan: PublishPlan
+    read_pins: Mapping[str, int]
+
+
+class Writer:
+    """Runs operations against one graph. In-process writers take turns; that is only politeness."""
+
+    def __init__(self, publisher: Publisher, probe: KeyProbe, ids: UlidSource) -> None:
+        self.publisher = publisher
+        self.probe = probe
+        self._ids = ids
+        self._turn = threading.Lock()
+
+    def run(
+        self,
+        operation: Operation,
+        request: Request,
+        schema: Callable[[], AcceptedSchema],
+    ) -> tuple[GraphCommit | None, ChangeSet | None]:
+        """Run a write to its end; None for the commit when it had no effect.
+
+        A repeated operation id returns the commit it made the first time, and no change set.
+        """
+        with self._turn:
+            return _Attempts(self, operation, request, schema()).run()
+
+    def stage(self, base: Base, changes: ChangeSet, operation_id: str) -> tuple[PlannedTable, ...]:
+        """Write the files of a change set; nothing moves."""
+        properties = {"omnigraph.operation_id": operation_id}
+        planned: list[PlannedTable] = []
+        for change in changes.effective():
+            pin = base.pin(change.entity)
+            planned.append(
+                PlannedTable(
+                    table_key=pin.table_key,
+                    incarnation=pin.incarnation,
+                    staged=_stage_table(base, change, properties),
+                )
+            )
+        return tuple(planned)
+
+    def new_id(self) -> str:
+        """Return a new ULID."""
+        return self._ids.next()
+
+
+def _stage_table(base: Base, change: TableChange, properties: dict[str, str]) -> Any:
+    parent = base.table(change.entity)
+    if change.deleted:
+        found = addresses_of(parent, "id", change.deleted)
+        return stage_delete(parent, found["_rowaddr"].to_numpy(), properties)
+    rows = change.rows()
+    if change.replaced:
+        content = parent.schema.empty_table() if rows is None else stored_rows(change.entity, rows)
+        return stage_overwrite(parent, content, properties)
+    content = stored_rows(change.entity, rows)
+    if change.changed is None or change.changed.num_rows == 0:
+        return stage_insert(parent, content, properties)
+    return stage_upsert(parent, content, properties)
+
+
+class _Attempts:
+    """The attempts of one operation."""
+
+    def __init__(
+        self, writer: Writer, operation: Operation, request: Request, schema: AcceptedSchema
+    ) -> None:
+        self._writer = writer
+        self._publisher = writer.publisher
+        self._operation = operation
+        self._request = request
+        self._schema = schema
+        self._first: Capture | None = None
+        self._identity = Identity(
+            operation_id=request.operation_id,
+            commit_id=writer.new_id(),
+            kind=operation.kind,
+            actor_id=request.actor_id,
+            created_at_us=time.time_ns() // 1000,
+            schema_hash=schema.ir_hash(),
+        )
+
+    def run(self) -> tuple[GraphCommit | None, ChangeSet | None]:
+        prepared: Prepared | None = None
+        for losses in range(WRITE_ATTEMPTS_MAX):
+            with contextlib.ExitStack() as stack:
+                capture = self._publisher.coordinator.capture()
+                done = self._publisher.coordinator.commit_of(self._request.operation_id)
+                if done is not None:
+                    return done, None if prepared is None else prepared.changes
+                slot: HeldSlot | None = None
+                if losses >= RESERVE_AFTER_LOSSES:
+                    slot = self._reserve(capture)
+                    if slot is None:
+                        continue
+                    stack.enter_context(slot)
+                self._check_head(capture)
+                if prepared is None or not self._still_valid(prepared, capture):
+                    prepared = self._prepare(capture)
+                if not prepared.plan.tables:
+                    if slot is not None:
+                        slot.remove()
+                    return None, prepared.changes
+                try:
+                    commit = self._publisher.publish(capture, prepared.plan, reserved=slot)
+                except Lost:
+                    self._clear_dead_owner(capture)
+                    prepared = self._reusable(prepared)
+                    continue
+                return commit, prepared.changes
+        raise ConflictError(
+            f"the branch moved {WRITE_ATTEMPTS_MAX} times while this write was prepared",
+            hint="try again",
+        )
+
+    def _reserve(self, capture: Capture) -> HeldSlot | None:
+        """Take the slot before preparing: after lost races nobody may move the head any more."""
+        slot = self._publisher.reserve(capture, self._identity, self._writer.new_id())
+        if slot is None:
+            self._clear_dead_owner(capture)
+        return slot
+
+    def _clear_dead_owner(self, capture: Capture) -> None:
+        name = slot_name(capture.branch, capture.head.graph_commit_id)
+        if self._publisher.slots.exists(name):
+            Recovery(self._publisher).resolve(name)
+
+    def _check_head(self, capture: Capture) -> None:
+        expected = self._request.expected_head
+        if expected is not None and expected != capture.head.graph_commit_id:
+            raise PreconditionFailedError(expected=expected, actual=capture.head.graph_commit_id)
+
+    def _still_valid(self, prepared: Prepared, capture: Capture) -> bool:
+        """Whether every table the attempt rests on is still at the version it read."""
+        return all(
+            capture.pins[key].version == version for key, version in prepared.read_pins.items()
+        )
+
+    def _prepare(self, capture: Capture) -> Prepared:
+        base = Base(
+            schema=self._schema,
+            capture=capture,
+            tables=self._publisher.tables,
+            probe=self._writer.probe,
+        )
+        changes = self._operation.prepare(base)
+        self._check_strict(changes, capture)
+        tables = self._writer.stage(base, changes, self._identity.operation_id)
+        plan = PublishPlan(
+            identity=self._identity, rollback_id=self._writer.new_id(), tables=tables
+        )
+        if self._first is None:
+            self._first = capture
+        return Prepared(changes=changes, plan=plan, read_pins=dict(base.read_pins))
+
+    def _check_strict(self, changes: ChangeSet, capture: Capture) -> None:
+        """Refuse a strict write whose rows changed since the caller, or this write, saw them."""
+        seen = dict(self._request.observed or {})
+        if self._first is not None:
+            seen = {key: pin.version for key, pin in self._first.pins.items()}
+        for key in self._operation.strict_tables(changes):
+            pin, known = capture.pins[key], seen.get(key)
+            if known is None or known == pin.version:
+                continue
+            tables = self._publisher.tables
+            if known > pin.version or not only_maintenance(
+                tables, pin.path, after=known, up_to=pin.version
+            ):
+                raise VersionConflictError(table_key=key, expected=known, actual=pin.version)
+
+    def _reusable(self, prepared: Prepared) -> Prepared | None:
+        """Keep staged files only if none of them was committed by the lost attempt."""
+        for planned in prepared.plan.tables:
+            staged = planned.staged
+            if staged.transaction.read_version != staged.parent.version:
+                return None
+            latest = self._publisher.tables.open_latest(staged.path)
+            if latest.version > staged.parent.version:
+                return None
+        plan = PublishPlan(
+            identity=self._identity,
+            rollback_id=self._writer.new_id(),
+            tables=prepared.plan.tables,
+        )
+        return Prepared(changes=prepared.changes, plan=plan, read_pins=prepared.read_pins)

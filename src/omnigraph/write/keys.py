@@ -1,0 +1,55 @@
+"""Ids of nodes: the canonical text of their key.
+
+The text is made from the stored value, so `0.1` in an F32 key is the F32 rendering. Integers and
+instants are decimal, dates are days since 1970-01-01, and several columns make a JSON array.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog import FLOATS, PropertyType, Scalar
+
+
+def canonical_texts(column: Any, declared: PropertyType) -> Any:
+    """Return a column of scalars as canonical text, null for null."""
+    scalar = declared.scalar
+    if scalar is Scalar.STRING:
+        return column
+    if scalar is Scalar.BOOL:
+        return pc.if_else(column, pa.scalar("true"), pa.scalar("false"))
+    if scalar is Scalar.DATE:
+        return pc.cast(pc.cast(column, pa.int32()), pa.string())
+    if scalar is Scalar.DATETIME:
+        return pc.cast(pc.cast(column, pa.int64()), pa.string())
+    if scalar in FLOATS:
+        single = scalar is Scalar.F32
+        values = [None if v is None else _float_text(v, single=single) for v in column.to_pylist()]
+        return pa.array(values, pa.string())
+    return pc.cast(column, pa.string())
+
+
+def _float_text(value: float, *, single: bool) -> str:
+    """Return the shortest decimal that reads back to the same value, never with an exponent."""
+    if value == 0:
+        return "0"
+    shortest = str(np.float32(value)) if single else repr(value)
+    text = format(Decimal(shortest), "f")
+    return text[:-2] if text.endswith(".0") else text
+
+
+def key_ids(columns: Sequence[Any], types: Sequence[PropertyType]) -> Any:
+    """Return the id column for key columns in stable property order."""
+    texts = [canonical_texts(c, t) for c, t in zip(columns, types, strict=True)]
+    if len(texts) == 1:
+        return texts[0]
+    rows = zip(*(text.to_pylist() for text in texts), strict=True)
+    encoded = [json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in rows]
+    return pa.array(encoded, pa.string())

@@ -1,0 +1,77 @@
+"""Problems found in rows: collected, bounded, and raised together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from omnigraph.errors import DataError
+from omnigraph.limits import PROBLEMS_MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One reason why a row cannot be written."""
+
+    message: str
+    type_name: str | None = None
+    entity_id: str | None = None
+    field: str | None = None
+    line: int | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """Return what is known, as plain JSON data."""
+        known = {
+            "line": self.line,
+            "type": self.type_name,
+            "id": self.entity_id,
+            "field": self.field,
+            "message": self.message,
+        }
+        return {name: value for name, value in known.items() if value is not None}
+
+
+class Problems:
+    """Collects problems up to a limit and counts the rest."""
+
+    def __init__(self, *, source: str | None = None, limit: int = PROBLEMS_MAX) -> None:
+        self._source = source
+        self._limit = limit
+        self.items: list[Problem] = []
+        self.count = 0
+        self.line_of: Callable[[str, str], int | None] = _no_line
+
+    def add(self, problem: Problem) -> None:
+        """Take in one problem."""
+        self.count += 1
+        if len(self.items) < self._limit:
+            self.items.append(problem)
+
+    @property
+    def full(self) -> bool:
+        """Whether the limit is reached, so that looking further helps nobody."""
+        return len(self.items) >= self._limit
+
+    def raise_any(self) -> None:
+        """Raise `DataError` with everything found, if anything was."""
+        if not self.items:
+            return
+        shown = sorted(self.items, key=lambda item: item.line or 0)
+        texts = [self._text(item) for item in shown[:10]]
+        hidden = self.count - len(texts)
+        if hidden > 0:
+            texts.append(f"... and {hidden} more")
+        noun = "problem" if self.count == 1 else "problems"
+        head = f"{self.count} {noun} in {self._source}" if self._source else ""
+        message = "\n".join([f"{head}; nothing was written:", *texts]) if head else texts[0]
+        if not head and len(texts) > 1:
+            message = "\n".join(texts)
+        raise DataError(message, problems=[item.to_json() for item in shown])
+
+    def _text(self, item: Problem) -> str:
+        place = f"line {item.line}: " if item.line is not None else ""
+        return f"{place}{item.message}"
+
+
+def _no_line(_table_key: str, _entity_id: str) -> int | None:
+    return None

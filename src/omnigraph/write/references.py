@@ -1,0 +1,160 @@
+"""Checks across tables: endpoints exist, nothing is orphaned, cardinalities hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog import Cardinality, EdgeType, NodeType, TypeKind
+from omnigraph.write.base import Base
+from omnigraph.write.changes import ChangeSet, TableChange
+from omnigraph.write.problems import Problem, Problems
+
+
+def check_references(base: Base, changes: ChangeSet, problems: Problems) -> None:
+    """Check everything that ties tables together."""
+    for change in list(changes.effective()):
+        entity = change.entity
+        if isinstance(entity, EdgeType):
+            _check_endpoints(base, changes, change, entity, problems)
+            if entity.cardinality != Cardinality():
+                _check_cardinality(base, changes, change, entity, problems)
+        elif change.deleted or change.replaced:
+            _check_orphans(base, changes, change, entity, problems)
+
+
+# ---- endpoints ----------------------------------------------------------------------------
+
+
+def _check_endpoints(
+    base: Base, changes: ChangeSet, change: TableChange, edge: EdgeType, problems: Problems
+) -> None:
+    rows = change.rows()
+    if rows is None:
+        return
+    for column, type_name in (("src", edge.source), ("dst", edge.target)):
+        missing = _missing_nodes(base, changes, type_name, pc.unique(rows[column]))
+        if not missing:
+            continue
+        bad = rows.filter(pc.is_in(rows[column], value_set=pa.array(sorted(missing), pa.string())))
+        shown = bad.select(["id", column]).slice(0, 1000)
+        pairs = zip(shown["id"].to_pylist(), shown[column].to_pylist(), strict=True)
+        for entity_id, value in pairs:
+            problems.add(
+                Problem(
+                    message=f"{edge.name}: {column} '{value}' not found in {type_name}",
+                    type_name=edge.name,
+                    entity_id=entity_id,
+                    field="from" if column == "src" else "to",
+                    line=problems.line_of(edge.table_key, entity_id),
+                )
+            )
+
+
+def _missing_nodes(base: Base, changes: ChangeSet, type_name: str, wanted: Any) -> set[str]:
+    """Return the ids no node of the type has once the changes are made."""
+    node = base.schema.catalog.nodes[type_name]
+    change = changes.get(TypeKind.NODE, type_name)
+    if change is not None:
+        rows = change.rows()
+        if rows is not None:
+            known = rows["id"].combine_chunks()
+            wanted = wanted.filter(pc.invert(pc.is_in(wanted, value_set=known)))
+    remaining = wanted.to_pylist()
+    if change is not None and change.replaced:
+        return set(remaining)
+    existing = base.existing_ids(node, remaining)
+    if change is not None:
+        existing -= set(change.deleted)
+    return set(remaining) - existing
+
+
+# ---- orphans ------------------------------------------------------------------------------
+
+
+def _check_orphans(
+    base: Base, changes: ChangeSet, change: TableChange, node: NodeType, problems: Problems
+) -> None:
+    removed = _removed_ids(base, change, node)
+    if not removed:
+        return
+    for edge in base.schema.catalog.incident_edges(node.name):
+        edge_change = changes.get(TypeKind.EDGE, edge.name)
+        if edge_change is not None and edge_change.replaced:
+            continue
+        handled = [] if edge_change is None else [*edge_change.deleted, *edge_change.ids()]
+        for column, type_name in (("src", edge.source), ("dst", edge.target)):
+            if type_name != node.name:
+                continue
+            left = base.edge_ends(edge, column, removed)
+            left = left.filter(
+                pc.invert(pc.is_in(left["id"], value_set=pa.array(handled, pa.string())))
+            )
+            for row in left.slice(0, 1000).to_pylist():
+                problems.add(
+                    Problem(
+                        message=f"{edge.name} '{row['id']}': {column} '{row[column]}' not found "
+                        f"in {node.name}",
+                        type_name=edge.name,
+                        entity_id=row["id"],
+                        field="from" if column == "src" else "to",
+                    )
+                )
+
+
+def _removed_ids(base: Base, change: TableChange, node: NodeType) -> list[str]:
+    if not change.replaced:
+        return list(change.deleted)
+    if base.pin(node).row_count == 0:
+        return []
+    before = base.table(node).scan(columns=["id"])["id"].combine_chunks()
+    after = pa.array(change.ids(), pa.string())
+    return list(before.filter(pc.invert(pc.is_in(before, value_set=after))).to_pylist())
+
+
+# ---- cardinality --------------------------------------------------------------------------
+
+
+def _check_cardinality(
+    base: Base, changes: ChangeSet, change: TableChange, edge: EdgeType, problems: Problems
+) -> None:
+    counts: Counter[str] = Counter()
+    affected: set[str] = set()
+    rows = change.rows()
+    if rows is not None:
+        counts.update(rows["src"].to_pylist())
+        affected |= set(counts)
+    touched = [*change.deleted, *change.ids()]
+    if not change.replaced and base.pin(edge).row_count:
+        old = [] if not touched else base.rows_where(edge, "id", touched)["src"].to_pylist()
+        affected |= set(old)
+        committed = base.edge_ends(edge, "src", sorted(affected))
+        kept = committed.filter(
+            pc.invert(pc.is_in(committed["id"], value_set=pa.array(touched, pa.string())))
+        )
+        counts.update(kept["src"].to_pylist())
+    node_change = changes.get(TypeKind.NODE, edge.source)
+    if node_change is not None:
+        affected -= set(node_change.deleted)
+    limits = edge.cardinality
+    for source in sorted(affected):
+        number = counts[source]
+        bound: str | None = None
+        if limits.maximum is not None and number > limits.maximum:
+            bound = f"max {limits.maximum}"
+        elif number < limits.minimum:
+            bound = f"min {limits.minimum}"
+        if bound is not None:
+            plural = "edge" if number == 1 else "edges"
+            problems.add(
+                Problem(
+                    message=f"@card violation on edge {edge.name}: source '{source}' has "
+                    f"{number} {plural} ({bound})",
+                    type_name=edge.name,
+                    entity_id=source,
+                    field="from",
+                )
+            )

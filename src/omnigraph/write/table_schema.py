@@ -1,0 +1,74 @@
+"""Storage schema of a type's table, and rows in it."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.catalog import EdgeType, NodeType, Scalar
+from omnigraph.compute.types import arrow_type
+from omnigraph.store import blob_array, blob_field, primary_key_field
+
+Entity = NodeType | EdgeType
+
+
+def table_schema(entity: Entity) -> Any:
+    """Return the Arrow schema a type is stored with: implicit columns, then properties by name."""
+    fields = [primary_key_field("id")]
+    if isinstance(entity, EdgeType):
+        fields += [pa.field(name, pa.string(), nullable=False) for name in ("src", "dst")]
+    for declared in entity.properties.values():
+        nullable = declared.type.nullable
+        if declared.type.scalar is Scalar.BLOB:
+            fields.append(blob_field(declared.name, nullable=nullable))
+        else:
+            fields.append(pa.field(declared.name, arrow_type(declared.type), nullable=nullable))
+    return pa.schema(fields)
+
+
+def rows_schema(entity: Entity) -> Any:
+    """Return the schema rows have in memory: as stored, but blobs are plain bytes."""
+    fields = [pa.field("id", pa.string())]
+    if isinstance(entity, EdgeType):
+        fields += [pa.field(name, pa.string()) for name in ("src", "dst")]
+    fields += [pa.field(p.name, arrow_type(p.type)) for p in entity.properties.values()]
+    return pa.schema(fields)
+
+
+def rows_from_values(entity: Entity, rows: Sequence[Mapping[str, object]]) -> Any:
+    """Return rows given as plain values (already of the right types) as a table."""
+    schema = rows_schema(entity)
+    columns = [
+        pa.array([_plain(row.get(field.name)) for row in rows], field.type) for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, datetime.datetime):
+        return value
+    return value
+
+
+def stored_rows(entity: Entity, rows: Any) -> Any:
+    """Return in-memory rows as the table stores them."""
+    schema = table_schema(entity)
+    columns: list[Any] = []
+    for field in schema:
+        column = rows[field.name]
+        declared = entity.properties.get(field.name)
+        if declared is not None and declared.type.scalar is Scalar.BLOB:
+            columns.append(blob_array(column.to_pylist()))
+        else:
+            columns.append(column.cast(field.type))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def has_blobs(entity: Entity) -> bool:
+    """Whether rows of a type carry blobs, which a scan must be told to read."""
+    return any(p.type.scalar is Scalar.BLOB for p in entity.properties.values())

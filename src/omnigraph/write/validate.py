@@ -1,0 +1,195 @@
+"""The one evaluator of constraints, run once over the final change set of every write.
+
+It reads the captured base only, and every table it reads is recorded: the publish succeeds only
+from that very state, so a verdict cannot be overtaken.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog import FLOATS, EdgeType, NodeType, Property
+from omnigraph.store import quoted
+from omnigraph.write.base import Base
+from omnigraph.write.changes import ChangeSet, TableChange
+from omnigraph.write.problems import Problem, Problems
+from omnigraph.write.references import check_references
+
+Entity = NodeType | EdgeType
+
+
+def validate(base: Base, changes: ChangeSet, problems: Problems) -> None:
+    """Check a change set; every violation goes to `problems`."""
+    for change in changes.effective():
+        rows = change.rows()
+        if rows is not None:
+            _check_values(change, rows, problems)
+            _check_uniques(base, change, rows, problems)
+    check_references(base, changes, problems)
+
+
+# ---- values -------------------------------------------------------------------------------
+
+
+def _check_values(change: TableChange, rows: Any, problems: Problems) -> None:
+    entity = change.entity
+    for declared in entity.properties.values():
+        column = rows[declared.name]
+        if declared.required and column.null_count:
+            bad = rows.filter(pc.is_null(column))
+            _report(problems, entity, bad, declared.name, lambda _v, d=declared: _required(d))
+        if declared.type.enum_values:
+            _check_enum(entity, declared, rows, problems)
+        if declared.type.scalar in FLOATS and not declared.type.is_list:
+            bad = rows.filter(pc.fill_null(pc.invert(pc.is_finite(column)), False))
+            _report(
+                problems, entity, bad, declared.name, lambda v: f"expected a finite number, got {v}"
+            )
+    for item in entity.ranges:
+        for bound, word, function in (
+            (item.low, "min", pc.less),
+            (item.high, "max", pc.greater),
+        ):
+            if bound is None:
+                continue
+            bad = rows.filter(pc.fill_null(function(rows[item.property], bound), False))
+            sign = "<" if word == "min" else ">"
+            _report(
+                problems,
+                entity,
+                bad,
+                item.property,
+                lambda v, s=sign, w=word, b=bound, p=item.property: (
+                    f"@range violation on {entity.name}.{p}: value {v} {s} {w} {b}"
+                ),
+            )
+    for check in entity.checks:
+        matches = pc.match_substring_regex(rows[check.property], check.pattern)
+        bad = rows.filter(pc.fill_null(pc.invert(matches), False))
+        _report(
+            problems,
+            entity,
+            bad,
+            check.property,
+            lambda v, c=check: (
+                f"@check violation on {entity.name}.{c.property}: value '{v}' does not match "
+                f"pattern '{c.pattern}'"
+            ),
+        )
+
+
+def _required(declared: Property) -> str:
+    return f"missing required property '{declared.name}'"
+
+
+def _check_enum(entity: Entity, declared: Property, rows: Any, problems: Problems) -> None:
+    allowed = pa.array(declared.type.enum_values, pa.string())
+    column = rows[declared.name]
+    wrong = pc.and_(pc.is_valid(column), pc.invert(pc.is_in(column, value_set=allowed)))
+    listed = ", ".join(declared.type.enum_values)
+    _report(
+        problems,
+        entity,
+        rows.filter(wrong),
+        declared.name,
+        lambda v: (
+            f"invalid enum value '{v}' for {entity.name}.{declared.name} (expected: {listed})"
+        ),
+    )
+
+
+def _report(problems: Problems, entity: Entity, bad: Any, field: str, text: Any) -> None:
+    if bad.num_rows == 0:
+        return
+    shown = bad.slice(0, 1000)
+    pairs = zip(shown["id"].to_pylist(), shown[field].to_pylist(), strict=True)
+    for entity_id, value in pairs:
+        problems.add(
+            Problem(
+                message=text(value),
+                type_name=entity.name,
+                entity_id=entity_id,
+                field=field,
+                line=problems.line_of(entity.table_key, entity_id),
+            )
+        )
+
+
+# ---- uniqueness ---------------------------------------------------------------------------
+
+
+def _check_uniques(base: Base, change: TableChange, rows: Any, problems: Problems) -> None:
+    for constraint in change.entity.uniques:
+        columns = list(constraint.columns)
+        keys = rows.select([*columns, "id"])
+        complete = None
+        for name in columns:
+            valid = pc.is_valid(keys[name])
+            complete = valid if complete is None else pc.and_(complete, valid)
+        keys = keys.filter(complete)
+        if keys.num_rows == 0:
+            continue
+        _check_inside(change.entity, columns, keys, problems)
+        if not change.replaced and base.pin(change.entity).row_count:
+            _check_committed(base, change, columns, keys, problems)
+
+
+def _check_inside(entity: Entity, columns: list[str], keys: Any, problems: Problems) -> None:
+    groups = keys.group_by(columns).aggregate([("id", "count"), ("id", "min"), ("id", "max")])
+    repeated = groups.filter(pc.greater(groups["id_count"], 1))
+    for row in repeated.slice(0, 1000).to_pylist():
+        _unique_problem(entity, columns, row, row["id_min"], row["id_max"], problems)
+
+
+def _check_committed(
+    base: Base, change: TableChange, columns: list[str], keys: Any, problems: Problems
+) -> None:
+    held = _committed_keys(base, change.entity, columns, keys)
+    gone = pa.array([*change.ids(), *change.deleted], pa.string())
+    held = held.filter(pc.invert(pc.is_in(held["id"], value_set=gone)))
+    if held.num_rows == 0:
+        return
+    clashes = keys.join(held.rename_columns([*columns, "held_by"]), keys=columns, join_type="inner")
+    for row in clashes.slice(0, 1000).to_pylist():
+        _unique_problem(change.entity, columns, row, row["held_by"], row["id"], problems)
+
+
+def _committed_keys(base: Base, entity: Entity, columns: list[str], keys: Any) -> Any:
+    """Return committed rows that may share a key, using an index on the first column if any."""
+    where: str | None = None
+    values = pc.unique(keys[columns[0]])
+    if pa.types.is_string(values.type) and len(values) <= 8192:
+        where = f"`{columns[0]}` IN ({', '.join(quoted(v) for v in values.to_pylist())})"
+    elif pa.types.is_integer(values.type) and len(values) <= 8192:
+        where = f"`{columns[0]}` IN ({', '.join(str(v) for v in values.to_pylist())})"
+    return (
+        base.table(entity)
+        .scan(columns=[*columns, "id"], where=where)
+        .cast(pa.schema([keys.schema.field(name) for name in (*columns, "id")]))
+    )
+
+
+def _unique_problem(
+    entity: Entity,
+    columns: list[str],
+    row: dict[str, object],
+    first: str,
+    second: str,
+    problems: Problems,
+) -> None:
+    values = [str(row[name]) for name in columns]
+    place = columns[0] if len(columns) == 1 else f"({', '.join(columns)})"
+    value = values[0] if len(values) == 1 else f"({', '.join(values)})"
+    problems.add(
+        Problem(
+            message=f"@unique violation on {entity.name}.{place}: value '{value}' held by "
+            f"'{first}' and '{second}'",
+            type_name=entity.name,
+            entity_id=second,
+            field=columns[0],
+            line=problems.line_of(entity.table_key, second),
+        )
+    )

@@ -1,0 +1,68 @@
+"""Commands that need no engine start without one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ENGINES = {"lance", "pyarrow", "numpy", "pandas", "pyspark", "obstore"}
+
+# Runs the program and leaves the names of all loaded modules in the file named first.
+PROGRAM = """\
+import atexit, json, pathlib, sys
+atexit.register(lambda: pathlib.Path(sys.argv[0]).write_text(json.dumps(sorted(sys.modules))))
+del sys.argv[0]
+from omnigraph.cli.main import main
+main()
+"""
+SCHEMA = 'node A {\n    a: String @key\n    @check(a, "^x")\n}\n'
+QUERIES = "query q() { match { $a: A } return { $a.a } }\n"
+
+
+def loaded(folder: Path, *arguments: str) -> set[str]:
+    """Run the program and return the modules it loaded."""
+    (folder / "s.pg").write_text(SCHEMA, encoding="utf-8")
+    (folder / "q.gq").write_text(QUERIES, encoding="utf-8")
+    listing = folder / "modules.json"
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", PROGRAM, str(listing), *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = set(json.loads(listing.read_text(encoding="utf-8")))
+    assert "omnigraph.cli.main" in found
+    return found
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["version"],
+        ["lint", "--query", "q.gq", "--schema", "s.pg", "--explain", "--json"],
+        ["schema", "fmt", "s.pg"],
+        ["schema", "plan", "s.pg", "--schema", "s.pg", "--json"],
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_command_loads_no_engine(tmp_path: Path, arguments: list[str]) -> None:
+    assert not ENGINES & loaded(tmp_path, *arguments)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["lint", "--help"], ["schema", "--help"]])
+def test_help_loads_no_compiler(tmp_path: Path, arguments: list[str]) -> None:
+    found = loaded(tmp_path, *arguments)
+    assert not {"re2", "omnigraph.lang", "omnigraph.catalog", "omnigraph.plan"} & found
+
+
+def test_a_schema_without_patterns_needs_no_regular_expressions(tmp_path: Path) -> None:
+    assert "re2" in loaded(tmp_path, "lint", "--query", "q.gq", "--schema", "s.pg")
+    (tmp_path / "plain.pg").write_text("node A { a: String @key }\n", encoding="utf-8")
+    assert "re2" not in loaded(tmp_path, "lint", "--query", "q.gq", "--schema", "plain.pg")
