@@ -1,8 +1,117 @@
-"""OmniGraph: a typed, versioned property-graph database on open Lance tables."""
+"""OmniGraph: a typed, versioned property-graph database on open Lance tables.
+
+>>> import omnigraph as og
+>>> graph = og.init("people.omni", "node Person { name: String @key }")
+"""
 
 from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from omnigraph.errors import (
+        AlreadyExistsError,
+        AlreadyInitializedError,
+        BadRequestError,
+        CompileError,
+        ConflictError,
+        DataError,
+        FormatVersionError,
+        InternalError,
+        KeyConflictError,
+        NotFoundError,
+        OmniGraphError,
+        OutcomeUnknownError,
+        PreconditionFailedError,
+        QueryError,
+        ReadSetConflictError,
+        RecoveryRequiredError,
+        ResourceLimitError,
+        StorageError,
+        VersionConflictError,
+    )
+    from omnigraph.graph import (
+        Graph,
+        LoadResult,
+        MutationResult,
+        Snapshot,
+        init,
+    )
+    from omnigraph.graph import open_graph as open
+    from omnigraph.manifest import GraphCommit
 
 __version__ = "0.1.0"
 
 INTERNAL_SCHEMA_VERSION = 4
 """Storage format this release reads and writes; others are refused."""
+
+_GRAPH = ("Graph", "LoadResult", "MutationResult", "Snapshot", "init")
+_ERRORS = (
+    "AlreadyExistsError",
+    "AlreadyInitializedError",
+    "BadRequestError",
+    "CompileError",
+    "ConflictError",
+    "DataError",
+    "FormatVersionError",
+    "InternalError",
+    "KeyConflictError",
+    "NotFoundError",
+    "OmniGraphError",
+    "OutcomeUnknownError",
+    "PreconditionFailedError",
+    "QueryError",
+    "ReadSetConflictError",
+    "RecoveryRequiredError",
+    "ResourceLimitError",
+    "StorageError",
+    "VersionConflictError",
+)
+# Where each public name lives; imported when it is first used, so that `import omnigraph` and
+# the command line stay fast.
+_HOMES = {
+    **{name: ("omnigraph.graph", name) for name in _GRAPH},
+    **{name: ("omnigraph.errors", name) for name in _ERRORS},
+    "open": ("omnigraph.graph", "open_graph"),
+    "GraphCommit": ("omnigraph.manifest", "GraphCommit"),
+}
+
+__all__ = [
+    "INTERNAL_SCHEMA_VERSION",
+    "AlreadyExistsError",
+    "AlreadyInitializedError",
+    "BadRequestError",
+    "CompileError",
+    "ConflictError",
+    "DataError",
+    "FormatVersionError",
+    "Graph",
+    "GraphCommit",
+    "InternalError",
+    "KeyConflictError",
+    "LoadResult",
+    "MutationResult",
+    "NotFoundError",
+    "OmniGraphError",
+    "OutcomeUnknownError",
+    "PreconditionFailedError",
+    "QueryError",
+    "ReadSetConflictError",
+    "RecoveryRequiredError",
+    "ResourceLimitError",
+    "Snapshot",
+    "StorageError",
+    "VersionConflictError",
+    "__version__",
+    "init",
+    "open",
+]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module attribute can be anything
+    """Import a public name on first use."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'omnigraph' has no attribute {name!r}")
+    return getattr(importlib.import_module(home[0]), home[1])

@@ -18,7 +18,8 @@ Generated from the program's own help by `make docs`; do not edit. Exit codes: 0
 def reference() -> str:
     """Return the whole reference as Markdown."""
     sections = [INTRODUCTION]
-    _collect(cli, click.Context(cli, info_name="omnigraph"), sections)
+    context = click.Context(cli, info_name="omnigraph", **cli.context_settings)
+    _collect(cli, context, sections)
     return "\n".join(sections)
 
 

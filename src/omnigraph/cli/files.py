@@ -5,38 +5,60 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from pathlib import Path
+
+import click
 
 from omnigraph.errors import BadRequestError, NotFoundError, StorageError
 
+STDIN = "-"
+
+
+def display_name(path: str) -> str:
+    """Return what messages call a file."""
+    return "<stdin>" if path == STDIN else path
+
 
 def read_text(path: str) -> str:
-    """Read a UTF-8 file, or standard input for `-`."""
-    if path == "-":
-        return sys.stdin.read()
+    """Read a UTF-8 file, or standard input for `-`. Line endings are kept."""
+    if not path:
+        raise click.UsageError("a file name is empty")
+    name = display_name(path)
     try:
-        return Path(path).read_text(encoding="utf-8")
+        if path == STDIN:
+            data = sys.stdin.buffer.read()
+        else:
+            with open(path, "rb") as handle:
+                data = handle.read()
+        return data.removeprefix(b"\xef\xbb\xbf").decode()
     except FileNotFoundError:
         raise NotFoundError(f"file not found: {path}") from None
     except IsADirectoryError:
         raise BadRequestError(f"{path} is a directory, not a file") from None
     except UnicodeDecodeError as error:
         raise BadRequestError(
-            f"{path} is not valid UTF-8: byte {error.start} is {error.object[error.start]:#04x}",
+            f"{name} is not valid UTF-8: byte {error.start} is {error.object[error.start]:#04x}",
             hint="save the file as UTF-8",
         ) from None
     except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror}") from error
+        raise StorageError(f"cannot read {name}: {error.strerror}") from error
+
+
+def refuse_two_stdins(*paths: str) -> None:
+    """Refuse when two files are to be read from the one standard input."""
+    if paths.count(STDIN) > 1:
+        raise click.UsageError("only one file can be read from standard input")
 
 
 def replace_text(path: str, text: str) -> None:
-    """Replace a file as a whole: readers see the old text or the new one."""
-    target = Path(path)
+    """Replace a file as a whole: readers see the old text or the new one. Links are followed."""
+    target = os.path.realpath(path)
     try:
-        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
-            handle.write(text)
-        os.chmod(name, target.stat().st_mode & 0o777)
+        descriptor, name = tempfile.mkstemp(
+            dir=os.path.dirname(target), prefix=f".{os.path.basename(target)}."
+        )
+        with os.fdopen(descriptor, "wb") as handle:
+            handle.write(text.encode())
+        os.chmod(name, os.stat(target).st_mode & 0o777)
         os.replace(name, target)
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror}") from error

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.files import read_text
+from omnigraph.cli.files import display_name, read_text, refuse_two_stdins
 
 if TYPE_CHECKING:
     from omnigraph.lang import LintReport
@@ -25,13 +25,19 @@ def lint(query_path: str, schema_path: str, explain: bool, as_json: bool) -> int
     """
     from omnigraph.lang import compile_schema, lint_queries
 
-    compiled = compile_schema(read_text(schema_path), name=schema_path)
-    report = lint_queries(read_text(query_path), compiled.catalog, name=query_path)
+    refuse_two_stdins(query_path, schema_path)
+    compiled = compile_schema(read_text(schema_path), name=display_name(schema_path))
+    name = display_name(query_path)
+    report = lint_queries(read_text(query_path), compiled.catalog, name=name)
     if as_json:
         body = report.to_json()
         body["schema_source"] = {"kind": "file", "path": schema_path}
+        if compiled.warnings:
+            body["schema_warnings"] = [item.to_json() for item in compiled.warnings]
         click.echo(json.dumps(body, indent=2, ensure_ascii=False))
     else:
+        for warning in compiled.warnings:
+            click.echo(warning.render(), err=True)
         _print(report, explain=explain)
     return 0 if report.ok else 1
 

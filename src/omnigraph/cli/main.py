@@ -14,6 +14,12 @@ from omnigraph.cli.exit_codes import FAILURE, exit_code
 from omnigraph.errors import OmniGraphError
 
 COMMANDS = {
+    "commit": "omnigraph.cli.commit:commit",
+    "export": "omnigraph.cli.data:export",
+    "init": "omnigraph.cli.data:init",
+    "load": "omnigraph.cli.data:load",
+    "mutate": "omnigraph.cli.data:mutate",
+    "snapshot": "omnigraph.cli.data:snapshot",
     "lint": "omnigraph.cli.lint:lint",
     "check": "omnigraph.cli.lint:check",
     "schema": "omnigraph.cli.schema:schema",
@@ -83,7 +89,11 @@ def main(argv: list[str] | None = None) -> None:
         report(error, as_json=as_json)
         sys.exit(exit_code(error))
     except click.ClickException as error:
-        error.show()
+        if as_json:
+            body = {"error": error.format_message(), "type": "usage", "code": "bad_request"}
+            click.echo(json.dumps(body, indent=2, ensure_ascii=False))
+        else:
+            error.show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted; nothing was published", err=True)

@@ -7,12 +7,13 @@ import json
 import click
 
 from omnigraph.cli.exit_codes import FAILURE, NOT_FOUND, OK
-from omnigraph.cli.files import read_text, replace_text
+from omnigraph.cli.files import display_name, read_text, refuse_two_stdins, replace_text
+from omnigraph.cli.scope import json_option, open_graph, print_json, resolve_uri, uri_argument
 
 
 @click.group()
 def schema() -> None:
-    """Format, compare and apply schemas."""
+    """Show, format and compare schemas."""
 
 
 @schema.command("fmt")
@@ -26,7 +27,7 @@ def fmt(paths: tuple[str, ...], check: bool, diff: bool) -> int:
     changed = 0
     for path in paths:
         before = read_text(path)
-        after = format_schema(before, name=path)
+        after = format_schema(before, name=display_name(path))
         if path == "-" and not (check or diff):
             click.echo(after, nl=False)
             continue
@@ -46,10 +47,20 @@ def fmt(paths: tuple[str, ...], check: bool, diff: bool) -> int:
 def _print_diff(before: str, after: str, path: str) -> None:
     import difflib
 
-    rows = difflib.unified_diff(
-        before.splitlines(keepends=True), after.splitlines(keepends=True), path, path
-    )
-    click.echo("".join(rows), nl=False)
+    rows = difflib.unified_diff(before.splitlines(), after.splitlines(), path, path, lineterm="")
+    click.echo("\n".join(rows))
+
+
+@schema.command("show")
+@uri_argument
+@json_option
+def show(uri: str | None, store: str | None, uri_option: str | None, as_json: bool) -> None:
+    """Print the schema of a graph."""
+    with open_graph(resolve_uri(uri, store, uri_option), mode="ro") as graph:
+        if as_json:
+            print_json({"schema_source": graph.schema_source})
+        else:
+            click.echo(graph.schema_source, nl=not graph.schema_source.endswith("\n"))
 
 
 @schema.command("plan")
@@ -65,15 +76,19 @@ def plan(accepted: str, desired: str, allow_data_loss: bool, check: bool, as_jso
     from omnigraph.lang import compile_schema
     from omnigraph.lang.schema_plan import plan_schema
 
-    before = compile_schema(read_text(accepted), name=accepted)
-    after = compile_schema(read_text(desired), name=desired)
+    refuse_two_stdins(accepted, desired)
+    before = compile_schema(read_text(accepted), name=display_name(accepted))
+    after = compile_schema(read_text(desired), name=display_name(desired))
     found = plan_schema(
         accept_initial(before.catalog, domain=UlidSource().next()),
         after.catalog,
         allow_data_loss=allow_data_loss,
     )
     if as_json:
-        body = {"uri": accepted, "step_count": len(found.steps), **found.to_json()}
+        body: dict[str, object] = {"uri": accepted, "step_count": len(found.steps)}
+        body.update(found.to_json())
+        if after.warnings:
+            body["schema_warnings"] = [item.to_json() for item in after.warnings]
         click.echo(json.dumps(body, indent=2, ensure_ascii=False))
     else:
         for warning in after.warnings:

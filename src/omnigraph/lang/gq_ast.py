@@ -25,12 +25,13 @@ class LiteralKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiteralNode:
-    """A constant. Lists keep their items as nodes."""
+    """A constant. Lists keep their items as nodes; `problem` says why a date is none."""
 
     kind: LiteralKind
     value: LiteralValue
     span: Span
     items: tuple[LiteralNode, ...] = ()
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from omnigraph.lang.gq_ast import (
 )
 from omnigraph.lang.lexer import Kind, Token, TokenStream, fail
 from omnigraph.lang.source import Span, did_you_mean
-from omnigraph.limits import EXPRESSION_DEPTH_MAX
+from omnigraph.limits import EXPRESSION_DEPTH_MAX, I64_MAX
 
 AGGREGATES = ("count", "sum", "avg", "min", "max")
 TEXT_PREDICATES = ("search", "fuzzy", "match_text")
@@ -183,6 +183,8 @@ def _unary(stream: TokenStream) -> ExpressionNode:
     if not stream.at_punct("-"):
         return _primary(stream)
     minus = stream.advance()
+    if stream.current.kind is Kind.INTEGER:
+        return _negative_integer(stream, minus)
     stream.enter()
     operand = _unary(stream)
     stream.leave()
@@ -195,6 +197,13 @@ def _unary(stream: TokenStream) -> ExpressionNode:
         if isinstance(value, int | float):
             return LiteralNode(kind=operand.kind, value=-value, span=span)
     return UnaryNode(op="-", operand=operand, span=span)
+
+
+def _negative_integer(stream: TokenStream, minus: Token) -> LiteralNode:
+    # Read with its sign: the least 64-bit integer has no positive counterpart.
+    token = stream.advance()
+    value = -stream.integer(token, limit=I64_MAX + 1)
+    return LiteralNode(kind=LiteralKind.INTEGER, value=value, span=minus.span.to(token.span))
 
 
 def _primary(stream: TokenStream) -> ExpressionNode:
@@ -312,6 +321,8 @@ def parse_literal(stream: TokenStream) -> LiteralNode:
         return _list(stream)
     if stream.at_punct("-"):
         minus = stream.advance()
+        if stream.current.kind is Kind.INTEGER:
+            return _negative_integer(stream, minus)
         number_node = parse_literal(stream)
         if isinstance(number_node.value, int | float) and not isinstance(number_node.value, bool):
             return LiteralNode(
@@ -350,10 +361,10 @@ def _temporal(stream: TokenStream, word: Token) -> LiteralNode:
     stream.expect_punct("(", f"after `{word.text}`")
     text = stream.expect(Kind.STRING, "a string", f"in `{word.text}(...)`")
     last = stream.expect_punct(")", f"to close `{word.text}(`")
-    span = word.span.to(last.span)
+    # The text is checked with the types: a bad date must not make the whole file unreadable.
+    kind = LiteralKind.DATE if word.text == "date" else LiteralKind.DATETIME
+    parse = parse_date if kind is LiteralKind.DATE else parse_datetime
     try:
-        if word.text == "date":
-            return LiteralNode(kind=LiteralKind.DATE, value=parse_date(text.text), span=span)
-        return LiteralNode(kind=LiteralKind.DATETIME, value=parse_datetime(text.text), span=span)
+        return LiteralNode(kind=kind, value=parse(text.text), span=word.span.to(last.span))
     except ValueError as error:
-        fail(stream.source, text.span, f"not a valid {word.text}: {error}")
+        return LiteralNode(kind=kind, value=None, span=text.span, problem=str(error))

@@ -42,8 +42,9 @@ class ExpressionChecker(ValueChecker):
         if node.function == "now":
             return Now()
         if node.function in TEXT_PREDICATES:
-            self.enter_condition()
-            return self.leave_condition(self._text_match(node))
+            was_condition = self.enter_condition()
+            found = self._text_match(node)
+            return self.leave_condition(found, was_condition=was_condition)
         if node.function in RANKINGS:
             if not self._rankings:
                 self.scope.error(
@@ -197,11 +198,11 @@ class ExpressionChecker(ValueChecker):
             variable=target.variable,
             property=target.property,
             query=query,
-            model=self._embedding_model(target),
+            model=self._embedding_model(node.arguments[0], target),
         )
 
-    def _embedding_model(self, target: PropertyOf) -> str | None:
-        found = self.scope.lookup(target.variable)
+    def _embedding_model(self, node: ExpressionNode, target: PropertyOf) -> str | None:
+        found = self.scope.lookup(node.variable) if isinstance(node, PropertyNode) else None
         if found is None or isinstance(found, EdgeVariable):
             return None
         embedding = found.node.properties[target.property].embedding

@@ -188,7 +188,8 @@ class _MutationChecker:
     def _predicate(self, node: StatementNode, owner: Entity) -> Expression | None:
         if node.predicate is None:
             return None
-        return _PredicateChecker(self._scope, owner).condition(node.predicate)
+        # Not as a pattern condition: one that vanished would select every row.
+        return _PredicateChecker(self._scope, owner).resolve(node.predicate)
 
     # ---- values ---------------------------------------------------------------------------
 

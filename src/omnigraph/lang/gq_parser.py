@@ -24,8 +24,14 @@ from omnigraph.lang.gq_ast import (
     ReadNode,
     StatementNode,
     TraversalNode,
+    VariableNode,
 )
-from omnigraph.lang.gq_expressions import parse_condition, parse_expression, parse_value
+from omnigraph.lang.gq_expressions import (
+    parse_condition,
+    parse_expression,
+    parse_literal,
+    parse_value,
+)
 from omnigraph.lang.lexer import Kind, Token, TokenStream, fail
 from omnigraph.lang.pg_parser import SCALAR_NAMES
 from omnigraph.lang.source import Diagnostics, SourceText, Span
@@ -179,9 +185,7 @@ def _read(stream: TokenStream) -> ReadNode:
         word = stream.advance()
         if word.text in cuts:
             fail(stream.source, word.span, f"`{word.text}` is given twice")
-        if stream.current.kind not in (Kind.INTEGER, Kind.VARIABLE):
-            stream.unexpected("a number or a parameter", f"after `{word.text}`")
-        cuts[word.text] = parse_value(stream)
+        cuts[word.text] = _cut(stream, word)
     return ReadNode(
         clauses=clauses,
         projections=tuple(projections),
@@ -190,6 +194,16 @@ def _read(stream: TokenStream) -> ReadNode:
         limit=cuts.get("limit"),
         offset=cuts.get("offset"),
     )
+
+
+def _cut(stream: TokenStream, word: Token) -> ExpressionNode:
+    token = stream.current
+    if token.kind is Kind.VARIABLE:
+        stream.advance()
+        return VariableNode(name=token.text, span=token.span)
+    if token.kind is Kind.INTEGER:
+        return parse_literal(stream)
+    stream.unexpected("a number or a parameter", f"after `{word.text}`")
 
 
 def _projection(stream: TokenStream) -> ProjectionNode:
@@ -318,6 +332,9 @@ def _traversal(stream: TokenStream) -> TraversalNode:
         closing = stream.expect_punct("}", "to close the hop bounds")
         hops, hops_span = (low, high), opening.span.to(closing.span)
     right = stream.expect(Kind.VARIABLE, "a variable", f"after `{word.text}`")
+    if word.text == "in" and stream.at_punct("."):
+        hint = f"to test membership write `(${left.text}) in ${right.text}.property`"
+        stream.unexpected("a clause", "after the traversal", hint=hint)
     return TraversalNode(
         left=left.text,
         left_span=left.span,

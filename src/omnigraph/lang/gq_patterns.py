@@ -20,8 +20,7 @@ from omnigraph.lang.gq_ast import (
     TraversalNode,
 )
 from omnigraph.lang.gq_functions import ExpressionChecker
-from omnigraph.lang.gq_scope import EdgeVariable, NodeVariable, Scope
-from omnigraph.lang.gq_values import literal_fits
+from omnigraph.lang.gq_scope import EdgeVariable, Scope
 from omnigraph.lang.source import Span, did_you_mean
 from omnigraph.plan.expression import (
     Compare,
@@ -136,6 +135,7 @@ class PatternChecker:
                 if interface
                 else did_you_mean(node.type_name, scope.catalog.nodes),
             )
+            scope.poison(node.variable)
             return []
         self._reads.nodes.add(declared.name)
         variable = scope.fresh() if node.variable == ANONYMOUS else node.variable
@@ -153,11 +153,10 @@ class PatternChecker:
         if known is not None and known.optional and not scope.is_outer(variable):
             self._optional_misuse(variable, node.variable_span)
             return []
-        if known is None:
-            scope.variables[variable] = NodeVariable(name=variable, node=declared)
-        found: list[Clause] = [Binding(variable=variable, type_name=declared.name)]
+        name = known.name if known is not None else scope.bind_node(variable, declared)
+        found: list[Clause] = [Binding(variable=name, type_name=declared.name)]
         for item in node.matches:
-            condition = self._match(item, variable, node.type_name)
+            condition = self._match(item, name, node.type_name)
             if condition is not None:
                 found.append(Condition(expression=condition))
         return found
@@ -194,12 +193,12 @@ class PatternChecker:
         if isinstance(item.value, LiteralNode):
             right = self._match_literal(item.value, left.type, place)
             return None if right is None else _equality(left, right)
-        self._values.enter_condition()
+        was_condition = self._values.enter_condition(braces=True)
         value = self._values.resolve(item.value)
         condition: Expression | None = None
         if value is not None and self._matches_type(value, left.type, item, place):
             condition = _equality(left, value)
-        return self._values.leave_condition(condition)
+        return self._values.leave_condition(condition, was_condition=was_condition)
 
     def _matches_type(
         self, value: Expression, declared: PropertyType, item: MatchNode, place: str
@@ -248,14 +247,19 @@ class PatternChecker:
                 hint=did_you_mean(str(node.value), wanted.enum_values),
             )
             return None
-        if reason := literal_fits(node.value, wanted):
-            self._scope.error("T3", node.span, f"{place} can never match: {reason}")
-            return None
         return value
 
     # ---- traversals -----------------------------------------------------------------------
 
     def _traversal(self, node: TraversalNode) -> list[Clause]:
+        found = self._resolve_traversal(node)
+        if found is None:
+            names = [node.left, node.right, node.edge_variable or ANONYMOUS]
+            self._scope.poison(*(name for name in names if name != ANONYMOUS))
+            return []
+        return [found]
+
+    def _resolve_traversal(self, node: TraversalNode) -> Traversal | None:
         scope = self._scope
         edge = scope.catalog.edge_by_word(node.edge_word)
         if edge is None:
@@ -268,7 +272,7 @@ class PatternChecker:
                 if node.edge_word == "in"
                 else did_you_mean(node.edge_word, words),
             )
-            return []
+            return None
         self._reads.edges.add(edge.name)
         self._reads.nodes |= {edge.source, edge.target}
         if node.undirected and edge.source != edge.target:
@@ -279,26 +283,24 @@ class PatternChecker:
                 f"goes from {edge.source} to {edge.target}",
                 hint=f"write `{node.edge_word}`: the direction follows from the types",
             )
-            return []
+            return None
         hops = self._hops(node, edge)
         forward = self._orientation(node, edge)
         if hops is None or forward is None:
-            return []
+            return None
         left = self._end(node.left, edge.source if forward else edge.target)
         right = self._end(node.right, edge.target if forward else edge.source)
         edge_variable = self._edge_variable(node, edge)
-        return [
-            Traversal(
-                left=left,
-                right=right,
-                edge=edge,
-                forward=forward,
-                undirected=node.undirected,
-                min_hops=hops[0],
-                max_hops=hops[1],
-                edge_variable=edge_variable,
-            )
-        ]
+        return Traversal(
+            left=left,
+            right=right,
+            edge=edge,
+            forward=forward,
+            undirected=node.undirected,
+            min_hops=hops[0],
+            max_hops=hops[1],
+            edge_variable=edge_variable,
+        )
 
     def _hops(self, node: TraversalNode, edge: EdgeType) -> tuple[int, int] | None:
         if node.hops is None:
@@ -365,15 +367,18 @@ class PatternChecker:
                     f"{edge.target}",
                 )
                 fits = False
+                if edge.source != edge.target:
+                    # The direction was a guess, so nothing can be said of the other end.
+                    break
         return forward if fits else None
 
     def _end(self, name: str, type_name: str) -> str:
         if name == ANONYMOUS:
             return self._scope.fresh()
-        if self._scope.lookup(name) is None:
-            node = self._scope.catalog.nodes[type_name]
-            self._scope.variables[name] = NodeVariable(name=name, node=node)
-        return name
+        known = self._scope.lookup(name)
+        if known is not None:
+            return known.name
+        return self._scope.bind_node(name, self._scope.catalog.nodes[type_name])
 
     def _edge_variable(self, node: TraversalNode, edge: EdgeType) -> str | None:
         name, span = node.edge_variable, node.edge_variable_span
@@ -382,18 +387,20 @@ class PatternChecker:
         if self._scope.lookup(name) is not None or name in self._scope.parameters:
             self._scope.error("T23", span, f"edge variable `${name}` must be a new name")
             return None
-        self._scope.variables[name] = EdgeVariable(name=name, edge=edge)
-        return name
+        return self._scope.bind_edge(name, edge)
 
     # ---- blocks ---------------------------------------------------------------------------
 
     def _block(self, node: BlockNode) -> list[Clause]:
         inner = self._scope.child()
+        inner.own_names = introduced_names(node.clauses)
+        inner.is_optional = node.optional
         before = len(self._scope.diagnostics.items)
         clauses = PatternChecker(inner, self._reads).check(node.clauses)
-        outer = tuple(sorted(_direct_variables(clauses) & inner.outer_names()))
+        visible = inner.outer_names()
+        outer = tuple(sorted(_used_variables(clauses) & visible))
         failed = len(self._scope.diagnostics.items) > before
-        if not outer and not failed:
+        if not _direct_variables(clauses) & visible and not failed:
             word = "optional" if node.optional else "not"
             self._scope.error(
                 "T25" if node.optional else "T9",
@@ -402,10 +409,26 @@ class PatternChecker:
                 hint="connect it by a traversal or a condition",
             )
             return []
-        variables = (
-            self._scope.adopt_optional(inner) if node.optional else tuple(sorted(inner.variables))
-        )
+        variables = self._scope.adopt_optional(inner) if node.optional else ()
         return [Block(optional=node.optional, outer=outer, variables=variables, clauses=clauses)]
+
+
+def introduced_names(clauses: tuple[ClauseNode, ...]) -> frozenset[str]:
+    """Return the names a block introduces or uses as variables, optional blocks included."""
+    found: set[str] = set()
+    for node in clauses:
+        match node:
+            case BindingNode():
+                found.add(node.variable)
+            case TraversalNode():
+                found |= {node.left, node.right}
+                if node.edge_variable is not None:
+                    found.add(node.edge_variable)
+            case BlockNode() if node.optional:
+                found |= introduced_names(node.clauses)
+            case _:
+                pass
+    return frozenset(found - {ANONYMOUS})
 
 
 def _direct_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
@@ -421,6 +444,11 @@ def _direct_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
             case Block():
                 pass
     return frozenset(found)
+
+
+def _used_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
+    nested = (_used_variables(item.clauses) for item in clauses if isinstance(item, Block))
+    return _direct_variables(clauses).union(*nested)
 
 
 def _equality(left: PropertyOf | IdOf, right: Expression) -> Expression:

@@ -20,7 +20,7 @@ from omnigraph.lang.gq_ast import (
 from omnigraph.lang.gq_expressions import AGGREGATES, RANKINGS
 from omnigraph.lang.gq_functions import ExpressionChecker
 from omnigraph.lang.gq_lower import lower
-from omnigraph.lang.gq_patterns import PatternChecker, ReadTypes
+from omnigraph.lang.gq_patterns import PatternChecker, ReadTypes, introduced_names
 from omnigraph.lang.gq_scope import NodeVariable, Scope
 from omnigraph.lang.source import Diagnostics, did_you_mean
 from omnigraph.plan.explain import expression_text
@@ -47,9 +47,10 @@ class _Projector(ExpressionChecker):
 
     def variable(self, node: VariableNode) -> Expression | None:
         found = self.scope.lookup(node.name)
-        if node.name in self.scope.parameters or not isinstance(found, NodeVariable):
+        known = isinstance(found, NodeVariable) and not node.vanishing
+        if not isinstance(found, NodeVariable) or not known or node.name in self.scope.parameters:
             return super().variable(node)
-        return IdOf(variable=node.name, type=TEXT.as_nullable(nullable=found.optional))
+        return IdOf(variable=found.name, type=TEXT.as_nullable(nullable=found.optional))
 
 
 def column_name(node: ProjectionNode, expression: Expression) -> str:
@@ -94,7 +95,12 @@ def check_read(
 ) -> ReadPlan | None:
     """Check a read query; None when an error was reported."""
     before = len(diagnostics.errors)
-    scope = Scope(catalog=catalog, parameters=parameters, diagnostics=diagnostics)
+    scope = Scope(
+        catalog=catalog,
+        parameters=parameters,
+        diagnostics=diagnostics,
+        own_names=introduced_names(read.clauses),
+    )
     reads = ReadTypes(nodes=set(), edges=set())
     clauses = PatternChecker(scope, reads).check(read.clauses)
     output = _Output(scope, read)
@@ -153,14 +159,7 @@ class _Output:
 
     def _check_grouping(self, node: ProjectionNode, found: Expression) -> None:
         if has_aggregate(found):
-            loose = frozenset().union(*(variables_of(part) for part in _outside(found)))
-            if loose:
-                self._scope.error(
-                    "T9",
-                    node.expression.span,
-                    "an expression cannot mix an aggregate with values of single rows",
-                    hint="return the row value as a column of its own",
-                )
+            self._check_unmixed(node.expression, found)
         elif not variables_of(found):
             self._scope.error(
                 "T9",
@@ -168,8 +167,25 @@ class _Output:
                 "beside an aggregate, a column must be a variable or property to group by",
             )
 
+    def _check_unmixed(self, node: ExpressionNode, found: Expression) -> bool:
+        if not frozenset().union(*(variables_of(part) for part in _outside(found))):
+            return True
+        self._scope.error(
+            "T9",
+            node.span,
+            "an expression cannot mix an aggregate with values of single rows",
+            hint="return the row value as a column of its own",
+        )
+        return False
+
     def _cut(self, node: ExpressionNode | None, word: str) -> Expression | None:
         if node is None:
+            return None
+        bound = isinstance(node, VariableNode) and self._scope.lookup(node.name) is not None
+        if isinstance(node, VariableNode) and bound and node.name not in self._scope.parameters:
+            self._scope.error(
+                "T27", node.span, f"`{word}` needs a number or a parameter, not `${node.name}`"
+            )
             return None
         found = self._values.resolve(node)
         if found is None:
@@ -253,6 +269,8 @@ class _Output:
             if column.expression == found:
                 return ColumnOf(index=index, type=column.type)
         if self.grouped and has_aggregate(found) and not self._read.distinct:
+            if not self._check_unmixed(node, found):
+                return None
             index = len(self.columns)
             self.columns.append(
                 OutputColumn(
@@ -284,11 +302,11 @@ class _Output:
 
 
 def _outside(expression: Expression) -> Iterator[Expression]:
-    """Yield the leaves of an expression that lie outside its aggregates."""
+    """Yield the parts of an expression that lie outside its aggregates."""
     if isinstance(expression, Aggregate):
         return
-    below = list(children(expression))
-    if not below:
+    if not has_aggregate(expression):
         yield expression
-    for child in below:
+        return
+    for child in children(expression):
         yield from _outside(child)

@@ -31,7 +31,11 @@ MatchVariable = NodeVariable | EdgeVariable
 
 @dataclass(slots=True)
 class Scope:
-    """The names a clause can use. Blocks open a child scope that sees its parent's names."""
+    """The names a clause can use. Blocks open a child scope that sees its parent's names.
+
+    A variable's key is the name it is written with; its `name` is the one plans use. They differ
+    when a block has a local variable whose name the enclosing pattern introduces further below.
+    """
 
     catalog: Catalog
     parameters: dict[str, PropertyType]
@@ -39,6 +43,9 @@ class Scope:
     parent: Scope | None = None
     variables: dict[str, MatchVariable] = field(default_factory=dict)
     anonymous: list[int] = field(default_factory=lambda: [0])
+    own_names: frozenset[str] = frozenset()
+    is_optional: bool = False
+    poisoned: set[str] = field(default_factory=set)
 
     def child(self) -> Scope:
         """Open the scope of a nested block."""
@@ -48,6 +55,7 @@ class Scope:
             diagnostics=self.diagnostics,
             parent=self,
             anonymous=self.anonymous,
+            poisoned=self.poisoned,
         )
 
     def lookup(self, name: str) -> MatchVariable | None:
@@ -64,13 +72,43 @@ class Scope:
         return name not in self.variables and self.lookup(name) is not None
 
     def outer_names(self) -> frozenset[str]:
-        """Return every variable of the enclosing blocks."""
+        """Return the plan names of every variable of the enclosing blocks."""
         names: set[str] = set()
         scope = self.parent
         while scope is not None:
-            names |= scope.variables.keys()
+            names |= {variable.name for variable in scope.variables.values()}
             scope = scope.parent
         return frozenset(names)
+
+    def plan_name(self, name: str) -> str:
+        """Return the name plans use for a new variable: its own, unless that means another one."""
+        owner = self
+        while owner.is_optional and owner.parent is not None:
+            # Variables of an optional block become those of the pattern around it.
+            owner = owner.parent
+        scope = owner.parent
+        while scope is not None:
+            if name in scope.own_names:
+                self.anonymous[0] += 1
+                return f"{name}#{self.anonymous[0]}"
+            scope = scope.parent
+        return name
+
+    def bind_node(self, name: str, node: NodeType) -> str:
+        """Introduce a node variable; return its plan name."""
+        found = NodeVariable(name=self.plan_name(name), node=node)
+        self.variables[name] = found
+        return found.name
+
+    def bind_edge(self, name: str, edge: EdgeType) -> str:
+        """Introduce an edge variable; return its plan name."""
+        found = EdgeVariable(name=self.plan_name(name), edge=edge)
+        self.variables[name] = found
+        return found.name
+
+    def poison(self, *names: str) -> None:
+        """Mark names whose introduction failed: later uses of them are no news."""
+        self.poisoned.update(name for name in names if self.lookup(name) is None)
 
     def fresh(self) -> str:
         """Return a name for an anonymous variable; no source text can spell it."""
@@ -81,7 +119,7 @@ class Scope:
         """Take over the variables of an optional block: from here on they may be null."""
         for name, variable in inner.variables.items():
             self.variables[name] = replace(variable, optional=True)
-        return tuple(sorted(inner.variables))
+        return tuple(sorted(variable.name for variable in inner.variables.values()))
 
     def error(self, code: str, span: Span, message: str, *, hint: str | None = None) -> None:
         """Report a type error."""

@@ -64,8 +64,10 @@ class ValueChecker:
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
-        # Parameters marked `?` inside the condition being resolved, innermost last.
-        self._vanishing: list[list[str]] = []
+        # Parameters marked `?` inside the condition being resolved, innermost last; None where
+        # a condition is only a value and cannot vanish.
+        self._vanishing: list[list[str] | None] = []
+        self._is_condition = False
 
     def resolve(self, node: ExpressionNode) -> Expression | None:
         """Resolve a value or condition."""
@@ -88,8 +90,11 @@ class ValueChecker:
                 return self._null_test(node)
 
     def condition(self, node: ExpressionNode) -> Expression | None:
-        """Resolve a condition. The parser has made sure it is written as one."""
-        return self.resolve(node)
+        """Resolve a condition of a pattern, where `$x?` may make it vanish."""
+        self._is_condition = True
+        found = self.resolve(node)
+        self._is_condition = False
+        return found
 
     def word(self, node: WordNode) -> Expression | None:
         """Resolve a bare word; match conditions have none."""
@@ -115,6 +120,11 @@ class ValueChecker:
                 "T7", node.span, "null cannot be used as a value here", hint="use `is null`"
             )
             return None
+        problems = [item for item in (node, *node.items) if item.problem is not None]
+        for item in problems:
+            self.scope.error("T3", item.span, f"not a valid {item.kind}: {item.problem}")
+        if problems:
+            return None
         if node.kind is not LiteralKind.LIST:
             return Constant(value=node.value, type=PropertyType(scalar=_LITERAL_SCALARS[node.kind]))
         kinds = {item.kind for item in node.items}
@@ -137,9 +147,13 @@ class ValueChecker:
         declared = self.scope.parameters.get(node.name)
         if declared is not None:
             return self._parameter(node, declared)
+        if node.vanishing:
+            self.scope.error("T26", node.span, f"`${node.name}?` is not a declared parameter")
+            return None
         found = self.scope.lookup(node.name)
         if found is None:
-            self._unbound(node)
+            if node.name not in self.scope.poisoned:
+                self._unbound(node)
         elif isinstance(found, EdgeVariable):
             self.scope.error(
                 "T23",
@@ -161,12 +175,13 @@ class ValueChecker:
             self.scope.error("T24", node.span, f"Blob parameter `${node.name}` cannot be read")
             return None
         if node.vanishing:
-            if not self._vanishing:
+            names = self._vanishing[-1] if self._vanishing else None
+            if names is None:
                 self.scope.error(
                     "T26",
                     node.span,
-                    f"`${node.name}?` must stand in a condition",
-                    hint="only a condition can vanish when its parameter is null",
+                    f"`${node.name}?` must stand in a condition of `match`",
+                    hint="only such a condition can vanish when its parameter is null",
                 )
                 return None
             if not declared.nullable:
@@ -177,7 +192,7 @@ class ValueChecker:
                     hint=f"declare it as `${node.name}: {declared}?`",
                 )
                 return None
-            self._vanishing[-1].append(node.name)
+            names.append(node.name)
         return Parameter(name=node.name, type=declared)
 
     def _unbound(self, node: VariableNode) -> None:
@@ -192,9 +207,10 @@ class ValueChecker:
     def entity(self, node: VariableNode) -> Expression | None:
         """Resolve `$x` where a node or edge may stand for its id; parameters come first."""
         found = self.scope.lookup(node.name)
-        if node.name in self.scope.parameters or found is None or isinstance(found, EdgeVariable):
+        plain = found is None or isinstance(found, EdgeVariable) or node.vanishing
+        if found is None or plain or node.name in self.scope.parameters:
             return self.variable(node)
-        return IdOf(variable=node.name, type=TEXT.as_nullable(nullable=found.optional))
+        return IdOf(variable=found.name, type=TEXT.as_nullable(nullable=found.optional))
 
     def property_value(self, node: PropertyNode) -> Expression | None:
         """Resolve `$v.p` to a readable value."""
@@ -212,6 +228,8 @@ class ValueChecker:
     def property_ref(self, node: PropertyNode) -> PropertyOf | IdOf | EndpointOf | None:
         """Resolve `$v.p` to a place, whatever its type."""
         found = self.scope.lookup(node.variable)
+        if found is None and node.variable in self.scope.poisoned:
+            return None
         if found is None:
             parameter = node.variable in self.scope.parameters
             self.scope.error(
@@ -227,9 +245,9 @@ class ValueChecker:
         owner = found.edge if isinstance(found, EdgeVariable) else found.node
         id_type = TEXT.as_nullable(nullable=found.optional)
         if node.property == "id":
-            return IdOf(variable=node.variable, type=id_type)
+            return IdOf(variable=found.name, type=id_type)
         if edge and node.property in ("from", "to"):
-            return EndpointOf(variable=node.variable, end=End(node.property), type=id_type)
+            return EndpointOf(variable=found.name, end=End(node.property), type=id_type)
         declared = owner.properties.get(node.property)
         if declared is None:
             known = [*owner.properties, "id", *(("from", "to") if edge else ())]
@@ -244,7 +262,7 @@ class ValueChecker:
             )
             return None
         property_type = declared.type.as_nullable() if found.optional else declared.type
-        return PropertyOf(variable=node.variable, property=node.property, type=property_type)
+        return PropertyOf(variable=found.name, property=node.property, type=property_type)
 
     # ---- operators ------------------------------------------------------------------------
 
@@ -288,35 +306,41 @@ class ValueChecker:
             parts.append(pending.right)
             pending = pending.left
         parts.append(pending)
-        resolved = [self.condition(part) for part in reversed(parts)]
+        resolved = [self.resolve(part) for part in reversed(parts)]
         operands = tuple(item for item in resolved if item is not None)
         if len(operands) < len(parts):
             return None
         return And(operands=operands) if node.op == "and" else Or(operands=operands)
 
-    def vanishable(self, names: list[str], found: Expression | None) -> Expression | None:
-        """Wrap a condition that some `$x?` in it may make vanish."""
-        if found is None or not names:
-            return found
-        return Vanishing(condition=found, parameters=tuple(sorted(set(names))))
-
     def _vanishable(self, node: BinaryNode) -> Expression | None:
-        self._vanishing.append([])
+        was_condition = self.enter_condition()
         if node.op in COMPARISONS:
             found = self._compare(node)
         elif node.op == "in":
             found = self._member(node, item=node.left, container=node.right)
         else:
             found = self._contains(node)
-        return self.vanishable(self._vanishing.pop(), found)
+        return self.leave_condition(found, was_condition=was_condition)
 
-    def enter_condition(self) -> None:
-        """Start collecting the vanishing parameters of a condition."""
-        self._vanishing.append([])
+    def enter_condition(self, *, braces: bool = False) -> bool:
+        """Start resolving the operands of a condition; they are values, not conditions.
 
-    def leave_condition(self, found: Expression | None) -> Expression | None:
-        """Finish a condition started by `enter_condition`."""
-        return self.vanishable(self._vanishing.pop(), found)
+        Returns whether the condition itself stands where it may vanish (braces always do).
+        """
+        was_condition = self._is_condition or braces
+        self._vanishing.append([] if was_condition else None)
+        self._is_condition = False
+        return was_condition
+
+    def leave_condition(
+        self, found: Expression | None, *, was_condition: bool
+    ) -> Expression | None:
+        """Finish a condition: wrap it if some `$x?` in it may make it vanish."""
+        names = self._vanishing.pop()
+        self._is_condition = was_condition
+        if found is None or not names:
+            return found
+        return Vanishing(condition=found, parameters=tuple(sorted(set(names))))
 
     def _operands(self, node: BinaryNode) -> tuple[Expression, Expression] | None:
         nulls = [
@@ -333,8 +357,12 @@ class ValueChecker:
                 hint=f"write `{word}`",
             )
             return None
-        left, right = self.resolve(node.left), self.resolve(node.right)
+        left, right = self._operand(node.left), self._operand(node.right)
         return None if left is None or right is None else (left, right)
+
+    def _operand(self, node: ExpressionNode) -> Expression | None:
+        """Resolve one side of a comparison; a Blob is refused there as any other non-scalar."""
+        return self.property_ref(node) if isinstance(node, PropertyNode) else self.resolve(node)
 
     def _compare(self, node: BinaryNode) -> Expression | None:
         sides = self._operands(node)

@@ -108,7 +108,8 @@ def _where(label: str, condition: Expression | None) -> str:
 
 def _arrow(step: Expand | ExpandInto) -> str:
     name = step.edge if step.edge_variable is None else f"${step.edge_variable}:{step.edge}"
-    hops = "" if step.max_hops == 1 else f"{{{step.min_hops},{step.max_hops}}}"
+    single = (step.min_hops, step.max_hops) == (1, 1)
+    hops = "" if single else f"{{{step.min_hops},{step.max_hops}}}"
     left = "<-" if step.direction is Direction.IN else "-"
     right = "->" if step.direction is Direction.OUT else "-"
     return f"${step.source} {left}{name}{hops}{right} ${step.target}"
@@ -131,7 +132,8 @@ def _step(step: Step) -> str:
         case AntiJoin():
             return f"not exists ({_variables(step.outer)})"
         case OptionalJoin():
-            return f"optional ({_variables(step.outer)}) adds {_variables(step.variables)}"
+            added = f" adds {_variables(step.variables)}" if step.variables else ""
+            return f"optional ({_variables(step.outer)}){added}"
 
 
 def _variables(names: tuple[str, ...]) -> str:

@@ -260,6 +260,15 @@ class EnvelopeReader:
 
             default = declared.default if declared.has_default else None
             filled = [default if value is UNSET else value for value in values]
+            if declared.required and not declared.has_default and UNSET in values:
+                for row, value in enumerate(values):
+                    if value is UNSET:
+                        self._problem(
+                            found.lines[start + row],
+                            f"missing required property '{name}'",
+                            type_name=entity.name,
+                            field=name,
+                        )
             arrays.append(column_array(filled, declared.type, report))
         found.chunks.append(pa.Table.from_arrays(arrays, schema=schema))
         found.rows = []

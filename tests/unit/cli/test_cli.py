@@ -118,7 +118,6 @@ def test_a_missing_option_is_misuse(run: Run) -> None:
     assert "Missing option '--schema'" in found.err
 
 
-@pytest.mark.xfail(reason="misuse is reported as prose only, also with --json")
 def test_misuse_with_json_is_an_error_object_too(run: Run) -> None:
     found = run("lint", "--query", "q.gq", "--json")
     assert found.code == 2
@@ -215,7 +214,7 @@ def test_lint_prints_findings_and_succeeds(run: Run) -> None:
 def test_lint_of_a_file_that_does_not_parse(run: Run) -> None:
     found = run("lint", "--query", "-", "--schema", "s.pg", stdin=b"query q( {")
     assert (found.code, found.err) == (1, "")
-    assert "-:1:10: error[P00]: " in found.out
+    assert "<stdin>:1:10: error[P00]: " in found.out
     assert found.out.endswith("0 queries checked: 1 error, 0 warnings, 0 infos\n")
 
 
@@ -282,7 +281,7 @@ def test_lint_json_of_a_type_error(run: Run) -> None:
                     "severity": "error",
                     "code": "T6",
                     "message": "node type Person has no property `names`",
-                    "file": "-",
+                    "file": "<stdin>",
                     "line": 1,
                     "column": 48,
                     "span": [47, 52],
@@ -384,7 +383,6 @@ def test_with_json_it_is_an_object_on_stdout(
     assert error == body
 
 
-@pytest.mark.xfail(raises=UnicodeDecodeError, reason="standard input is decoded unguarded")
 @pytest.mark.parametrize(
     "words", [["schema", "fmt", "-"], ["lint", "--query", "-", "--schema", "s.pg"]]
 )

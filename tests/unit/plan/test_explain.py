@@ -80,7 +80,7 @@ def test_a_read_plan_shows_everything_it_does() -> None:
         "  scan $p: Person where ($p.age = $x)",
         "  expand $p -$w:Knows-> $f: Person",
         "  filter ($p.name != $f.name)",
-        "  not exists ($f)",
+        "  not exists ($f, $p)",
         "    expand $f -Knows{2,3}-> $g: Person",
         "    not exists ($g, $p)",
         "      expand into $g -Knows- $p",
