@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from functools import cached_property
 
 from omnigraph.catalog.identity import Identities, Origins, allocate
 from omnigraph.catalog.model import Catalog, NodeType, TypeKind
@@ -13,7 +14,7 @@ from omnigraph.catalog.shape import Json, shape_hash, shape_json
 IR_VERSION = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AcceptedSchema:
     """A catalog with the identity domain it lives in (a ULID minted when the graph was made)."""
 
@@ -21,7 +22,7 @@ class AcceptedSchema:
     catalog: Catalog
     identities: Identities
 
-    @property
+    @cached_property
     def shape_hash(self) -> str:
         """Hash of the catalog's canonical shape."""
         return shape_hash(self.catalog)
@@ -67,6 +68,10 @@ class AcceptedSchema:
 
     def ir_hash(self) -> str:
         """Return `sha256:<hex>` of the durable text."""
+        return self._ir_hash
+
+    @cached_property
+    def _ir_hash(self) -> str:
         return "sha256:" + hashlib.sha256(self.ir_text().encode()).hexdigest()
 
 

@@ -132,6 +132,8 @@ class Graph:
         self._control = ControlFiles(self._location, self._syncer)
         self._contract = SchemaContract(self._control, _compile)
         journal = Journal(self._location.path(MANIFEST))
+        if mode == "rw":
+            journal.set_aside_torn()
         self._coordinator = Coordinator(journal, stamp=INTERNAL_SCHEMA_VERSION)
         self._tables = Tables(self._location)
         self._probe = KeyProbe()
@@ -145,7 +147,9 @@ class Graph:
         self._compiled: dict[tuple[str, str | None, str], CompiledQuery] = {}
         self._compiled_lock = threading.Lock()
         self.commits = Commits(self._coordinator)
-        self.recovered: list[Verdict] = Recovery(self._publisher).sweep() if mode == "rw" else []
+        self.recovered: list[Verdict] = []
+        if mode == "rw":
+            self.recovered = Recovery(self._publisher).sweep(self._ids.next)
         self._observed = self._pins(self._coordinator.capture(fresh=False))
 
     # ---- handle ---------------------------------------------------------------------------

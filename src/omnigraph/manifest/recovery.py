@@ -6,16 +6,25 @@ one, and the slot itself. The right to act is the slot's lock, which only a dead
 
 from __future__ import annotations
 
-from collections.abc import Container
+import time
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
-from omnigraph.errors import FormatError
+from omnigraph.errors import ConflictError, FormatError
 from omnigraph.manifest.coordinator import Capture
 from omnigraph.manifest.intents import Intent, IntentTable, decode_intent, newer_format
-from omnigraph.manifest.publisher import Identity, Lost, Publisher
+from omnigraph.manifest.publisher import Effect, Identity, Lost, Publisher
 from omnigraph.manifest.records import RECOVERY_ACTOR, Pin
-from omnigraph.store import HeldSlot, Table, restore
+from omnigraph.store import (
+    HeldSlot,
+    Table,
+    newest_version,
+    only_ours,
+    restore,
+    set_aside_torn,
+)
 
 
 class Verdict(StrEnum):
@@ -65,14 +74,61 @@ class Recovery:
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
 
-    def sweep(self) -> list[Verdict]:
-        """Resolve every slot whose owner is dead; slots of live owners are left alone."""
+    def sweep(self, new_id: Callable[[], str]) -> list[Verdict]:
+        """Resolve every slot whose owner is dead, then undo what nobody will publish any more.
+
+        Slots of living owners, and the tables they are moving, are left alone.
+        """
+        self._set_aside_torn()
         found: list[Verdict] = []
         for name in self._publisher.slots.names():
             verdict = self.resolve(name)
             if verdict is not None:
                 found.append(verdict)
+        if self._clear_leftovers(new_id):
+            found.append(Verdict.ROLLED_BACK)
         return found
+
+    def _set_aside_torn(self) -> None:
+        publisher = self._publisher
+        for pin in publisher.coordinator.capture(fresh=False).pins.values():
+            folder = publisher.tables.folder(pin.path)
+            if newest_version(folder) > pin.version:
+                set_aside_torn(folder, above=pin.version)
+
+    def _clear_leftovers(self, new_id: Callable[[], str]) -> bool:
+        """Restore tables that stand above their published version without a slot to explain it.
+
+        A version somebody wrote past this engine is left for a person to judge.
+        """
+        publisher = self._publisher
+        capture = publisher.coordinator.capture()
+        effects: list[Effect] = []
+        for pin in capture.pins.values():
+            newest = newest_version(publisher.tables.folder(pin.path))
+            if newest > pin.version and only_ours(
+                publisher.tables, pin.path, after=pin.version, up_to=newest
+            ):
+                effects.append(Effect(pin=pin, apply=partial(self._restore, pin)))
+        if not effects:
+            return False
+        identity = Identity(
+            operation_id=new_id(),
+            commit_id=new_id(),
+            kind="recovery",
+            actor_id=RECOVERY_ACTOR,
+            created_at_us=time.time_ns() // 1000,
+            schema_hash=capture.head.schema_hash,
+        )
+        try:
+            publisher.publish_effects(capture, identity, new_id(), effects)
+        except (Lost, ConflictError):
+            # A living writer is at work: what lies above its tables is its own business.
+            return False
+        return True
+
+    def _restore(self, pin: Pin) -> Table:
+        return restore(self._publisher.tables, pin.path, pin.version)
 
     def resolve(self, name: str) -> Verdict | None:
         """Resolve one slot; None when it is gone or its owner lives."""

@@ -8,7 +8,7 @@ from omnigraph.store.durability import Durability, Syncer
 from omnigraph.store.journal import Journal, JournalView, StaleJournal
 from omnigraph.store.keys import ID_INDEX, KeyProbe, addresses_of, id_filter, quoted
 from omnigraph.store.location import Location, locate
-from omnigraph.store.op_class import only_maintenance
+from omnigraph.store.op_class import only_maintenance, only_ours
 from omnigraph.store.slots import HeldSlot, Slots
 from omnigraph.store.staging import (
     StagedTable,
@@ -29,6 +29,7 @@ from omnigraph.store.tables import (
     is_blob,
     primary_key_field,
 )
+from omnigraph.store.torn import newest_version, set_aside_torn
 
 __all__ = [
     "ID_INDEX",
@@ -54,10 +55,13 @@ __all__ = [
     "is_blob",
     "locate",
     "measured",
+    "newest_version",
     "only_maintenance",
+    "only_ours",
     "primary_key_field",
     "quoted",
     "restore",
+    "set_aside_torn",
     "stage_delete",
     "stage_index",
     "stage_insert",

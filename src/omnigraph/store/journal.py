@@ -24,7 +24,11 @@ from omnigraph.limits import JOURNAL_CACHED_ROWS_MAX, JOURNAL_TIER_BASE
 from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import translate, translated
 from omnigraph.store.staging import version_file
-from omnigraph.store.tables import Table, new_session
+from omnigraph.store.tables import Table, file_name, new_session
+from omnigraph.store.torn import newest_version, set_aside_torn
+
+TORN_MAX = 2
+"""Newest journal versions looked at after a power loss: at most one append was unsynced."""
 
 
 class StaleJournal(Exception):
@@ -97,6 +101,12 @@ class Journal:
             raise NotFoundError(f"no graph at {os.path.dirname(self.path)}") from error
         except OSError as error:
             raise translate(error, "opening the manifest") from error
+
+    def set_aside_torn(self) -> list[int]:
+        """Move newest version files that a power loss tore out of the way; return them."""
+        newest = newest_version(self.path)
+        # The first version is the graph itself: without it there is nothing to go back to.
+        return [] if newest <= 1 else set_aside_torn(self.path, above=max(newest - TORN_MAX, 1))
 
     def latest_version(self, view: JournalView) -> int:
         """Return the newest version number: one listing, nothing read."""
@@ -179,7 +189,7 @@ class Journal:
 
 
 def _file(fragment: Any) -> str:
-    return str(fragment.files[0].path)
+    return file_name(fragment.files[0])
 
 
 def _tier(rows: int) -> int:

@@ -16,6 +16,14 @@ def only_maintenance(tables: Tables, path: str, *, after: int, up_to: int) -> bo
     return all(_is_maintenance(tables, path, version) for version in range(after + 1, up_to + 1))
 
 
+def only_ours(tables: Tables, path: str, *, after: int, up_to: int) -> bool:
+    """Whether every version in the interval was made by this engine or changed no row."""
+    return all(
+        tables.open(path, version).made_by_engine() or _is_maintenance(tables, path, version)
+        for version in range(after + 1, up_to + 1)
+    )
+
+
 def _is_maintenance(tables: Tables, path: str, version: int) -> bool:
     count("transaction_reads")
     table = tables.open(path, version)

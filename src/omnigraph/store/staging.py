@@ -23,7 +23,10 @@ from omnigraph.errors import ConflictError
 from omnigraph.limits import RESTORE_ATTEMPTS_MAX, ROWS_PER_FILE_MAX
 from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import translated
-from omnigraph.store.tables import Table, Tables
+from omnigraph.store.tables import Table, Tables, file_name
+
+OPERATION_PROPERTY = "omnigraph.operation_id"
+"""Transaction property that marks a version as made by this engine."""
 
 
 @dataclass(slots=True)
@@ -198,7 +201,11 @@ def restore(tables: Tables, path: str, version: int) -> Table:
     count("data_restores")
     with translated(f"restoring {path}"):
         latest = tables.open_latest(path)
-        transaction = lance.Transaction(latest.version, LanceOperation.Restore(version))
+        transaction = lance.Transaction(
+            latest.version,
+            LanceOperation.Restore(version),
+            transaction_properties={OPERATION_PROPERTY: "restore"},
+        )
         found = LanceDataset.commit(latest.dataset, transaction, max_retries=0)
     return Table(path, found)
 
@@ -211,7 +218,7 @@ def version_file(table: Table) -> str:
 
 def _data_files(fragments: Sequence[Any]) -> tuple[str, ...]:
     return tuple(
-        os.path.join("data", item.path) for fragment in fragments for item in fragment.files
+        os.path.join("data", file_name(item)) for fragment in fragments for item in fragment.files
     )
 
 

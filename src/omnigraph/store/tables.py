@@ -31,6 +31,13 @@ def new_session() -> Any:
     return lance.Session()  # type: ignore[attr-defined]  # its stub forgets to export it
 
 
+def file_name(data_file: Any) -> str:
+    """Return the name of a data file, inside its table's data folder."""
+    # The public property builds a class at every access; this runs for every fragment.
+    known = vars(data_file).get("_path") if hasattr(data_file, "__dict__") else None
+    return str(data_file.path) if known is None else str(known)
+
+
 def primary_key_field(name: str) -> Any:
     """Return a required string field that Lance treats as the primary key."""
     return pa.field(name, pa.string(), nullable=False, metadata=PRIMARY_KEY)
@@ -154,6 +161,15 @@ class Table:
         except (OSError, ValueError, TypeError):
             return ""
         return "" if found is None else str(found.uuid)
+
+    def made_by_engine(self) -> bool:
+        """Whether the transaction of this version carries an operation id of ours."""
+        try:
+            found: Any = self.dataset.read_transaction(self.version)
+        except (OSError, ValueError, TypeError):
+            return False
+        properties = getattr(found, "transaction_properties", None) or {}
+        return "omnigraph.operation_id" in properties
 
     def fragments(self) -> list[Any]:
         """Return the fragments of this version."""

@@ -175,6 +175,7 @@ class _Attempts:
                     self._clear_dead_owner(capture)
                     prepared = self._reusable(prepared)
                     continue
+                self._learn(prepared)
                 return commit, prepared.changes
         raise ConflictError(
             f"the branch moved {WRITE_ATTEMPTS_MAX} times while this write was prepared",
@@ -235,6 +236,15 @@ class _Attempts:
                 tables, pin.path, after=known, up_to=pin.version
             ):
                 raise VersionConflictError(table_key=key, expected=known, actual=pin.version)
+
+    def _learn(self, prepared: Prepared) -> None:
+        """Remember the ids just added, so that the next write need not read them back."""
+        for change, planned in zip(prepared.changes.effective(), prepared.plan.tables, strict=True):
+            if change.added is None or change.changed is not None or change.replaced:
+                continue
+            parent = planned.staged.parent
+            table = self._publisher.tables.open(planned.staged.path, parent.version + 1)
+            self._writer.probe.learn(table, parent, change.ids())
 
     def _reusable(self, prepared: Prepared) -> Prepared | None:
         """Keep staged files only if none of them was committed by the lost attempt."""

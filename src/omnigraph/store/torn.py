@@ -1,0 +1,65 @@
+"""Finds the newest version of a table, and sets aside version files a power loss tore.
+
+Lance names a version file only when it is complete, so an unreadable one was never acknowledged:
+its bytes were lost before they were synced. Left in place it would block the table for good.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from omnigraph.errors import StorageError
+from omnigraph.store.counters import count
+
+_NAME = re.compile(r"(\d{20})\.manifest\Z")
+_MAGIC = b"LANC"
+ASIDE = "_torn"
+
+
+def newest_version(folder: str) -> int:
+    """Return the newest version a table has a file for, 0 when it has none. One listing."""
+    return max(_versions(folder), default=0)
+
+
+def _versions(folder: str) -> dict[int, str]:
+    count("version_lists")
+    try:
+        names = os.listdir(os.path.join(folder, "_versions"))
+    except FileNotFoundError:
+        return {}
+    found = ((_NAME.match(name), name) for name in names)
+    return {2**64 - 1 - int(match.group(1)): name for match, name in found if match}
+
+
+def set_aside_torn(folder: str, *, above: int) -> list[int]:
+    """Move unreadable version files above a published version out of the way; return them."""
+    moved: list[int] = []
+    versions = _versions(folder)
+    for version in sorted((v for v in versions if v > above), reverse=True):
+        path = os.path.join(folder, "_versions", versions[version])
+        if not _torn(path):
+            continue
+        target = os.path.join(folder, ASIDE)
+        try:
+            os.makedirs(target, exist_ok=True)
+            os.replace(path, os.path.join(target, versions[version]))
+        except OSError as error:
+            raise StorageError(f"cannot set a torn file aside: {error.strerror}") from error
+        moved.append(version)
+    return moved
+
+
+def _torn(path: str) -> bool:
+    """Whether a version file lost its end. Anything else unreadable about it is no proof.
+
+    A file of a newer format, or one the disk fails to read, must stay where it is.
+    """
+    try:
+        with open(path, "rb") as handle:
+            handle.seek(0, os.SEEK_END)
+            size = handle.tell()
+            handle.seek(max(size - len(_MAGIC), 0))
+            return handle.read() != _MAGIC
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}") from error
