@@ -15,10 +15,9 @@ OperationId = NewType("OperationId", str)
 
 _ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}\Z")
 _RANDOM_BITS = 80
-_TAIL_CHARS = 8
+ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+TAIL_CHARS = 8
 _TAIL_BITS = 40
-_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_PAIRS = tuple(a + b for a in _ALPHABET for b in _ALPHABET)
 
 
 class UlidSource:
@@ -42,13 +41,13 @@ class UlidSource:
         """Return a ULID greater than every one returned before."""
         return str(ULID.from_int(self._claim(1)))
 
-    def batch(self, size: int) -> list[str]:
-        """Return many growing ULIDs at once."""
+    def run(self, size: int) -> tuple[str, int]:
+        """Reserve many growing ULIDs: the part they share, and the number their rest starts at.
+
+        The rest is `TAIL_CHARS` characters of `ALPHABET`, counting up from that number.
+        """
         first = self._claim(size)
-        head = str(ULID.from_int(first))[:-_TAIL_CHARS]
-        tail = first & ((1 << _TAIL_BITS) - 1)
-        # The claim left room, so only the last characters differ.
-        return [head + _crockford(tail + offset) for offset in range(size)]
+        return str(ULID.from_int(first))[:-TAIL_CHARS], first & ((1 << _TAIL_BITS) - 1)
 
     def _claim(self, size: int) -> int:
         """Reserve a run of values that does not carry beyond the last characters."""
@@ -61,11 +60,6 @@ class UlidSource:
                 value += room
             self._last = value + size - 1
             return value
-
-
-def _crockford(value: int) -> str:
-    high, low = divmod(value, 1 << 20)
-    return _PAIRS[high >> 10] + _PAIRS[high & 1023] + _PAIRS[low >> 10] + _PAIRS[low & 1023]
 
 
 def _os_entropy(size: int) -> bytes:

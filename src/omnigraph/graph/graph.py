@@ -279,7 +279,7 @@ class Graph:
         self._check_writable()
         with measured() as io:
             schema = self._contract.validate()
-            load = Load(schema, LoadMode.parse(mode), new_ids=self._ids.batch)
+            load = Load(schema, LoadMode.parse(mode), new_ids=self._ids.run)
             load.read(data, progress)
             return self._finish_load(load, schema, expected_head, operation_id, actor, dry_run, io)
 
@@ -306,7 +306,7 @@ class Graph:
         self._check_writable()
         with measured() as io:
             schema = self._contract.validate()
-            load = Load(schema, LoadMode.parse(mode), new_ids=self._ids.batch)
+            load = Load(schema, LoadMode.parse(mode), new_ids=self._ids.run)
             load.read_table(type_name, table, from_col=from_col, to_col=to_col)
             return self._finish_load(load, schema, expected_head, operation_id, actor, dry_run, io)
 

@@ -17,6 +17,7 @@ from omnigraph.errors import BadRequestError, KeyConflictError, NotFoundError
 from omnigraph.write import Base, ChangeSet, Problem, Problems, TableChange, key_ids, validate
 from omnigraph.write.convert import cast_column
 from omnigraph.write.envelopes import EnvelopeReader, file_lines
+from omnigraph.write.keys import ulid_column
 from omnigraph.write.table_schema import rows_schema
 
 Entity = NodeType | EdgeType
@@ -46,7 +47,7 @@ class Load:
     kind = "load"
 
     def __init__(
-        self, schema: AcceptedSchema, mode: LoadMode, *, new_ids: Callable[[int], list[str]]
+        self, schema: AcceptedSchema, mode: LoadMode, *, new_ids: Callable[[int], tuple[str, int]]
     ) -> None:
         self.mode = mode
         self._schema = schema
@@ -167,7 +168,7 @@ class Load:
             ids = self._key_ids(entity, rows, given, problems)
             generated = pa.array([False] * rows.num_rows)
         elif given.null_count:
-            minted = pa.array(self._new_ids(given.null_count), pa.string())
+            minted = ulid_column(self._new_ids(given.null_count), given.null_count)
             ids = pc.replace_with_mask(given, generated, minted)
         else:
             ids = given

@@ -34,7 +34,11 @@ RESERVED = (
 _AT_FIELD = re.compile(r" - at `\$\.?([^`\[]*)[^`]*`$")
 _UNKNOWN = re.compile(r"unknown field `([^`]*)`")
 _GOT = re.compile(r"got `([^`]*)`")
+EDGE_MEMBERS = 3
 _KINDS = {"str": "a string", "int": "an integer", "float": "a float", "bool": "a boolean"}
+
+
+_NO_DATA = msgspec.Raw(b"{}")
 
 
 class _Envelope(
@@ -44,7 +48,7 @@ class _Envelope(
     edge: str | msgspec.UnsetType = UNSET
     source: str | msgspec.UnsetType = UNSET
     target: str | msgspec.UnsetType = UNSET
-    data: msgspec.Raw = msgspec.Raw(b"{}")
+    data: msgspec.Raw = _NO_DATA
 
 
 @dataclass(slots=True)
@@ -56,9 +60,17 @@ class TypeRows:
     names: tuple[str, ...]
     chunks: list[Any] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
-    given_ids: list[Any] = field(default_factory=list)
-    rows: list[Any] = field(default_factory=list)
-    ends: list[tuple[str, str]] = field(default_factory=list)
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+    targets: list[str] = field(default_factory=list)
+
+    # Members of the envelope besides `data`: the type, and an edge's two ends.
+    head_members: int = 1
+    is_edge: bool = False
+
+    def __post_init__(self) -> None:
+        self.is_edge = isinstance(self.entity, EdgeType)
+        self.head_members = EDGE_MEMBERS if self.is_edge else 1
 
     @property
     def count(self) -> int:
@@ -108,16 +120,15 @@ class EnvelopeReader:
         self._catalog = catalog
         self._problems = problems
         self._envelopes = msgspec.json.Decoder(_Envelope)
+        self._by_envelope: dict[tuple[Any, Any], TypeRows] = {}
         self.types: dict[str, TypeRows] = {}
 
     def read(self, lines: Iterable[bytes]) -> None:
         """Take in lines until they end or too much is wrong."""
         for number, line in enumerate(lines, 1):
-            if self._problems.full:
-                break
             text = line.strip()
-            if text:
-                self._line(number, text)
+            if text and not self._line(number, text) and self._problems.full:
+                break
         for found in self.types.values():
             self._flush(found)
         self.types = {key: found for key, found in self.types.items() if found.count}
@@ -125,40 +136,47 @@ class EnvelopeReader:
     def _problem(self, line: int, message: str, **known: Any) -> None:
         self._problems.add(Problem(message=message, line=line, **known))
 
-    def _line(self, number: int, text: bytes) -> None:
+    def _line(self, number: int, text: bytes) -> bool:
+        """Take in one line; False when it has a problem."""
+        # This runs for every row: the straight path comes first and allocates little.
         if len(text) > LINE_BYTES_MAX:
             self._problem(number, f"the line has {len(text)} bytes; the limit is {LINE_BYTES_MAX}")
-            return
+            return False
         try:
             head = self._envelopes.decode(text)
-        except msgspec.ValidationError as error:
-            self._problem(number, _envelope_problem(str(error)))
-            return
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            self._problem(number, f"not valid JSON: {_reason(str(error))}")
-            return
-        rows = self._rows_of(number, head)
-        if rows is None:
-            return
+            self._problem(number, _envelope_problem(error))
+            return False
+        rows = self._by_envelope.get((head.type, head.edge))
+        is_edge = head.source is not UNSET and head.target is not UNSET
+        if rows is None or rows.is_edge is not is_edge:
+            rows = self._rows_of(number, head)
+            if rows is None:
+                return False
         try:
-            row = rows.decoder.decode(head.data)
+            row = msgspec.structs.astuple(rows.decoder.decode(head.data))
         except msgspec.ValidationError as error:
-            self._data_problem(number, rows.entity, str(error), head.data)
-            return
+            self._data_problem(number, rows.entity, str(error))
+            return False
         except msgspec.DecodeError as error:
             self._problem(number, f"not valid JSON: {_reason(str(error))}")
-            return
-        if _may_repeat_members(text, head, row, len(rows.names)):
+            return False
+        members = rows.head_members + (head.data is not _NO_DATA)
+        members += len(row) - row.count(UNSET)
+        # A line with other colons than the members that were read may name one twice.
+        if text.count(b'":') != members:
             repeated = _repeated_member(text)
             if repeated is not None:
                 self._problem(number, f"member '{repeated}' appears twice", field=repeated)
-                return
+                return False
         rows.rows.append(row)
         rows.lines.append(number)
-        if isinstance(rows.entity, EdgeType):
-            rows.ends.append((str(head.source), str(head.target)))
+        if is_edge:
+            rows.sources.append(head.source)  # type: ignore[arg-type]  # is_edge: both are text
+            rows.targets.append(head.target)  # type: ignore[arg-type]
         if len(rows.rows) >= LOAD_CHUNK_ROWS:
             self._flush(rows)
+        return True
 
     def _rows_of(self, number: int, head: _Envelope) -> TypeRows | None:
         if (head.type is UNSET) == (head.edge is UNSET):
@@ -195,6 +213,7 @@ class EnvelopeReader:
         if found is None:
             decoder, names = _row_decoder(entity)
             found = self.types[entity.table_key] = TypeRows(entity, decoder, names)
+        self._by_envelope[(head.type, head.edge)] = found
         return found
 
     def _unknown_type(self, number: int, kind: str, name: str, known: list[str]) -> None:
@@ -204,7 +223,7 @@ class EnvelopeReader:
         hint = f"; did you mean '{close[0]}'?" if close else ""
         self._problem(number, f"unknown {kind} type '{name}'{hint}", type_name=name)
 
-    def _data_problem(self, number: int, entity: Entity, text: str, data: Any) -> None:
+    def _data_problem(self, number: int, entity: Entity, text: str) -> None:
         unknown = _UNKNOWN.search(text)
         at = _AT_FIELD.search(text)
         if unknown is not None:
@@ -236,12 +255,12 @@ class EnvelopeReader:
         entity = found.entity
         schema = rows_schema(entity)
         start = len(found.lines) - len(found.rows)
-        columns = list(zip(*map(msgspec.structs.astuple, found.rows), strict=True))
+        columns = list(zip(*found.rows, strict=True))
         arrays: list[Any] = []
         for name in schema.names:
             if name in ("src", "dst"):
-                side = 0 if name == "src" else 1
-                arrays.append(pa.array([end[side] for end in found.ends], pa.string()))
+                ends = found.sources if name == "src" else found.targets
+                arrays.append(pa.array(ends, pa.string()))
                 continue
             values = columns[found.names.index(name)]
             if name == "id":
@@ -272,14 +291,18 @@ class EnvelopeReader:
             arrays.append(column_array(filled, declared.type, report))
         found.chunks.append(pa.Table.from_arrays(arrays, schema=schema))
         found.rows = []
-        found.ends = []
+        found.sources = []
+        found.targets = []
 
 
 def _reason(text: str) -> str:
     return text.removeprefix("JSON is malformed: ")
 
 
-def _envelope_problem(text: str) -> str:
+def _envelope_problem(error: Exception) -> str:
+    text = str(error)
+    if not isinstance(error, msgspec.ValidationError):
+        return f"not valid JSON: {_reason(text)}"
     unknown = _UNKNOWN.search(text)
     if unknown is not None:
         return f"unknown top-level graph batch field '{unknown.group(1)}'"
@@ -287,17 +310,6 @@ def _envelope_problem(text: str) -> str:
         return "expected a JSON object"
     at = _AT_FIELD.search(text)
     return f"'{at.group(1)}' must be a string" if at else text
-
-
-def _may_repeat_members(text: bytes, head: _Envelope, row: Any, names: int) -> bool:
-    """Whether a line could name a member twice: it has other colons than the members read."""
-    colons = text.count(b'":')
-    members = sum(value is not UNSET for value in (head.type, head.edge, head.source, head.target))
-    members += b'"data"' in text
-    if colons == members + names:
-        return False
-    present = sum(value is not UNSET for value in msgspec.structs.astuple(row))
-    return colons != members + present
 
 
 def _repeated_member(text: bytes) -> str | None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog import FLOATS, PropertyType, Scalar
+from omnigraph.ids import ALPHABET, TAIL_CHARS
 
 
 def canonical_texts(column: Any, declared: PropertyType) -> Any:
@@ -53,3 +54,14 @@ def key_ids(columns: Sequence[Any], types: Sequence[PropertyType]) -> Any:
     rows = zip(*(text.to_pylist() for text in texts), strict=True)
     encoded = [json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in rows]
     return pa.array(encoded, pa.string())
+
+
+def ulid_column(run: tuple[str, int], size: int) -> Any:
+    """Return the ULIDs of a reserved run as a column."""
+    prefix, first = run
+    numbers = np.arange(first, first + size, dtype=np.uint64)
+    shifts = np.arange(5 * (TAIL_CHARS - 1), -1, -5, dtype=np.uint64)
+    digits = (numbers[:, None] >> shifts) & np.uint64(31)
+    letters = np.frombuffer(ALPHABET.encode(), dtype=np.uint8)[digits]
+    tails = pa.array(letters.view(f"S{TAIL_CHARS}").ravel().astype(str), pa.string())
+    return pc.binary_join_element_wise(pa.scalar(prefix), tails, "")
