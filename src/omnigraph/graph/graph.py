@@ -17,7 +17,15 @@ from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
 from omnigraph.ids import UlidSource
 from omnigraph.lang import CompiledQuery, bind_parameters, compile_query, compile_schema
 from omnigraph.limits import COMPILED_QUERIES_MAX
-from omnigraph.manifest import MAIN, Capture, Coordinator, Publisher, Recovery, Verdict
+from omnigraph.manifest import (
+    MAIN,
+    Capture,
+    Coordinator,
+    GraphCommit,
+    Publisher,
+    Recovery,
+    Verdict,
+)
 from omnigraph.ops.export import export_envelopes, export_lines, export_rows
 from omnigraph.ops.fold import Folding
 from omnigraph.ops.initialize import MANIFEST, initialize
@@ -35,7 +43,7 @@ from omnigraph.store import (
     locate,
     measured,
 )
-from omnigraph.write import Request, Writer
+from omnigraph.write import ChangeSet, Request, Writer
 from omnigraph.write.base import Base
 from omnigraph.write.contract import SchemaContract
 
@@ -240,7 +248,7 @@ class Graph:
             )
             request = self._request(actor, expected_head, operation_id)
             commit, changes = self._writer.run(mutation, request, lambda: schema)
-            self._settle(changes is not None and commit is not None)
+            self._settle(commit, changes)
         return MutationResult(
             affected_nodes=mutation.affected_nodes,
             affected_edges=mutation.affected_edges,
@@ -327,7 +335,7 @@ class Graph:
             load.prepare(Base(schema, capture, self._tables, self._probe))
         else:
             commit, changes = self._writer.run(load, request, lambda: schema)
-            self._settle(changes is not None and commit is not None)
+            self._settle(commit, changes)
         return LoadResult(
             mode=str(load.mode),
             nodes=load.counts("node"),
@@ -351,11 +359,15 @@ class Graph:
             observed=self._observed,
         )
 
-    def _settle(self, wrote: bool) -> None:
-        """After a write: what it left is what this handle has seen; fold long tails away."""
-        if wrote:
-            self._folding.run_if_due(self._schema)
-        self._observed = self._pins(self._coordinator.capture(fresh=False))
+    def _settle(self, commit: GraphCommit | None, changes: ChangeSet | None) -> None:
+        """After a write: this handle has seen the tables it wrote; long tails are folded away."""
+        if commit is None or changes is None:
+            return
+        self._folding.run_if_due(self._schema)
+        pins = self._coordinator.capture(fresh=False).pins
+        for change in changes.effective():
+            key = change.entity.table_key
+            self._observed[key] = pins[key].version
 
     def _compile_mutation(
         self, source: str, name: str | None, schema: AcceptedSchema

@@ -219,6 +219,8 @@ class Recovery:
         self._publisher.append(capture, identity, pins, slot)
 
     def _pin(self, table: IntentTable, at: Table) -> Pin:
+        # The dead owner may not have come to it, and a manifest must never name unsynced files.
+        self._publisher.syncer.sync_tree(self._publisher.tables.folder(table.path))
         return Pin(
             table_key=table.table_key,
             incarnation=table.incarnation,

@@ -14,7 +14,12 @@ from omnigraph.catalog import EdgeType, NodeType, Property, PropertyType, Scalar
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.catalog.values import convert
 from omnigraph.compute import constant_value, evaluate_condition, storage_filter
-from omnigraph.errors import DataError, ExternalBlobPolicyError, InternalError
+from omnigraph.errors import (
+    DataError,
+    ExternalBlobPolicyError,
+    InternalError,
+    KeyConflictError,
+)
 from omnigraph.plan.expression import Expression
 from omnigraph.plan.mutation import (
     Assignment,
@@ -149,6 +154,7 @@ class _Run:
         self._deleted: dict[str, dict[str, None]] = {}
         # Ids minted here are new by construction and need no probe.
         self._generated: dict[str, set[str]] = {}
+        self._chosen: dict[str, set[str]] = {}
         self.affected_nodes = 0
         self.affected_edges = 0
 
@@ -174,6 +180,7 @@ class _Run:
             entity = self._entity_of(key)
             change = found.of(entity)
             known = self._existing(entity, rows["id"].to_pylist())
+            self._refuse_known(entity, known)
             exists = pc.is_in(rows["id"], value_set=pa.array(sorted(known), pa.string()))
             change.changed = rows.filter(exists) if known else None
             change.added = rows.filter(pc.invert(exists)) if known else rows
@@ -181,6 +188,22 @@ class _Run:
             if ids:
                 found.of(self._entity_of(key)).deleted = list(ids)
         return found
+
+    def _refuse_known(self, entity: Entity, known: set[str]) -> None:
+        """An insert that chose its id adds an entity; only a key makes it replace one."""
+        taken = sorted(known & self._chosen.get(entity.table_key, set()))
+        if taken:
+            raise KeyConflictError(
+                entity_kind=str(entity.kind), type_name=entity.name, entity_id=taken[0]
+            )
+
+    def _choose(self, entity: Entity, entity_id: object) -> None:
+        chosen = self._chosen.setdefault(entity.table_key, set())
+        if entity_id in chosen:
+            raise KeyConflictError(
+                entity_kind=str(entity.kind), type_name=entity.name, entity_id=str(entity_id)
+            )
+        chosen.add(str(entity_id))
 
     def _existing(self, entity: Entity, ids: list[str]) -> set[str]:
         generated = self._generated.get(entity.table_key, set())
@@ -229,6 +252,8 @@ class _Run:
             values["id"] = self._key_id(node, values)
         elif values.get("id") is None:
             values["id"] = self._new_id(node)
+        elif isinstance(item, InsertNode):
+            self._choose(node, values["id"])
         if isinstance(item, UpsertNode):
             values = self._merged(node, str(values["id"]), values, item.missing_required)
         else:
@@ -270,6 +295,8 @@ class _Run:
         else:
             if values.get("id") is None:
                 values["id"] = self._new_id(edge)
+            else:
+                self._choose(edge, values["id"])
             _fill_defaults(edge, values)
         self._of(edge).put(values)
         self.affected_edges += 1

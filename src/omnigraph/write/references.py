@@ -127,7 +127,9 @@ def _check_cardinality(
     if rows is not None:
         counts.update(rows["src"].to_pylist())
         affected |= set(counts)
-    touched = [*change.deleted, *change.ids()]
+    touched = list(change.deleted)
+    if change.changed is not None:
+        touched += change.changed["id"].to_pylist()
     if not change.replaced and base.pin(edge).row_count:
         old = [] if not touched else base.rows_where(edge, "id", touched)["src"].to_pylist()
         affected |= set(old)
