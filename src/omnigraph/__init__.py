@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         Graph,
         LoadResult,
         MutationResult,
+        Result,
         Snapshot,
         init,
     )
@@ -46,7 +47,7 @@ __version__ = "0.1.0"
 INTERNAL_SCHEMA_VERSION = 4
 """Storage format this release reads and writes; others are refused."""
 
-_GRAPH = ("Graph", "LoadResult", "MutationResult", "Snapshot", "init")
+_GRAPH = ("Graph", "LoadResult", "MutationResult", "Result", "Snapshot", "init")
 _ERRORS = (
     "AlreadyExistsError",
     "AlreadyInitializedError",
@@ -100,6 +101,7 @@ __all__ = [
     "ReadSetConflictError",
     "RecoveryRequiredError",
     "ResourceLimitError",
+    "Result",
     "Snapshot",
     "StorageError",
     "VersionConflictError",

@@ -103,3 +103,9 @@ COMPACTION_TIERS: Final = (2_048, 65_536, 1_048_576)
 
 INDEX_SEGMENTS_MAX: Final = 8
 """Index segments of one column before they are merged; each adds about 0.1 ms to a probe."""
+
+RESIDENT_BYTES_MAX: Final = 4 * 1024**3
+"""Columns and adjacency kept in memory per graph for reading."""
+
+QUERY_ROWS_MAX: Final = 100_000_000
+"""Rows a query may hold at once: about 1 GB for each variable of its pattern."""

@@ -22,6 +22,7 @@ COMMANDS = {
     "snapshot": "omnigraph.cli.data:snapshot",
     "lint": "omnigraph.cli.lint:lint",
     "check": "omnigraph.cli.lint:check",
+    "query": "omnigraph.cli.query:query",
     "schema": "omnigraph.cli.schema:schema",
     "version": "omnigraph.cli.version:version",
 }

@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from omnigraph.graph.graph import Graph, init, open_graph
 from omnigraph.graph.history import Commits
+from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
 
-__all__ = ["Commits", "Graph", "LoadResult", "MutationResult", "Snapshot", "init", "open_graph"]
+__all__ = [
+    "Commits",
+    "Graph",
+    "LoadResult",
+    "MutationResult",
+    "Result",
+    "Snapshot",
+    "init",
+    "open_graph",
+]

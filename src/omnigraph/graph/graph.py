@@ -13,6 +13,7 @@ from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.catalog import AcceptedSchema, Catalog, accept_initial
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.graph.history import Commits
+from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
 from omnigraph.ids import UlidSource
 from omnigraph.lang import CompiledQuery, bind_parameters, compile_query, compile_schema
@@ -31,7 +32,8 @@ from omnigraph.ops.fold import Folding
 from omnigraph.ops.initialize import MANIFEST, initialize
 from omnigraph.ops.load import Load, LoadMode
 from omnigraph.ops.mutate import Mutation
-from omnigraph.plan import MutationPlan
+from omnigraph.plan import MutationPlan, ReadPlan
+from omnigraph.read import Reader
 from omnigraph.store import (
     ControlFiles,
     Durability,
@@ -150,6 +152,7 @@ class Graph:
             self._coordinator, self._tables, Slots(self._location, self._syncer), self._syncer
         )
         self._writer = Writer(self._publisher, self._probe, self._ids)
+        self._reader = Reader(self._tables)
         self._folding = Folding(self._publisher, self._probe, self._ids)
         self._schema: AcceptedSchema = self._contract.validate()
         self._compiled: dict[tuple[str, str | None, str], CompiledQuery] = {}
@@ -396,6 +399,48 @@ class Graph:
             raise BadRequestError("the graph is open read-only", hint="open it with mode='rw'")
 
     # ---- reading --------------------------------------------------------------------------
+
+    def query(
+        self,
+        source: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        version: int | None = None,
+    ) -> Result:
+        """Run a read query on one snapshot.
+
+        Args:
+            source: Text of a `.gq` file.
+            params: Parameter values.
+            name: Which query of the text to run, if it holds several.
+            branch: Branch to read.
+            snapshot: Commit id to read at, instead of the newest state.
+            version: Graph version to read at.
+        """
+        _check_branch(branch or MAIN)
+        schema = self._contract.validate()
+        compiled = self._compile_cached(source, name, schema)
+        if not isinstance(compiled.plan, ReadPlan):
+            raise BadRequestError(f"query '{compiled.name}' writes; use it as a mutation")
+        values = bind_parameters(compiled.plan.parameters, params)
+        capture = self._resolve(commit=snapshot, version=version)
+        table = self._reader.execute(
+            compiled.plan,
+            schema.catalog,
+            capture.pins,
+            values,
+            now=datetime.datetime.now(datetime.UTC),
+        )
+        return Result(
+            table,
+            query_name=compiled.name,
+            commit_id=capture.head.graph_commit_id,
+            branch=None if snapshot else branch or MAIN,
+            snapshot=snapshot,
+        )
 
     def snapshot(
         self, branch: str = MAIN, *, commit: str | None = None, version: int | None = None

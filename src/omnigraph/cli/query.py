@@ -1,0 +1,171 @@
+"""`omnigraph query`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from omnigraph.cli.files import read_text
+from omnigraph.cli.scope import branch_option, open_graph, print_json, read_params, resolve_uri
+
+if TYPE_CHECKING:
+    from omnigraph.graph import Result
+
+FORMATS = ("table", "kv", "csv", "jsonl", "json", "arrow", "parquet")
+CELL_WIDTH_MAX = 80
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--store", required=True, help="Where the graph lives.")
+@click.option("--query", "query_path", metavar="FILE", help="Query file (.gq).")
+@click.option("-e", "--query-string", "text", metavar="GQ", help="Query text.")
+@click.option("--params", metavar="JSON", help="Parameters as a JSON object.")
+@click.option("--params-file", metavar="FILE", help="Parameters in a JSON file.")
+@branch_option
+@click.option("--snapshot", metavar="COMMIT", help="Read at this commit.")
+@click.option("--version", "at_version", type=int, help="Read at this graph version.")
+@click.option("--format", "form", type=click.Choice(FORMATS), help="Output format (table).")
+@click.option("--out", metavar="FILE", help="Write to a file (needed for parquet).")
+@click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
+def query(
+    name: str | None,
+    store: str,
+    query_path: str | None,
+    text: str | None,
+    params: str | None,
+    params_file: str | None,
+    branch: str,
+    snapshot: str | None,
+    at_version: int | None,
+    form: str | None,
+    out: str | None,
+    as_json: bool,
+) -> None:
+    """Run a read query. NAME picks a query when the source holds several."""
+    if (query_path is None) == (text is None):
+        raise click.UsageError("give --query FILE or -e GQ")
+    if form == "parquet" and out is None:
+        raise click.UsageError("--format parquet needs --out FILE")
+    source = text if text is not None else read_text(str(query_path))
+    with open_graph(resolve_uri(None, store, None), mode="ro") as graph:
+        result = graph.query(
+            source,
+            read_params(params, params_file),
+            name=name,
+            branch=branch,
+            snapshot=snapshot,
+            version=at_version,
+        )
+    _write(result, "json" if as_json else form or "table", out)
+
+
+def _write(result: Result, form: str, out: str | None) -> None:
+    if form == "parquet":
+        import pyarrow.parquet as pq
+
+        pq.write_table(result.to_arrow(), out)
+        return
+    if form == "arrow":
+        data = result.to_ipc()
+        if out is None:
+            sys.stdout.buffer.write(data)
+            return
+        with open(out, "wb") as handle:
+            handle.write(data)
+        return
+    if form == "json" and out is None:
+        print_json(result.to_json())
+        return
+    rendered = _render(result, form)
+    if out is None:
+        click.echo(rendered)
+        return
+    with open(out, "w", encoding="utf-8") as text_handle:
+        text_handle.write(rendered + "\n")
+
+
+def _render(result: Result, form: str) -> str:
+    if form == "json":
+        return json.dumps(result.to_json(), indent=2, ensure_ascii=False)
+    if form == "jsonl":
+        head = {
+            "kind": "metadata",
+            "query_name": result.query_name,
+            "target": result.target,
+            "row_count": result.num_rows,
+        }
+        lines = [head, *result.rows_json()]
+        return "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
+    rows = [list(row.values()) for row in _wide_rows(result)]
+    if form == "csv":
+        return _csv(result.columns, rows)
+    return _kv(result, rows) if form == "kv" else _table(result, rows)
+
+
+def _wide_rows(result: Result) -> list[dict[str, object]]:
+    """Return rows keyed by position, so that repeated column names keep their values."""
+    table = result.to_arrow().rename_columns([str(i) for i in range(len(result.columns))])
+    plain = type(result)(table, query_name=result.query_name, commit_id=result.commit_id)
+    return plain.rows_json()
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "null"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text.replace("\n", "\\n")
+
+
+def _header(result: Result) -> str:
+    snapshot = result.target.get("snapshot")
+    place = f"snapshot {snapshot}" if snapshot else f"branch {result.target.get('branch')}"
+    noun = "row" if result.num_rows == 1 else "rows"
+    return f"{result.num_rows} {noun} from {place} via {result.query_name}"
+
+
+def _table(result: Result, rows: list[list[object]]) -> str:
+    texts = [[_short(_cell(value)) for value in row] for row in rows]
+    widths = [
+        max([len(name), *(len(row[index]) for row in texts)])
+        for index, name in enumerate(result.columns)
+    ]
+    lines = [
+        _header(result),
+        " | ".join(n.ljust(w) for n, w in zip(result.columns, widths, strict=True)).rstrip(),
+        "-+-".join("-" * width for width in widths),
+    ]
+    lines += [
+        " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in texts
+    ]
+    return "\n".join(lines)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= CELL_WIDTH_MAX else text[: CELL_WIDTH_MAX - 1] + "…"
+
+
+def _kv(result: Result, rows: list[list[object]]) -> str:
+    blocks = [_header(result)]
+    for number, row in enumerate(rows, 1):
+        pairs = [f"{n}: {_cell(v)}" for n, v in zip(result.columns, row, strict=True)]
+        blocks.append("\n".join([f"row {number}", *pairs]))
+    return "\n\n".join(blocks) if rows else f"{blocks[0]}\n(no rows)"
+
+
+def _csv(columns: list[str], rows: list[list[object]]) -> str:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow(["" if value is None else _raw(value) for value in row])
+    return buffer.getvalue().rstrip("\n")
+
+
+def _raw(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,171 @@
+"""The result of a read query."""
+
+from __future__ import annotations
+
+import datetime
+import html
+import json
+import math
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from omnigraph.errors import QueryError
+
+SAFE_INTEGER = 2**53 - 1
+HTML_ROWS_MAX = 100
+
+
+class Result:
+    """Rows of a read query, held as an Arrow table.
+
+    Iterating gives dictionaries; `to_arrow`, `to_pandas`, `to_polars` give frames. Any library
+    that speaks the Arrow stream interface can take the object itself.
+    """
+
+    def __init__(
+        self,
+        table: Any,
+        *,
+        query_name: str,
+        commit_id: str,
+        branch: str | None = "main",
+        snapshot: str | None = None,
+    ) -> None:
+        self._table = table
+        self.query_name = query_name
+        self.commit_id = commit_id
+        self.target = {"branch": branch, "snapshot": snapshot}
+
+    def __len__(self) -> int:
+        return self.num_rows
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.to_pylist())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.columns)
+        return f"Result({self.query_name}: {self.num_rows} rows, columns {names})"
+
+    @property
+    def columns(self) -> list[str]:
+        """Column names in order; a name may appear twice."""
+        return list(self._table.column_names)
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+        return int(self._table.num_rows)
+
+    @property
+    def schema(self) -> Any:
+        """Arrow schema of the rows."""
+        return self._table.schema
+
+    def to_arrow(self) -> Any:
+        """Return the rows as an Arrow table."""
+        return self._table
+
+    def to_batches(self) -> list[Any]:
+        """Return the rows as Arrow record batches."""
+        return list(self._table.to_batches())
+
+    def to_pandas(self, **options: Any) -> Any:
+        """Return the rows as a pandas frame."""
+        return self._table.to_pandas(**options)
+
+    def to_polars(self) -> Any:
+        """Return the rows as a polars frame."""
+        import polars
+
+        return polars.from_arrow(self._table)
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """Return the rows as dictionaries of Python values."""
+        columns = [column.to_pylist() for column in self._table.columns]
+        names = self.columns
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def to_ipc(self) -> bytes:
+        """Return the rows as an Arrow stream."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self._table.schema) as writer:
+            writer.write_table(self._table)
+        return bytes(sink.getvalue())
+
+    def rows_json(self, *, ints: Literal["number", "string"] = "number") -> list[dict[str, Any]]:
+        """Return rows of plain JSON values: dates as ISO text, non-finite numbers as text."""
+        columns = [
+            [_plain(value, ints=ints) for value in column.to_pylist()]
+            for column in self._table.columns
+        ]
+        names = self.columns
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def to_json(self, *, ints: Literal["number", "string"] = "number") -> dict[str, object]:
+        """Return the wire form."""
+        body: dict[str, object] = {
+            "query_name": self.query_name,
+            "target": dict(self.target),
+            "row_count": self.num_rows,
+        }
+        if self.columns:
+            body["columns"] = self.columns
+        body["rows"] = self.rows_json(ints=ints)
+        body["graph_commit_id"] = self.commit_id
+        return body
+
+    def one(self) -> dict[str, Any]:
+        """Return the only row. Raises `QueryError` when there is none, or more than one."""
+        if self.num_rows != 1:
+            raise QueryError(f"expected one row from '{self.query_name}', got {self.num_rows}")
+        return self.to_pylist()[0]
+
+    def scalar(self) -> Any:
+        """Return the only value. Raises `QueryError` unless there is one row of one column."""
+        if len(self.columns) != 1:
+            raise QueryError(
+                f"expected one column from '{self.query_name}', got {len(self.columns)}"
+            )
+        return next(iter(self.one().values()))
+
+    def _repr_html_(self) -> str:
+        names = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
+        shown = Result(
+            self._table.slice(0, HTML_ROWS_MAX),
+            query_name=self.query_name,
+            commit_id=self.commit_id,
+        )
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(_text(v))}</td>" for v in row.values()) + "</tr>"
+            for row in shown.rows_json()
+        )
+        more = self.num_rows - HTML_ROWS_MAX
+        note = f"<p>and {more} more rows</p>" if more > 0 else ""
+        return (
+            f"<table><caption>{html.escape(self.query_name)}: {self.num_rows} rows</caption>"
+            f"<thead><tr>{names}</tr></thead><tbody>{rows}</tbody></table>{note}"
+        )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _plain(value: Any, *, ints: str) -> Any:
+    if isinstance(value, list):
+        return [_plain(item, ints=ints) for item in value]
+    if isinstance(value, datetime.datetime):
+        moment = value.astimezone(datetime.UTC).replace(tzinfo=None)
+        return moment.isoformat(timespec="milliseconds") + "Z"
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if ints == "string" and isinstance(value, int) and abs(value) > SAFE_INTEGER:
+        return str(value)
+    return value

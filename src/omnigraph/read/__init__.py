@@ -1,0 +1,7 @@
+"""Executes read plans on immutable snapshots: scans, traversals, grouping, order."""
+
+from __future__ import annotations
+
+from omnigraph.read.execute import Reader
+
+__all__ = ["Reader"]

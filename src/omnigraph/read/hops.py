@@ -1,0 +1,62 @@
+"""Follows edges over several hops: each node counts at its shortest distance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from omnigraph.read.frame import check_rows
+from omnigraph.read.topology import Adjacency
+
+Array = Any
+
+
+def reach(
+    adjacency: Adjacency, starts: Array, *, least: int, most: int, nodes: int
+) -> tuple[Array, Array]:
+    """Return (row, node) for every node at a shortest distance between two bounds.
+
+    The start itself is never returned to over a cycle. A self-loop is the exception: it gives the
+    node it stands on one hop later, if that was not given already.
+    """
+    width = max(nodes, 1)
+    # Rows that start at one node reach the same nodes: walk once per distinct start.
+    distinct, inverse = np.unique(starts, return_inverse=True)
+    valid = distinct >= 0
+    origin = np.nonzero(valid)[0].astype(np.int64)
+    frontier = origin * width + distinct[valid]
+    visited = np.sort(frontier)
+    given: list[Array] = []
+    emitted = np.empty(0, dtype=np.int64)
+    for hop in range(1, most + 1):
+        if len(frontier) == 0:
+            break
+        owners, places = np.divmod(frontier, width)
+        rows, at = adjacency.follow(places)
+        check_rows(len(rows))
+        targets = adjacency.targets[at]
+        keys = owners[rows] * width + targets
+        loops = np.unique(keys[targets == places[rows]])
+        new = np.unique(keys)
+        new = new[~np.isin(new, visited, assume_unique=True)]
+        if hop >= least:
+            found = np.unique(np.concatenate([new, loops]))
+            found = found[~np.isin(found, emitted, assume_unique=True)]
+            given.append(found)
+            emitted = np.sort(np.concatenate([emitted, found]))
+        visited = np.sort(np.concatenate([visited, new]))
+        check_rows(len(visited))
+        frontier = new
+    reached = np.sort(np.concatenate(given)) if given else np.empty(0, dtype=np.int64)
+    return _per_row(reached, inverse, len(distinct), width)
+
+
+def _per_row(reached: Array, inverse: Array, starts: int, width: int) -> tuple[Array, Array]:
+    """Give every row the nodes its start reaches."""
+    owners, nodes = np.divmod(reached, width)
+    offsets = np.zeros(starts + 1, dtype=np.int64)
+    np.cumsum(np.bincount(owners, minlength=starts), out=offsets[1:])
+    rows, at = Adjacency(offsets, nodes, None).follow(inverse.astype(np.int64))
+    check_rows(len(rows))
+    return rows, nodes[at]

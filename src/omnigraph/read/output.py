@@ -1,0 +1,233 @@
+"""Turns the rows of a pattern into result columns: grouping, distinct, order, cut."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog import Scalar
+from omnigraph.compute import constant_value, evaluate_value
+from omnigraph.compute.types import arrow_type
+from omnigraph.errors import QueryError
+from omnigraph.limits import I64_MAX, I64_MIN, U64_MAX
+from omnigraph.plan.expression import (
+    Aggregate,
+    AggregateFunction,
+    ColumnOf,
+    Expression,
+    PropertyOf,
+    walk,
+)
+from omnigraph.plan.read import ReadPlan, SortKey
+from omnigraph.read.frame import Frame, FrameColumns
+from omnigraph.read.pattern import Context
+
+_GROUPED = "#group"
+
+
+@dataclass(slots=True)
+class TableColumnsView:
+    """Columns of an Arrow table, by position, for expressions over computed values."""
+
+    table: Any
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return int(self.table.num_rows)
+
+    def column(self, variable: str, name: str) -> Any:
+        """Return a computed column."""
+        return self.table.column(name).combine_chunks()
+
+
+def build_output(context: Context, plan: ReadPlan, frame: Frame) -> Any:
+    """Return the result table of a plan, its columns named by position."""
+    columns = FrameColumns(frame, context.columns)
+    if plan.grouped:
+        table = _grouped(context, plan, columns)
+        order = _sort_order(context, plan.sort_keys, table, None, ())
+    else:
+        values = [
+            evaluate_value(c.expression, columns, context.parameters, context.now)
+            for c in plan.columns
+        ]
+        table = _table(plan, values)
+        if plan.distinct:
+            table = table.group_by(table.column_names, use_threads=False).aggregate([])
+            order = _sort_order(context, plan.sort_keys, table, None, ())
+        else:
+            ties = tuple(columns.column(name, "id") for name in plan.variables)
+            order = _sort_order(context, plan.sort_keys, table, columns, ties)
+    if plan.grouped and plan.distinct:
+        table = table.group_by(table.column_names, use_threads=False).aggregate([])
+    if order is not None:
+        table = table.take(order)
+    return _cut(context, plan, table)
+
+
+def _table(plan: ReadPlan, values: list[Any]) -> Any:
+    names = [str(index) for index in range(len(plan.columns))]
+    arrays = [
+        pc.cast(value, arrow_type(column.type), safe=False)
+        if not value.type.equals(arrow_type(column.type))
+        else value
+        for value, column in zip(values, plan.columns, strict=True)
+    ]
+    return pa.table(dict(zip(names, arrays, strict=True)))
+
+
+# ---- grouping -----------------------------------------------------------------------------
+
+
+def _grouped(context: Context, plan: ReadPlan, columns: FrameColumns) -> Any:
+    """Return one row per group: key columns as they are, aggregates computed."""
+    keys = {
+        str(index): column.expression
+        for index, column in enumerate(plan.columns)
+        if not _aggregates(column.expression)
+    }
+    wanted = list(
+        dict.fromkeys(item for column in plan.columns for item in _aggregates(column.expression))
+    )
+    source: dict[str, Any] = {
+        f"k{name}": evaluate_value(expression, columns, context.parameters, context.now)
+        for name, expression in keys.items()
+    }
+    for index, item in enumerate(wanted):
+        source[f"a{index}"] = _argument(context, item, columns)
+    source["#one"] = pa.array(np.ones(columns.rows, dtype=np.int8))
+    groups = _aggregate(pa.table(source), [f"k{name}" for name in keys], wanted)
+    values: list[Any] = []
+    view = TableColumnsView(groups)
+    for index, column in enumerate(plan.columns):
+        if str(index) in keys:
+            values.append(groups.column(f"k{index}").combine_chunks())
+            continue
+        rewritten = _with_results(column.expression, wanted)
+        values.append(evaluate_value(rewritten, view, context.parameters, context.now))
+    return _table(plan, values)
+
+
+def _aggregates(expression: Expression) -> list[Aggregate]:
+    return [item for item in walk(expression) if isinstance(item, Aggregate)]
+
+
+def _argument(context: Context, item: Aggregate, columns: FrameColumns) -> Any:
+    if item.argument is None:
+        return pa.array(np.ones(columns.rows, dtype=np.int8))
+    value = evaluate_value(item.argument, columns, context.parameters, context.now)
+    if item.function is AggregateFunction.SUM and item.argument.type.is_integer:
+        # Wide enough that no sum of 64-bit integers can wrap.
+        return pc.cast(value, pa.decimal128(38, 0))
+    return value
+
+
+_FUNCTIONS = {
+    AggregateFunction.COUNT: "count",
+    AggregateFunction.SUM: "sum",
+    AggregateFunction.AVG: "mean",
+    AggregateFunction.MIN: "min",
+    AggregateFunction.MAX: "max",
+}
+
+
+def _aggregate(table: Any, keys: list[str], wanted: list[Aggregate]) -> Any:
+    calls: list[tuple[str, str]] = [("#one", "count")]
+    for index, item in enumerate(wanted):
+        function = "count_distinct" if item.distinct else _FUNCTIONS[item.function]
+        calls.append((f"a{index}", function))
+    # Without threads groups come in the order of their first row.
+    found = table.group_by(keys, use_threads=False).aggregate(calls)
+    arrays = {name: found.column(name) for name in keys}
+    for index, ((name, function), item) in enumerate(zip(calls[1:], wanted, strict=True)):
+        column = found.column(f"{name}_{function}").combine_chunks()
+        arrays[f"r{index}"] = _result(column, item)
+    size = found.num_rows
+    arrays["#size"] = pa.array(np.zeros(size, dtype=np.int8))
+    return pa.table(arrays)
+
+
+def _result(column: Any, item: Aggregate) -> Any:
+    wanted = arrow_type(item.type)
+    if item.function is AggregateFunction.SUM and pa.types.is_decimal(column.type):
+        low, high = (0, U64_MAX) if item.type.scalar is Scalar.U64 else (I64_MIN, I64_MAX)
+        values = column.to_pylist()
+        for value in values:
+            if value is not None and not low <= int(value) <= high:
+                raise QueryError(f"integer overflow: a sum of {value} does not fit in 64 bits")
+        return pa.array([None if v is None else int(v) for v in values], wanted)
+    return pc.cast(column, wanted, safe=False)
+
+
+def _with_results(expression: Expression, wanted: list[Aggregate]) -> Expression:
+    """Return an expression with its aggregates replaced by their computed columns."""
+    if isinstance(expression, Aggregate):
+        index = wanted.index(expression)
+        return PropertyOf(variable=_GROUPED, property=f"r{index}", type=expression.type)
+    changes: dict[str, Any] = {}
+    for item in fields(expression):
+        value = getattr(expression, item.name)
+        if isinstance(value, Expression):
+            changes[item.name] = _with_results(value, wanted)
+        elif isinstance(value, tuple) and value and isinstance(value[0], Expression):
+            changes[item.name] = tuple(_with_results(part, wanted) for part in value)
+    return replace(expression, **changes) if changes else expression
+
+
+# ---- order and cut ------------------------------------------------------------------------
+
+
+def _sort_order(
+    context: Context,
+    keys: tuple[SortKey, ...],
+    table: Any,
+    columns: FrameColumns | None,
+    ties: tuple[Any, ...],
+) -> Any | None:
+    """Return row positions in order; None when no order was asked for."""
+    if not keys:
+        return None
+    arrays: dict[str, Any] = {}
+    order: list[tuple[str, str]] = []
+    for index, key in enumerate(keys):
+        if isinstance(key.expression, ColumnOf):
+            value = table.column(str(key.expression.index))
+        elif columns is not None:
+            value = evaluate_value(key.expression, columns, context.parameters, context.now)
+        else:
+            value = evaluate_value(
+                key.expression, TableColumnsView(table), context.parameters, context.now
+            )
+        direction = "descending" if key.descending else "ascending"
+        # Nulls are lowest: a key of its own decides them, whatever the direction.
+        arrays[f"n{index}"] = pc.cast(pc.is_valid(value), pa.uint8())
+        arrays[f"v{index}"] = _sortable(value)
+        order += [(f"n{index}", direction), (f"v{index}", direction)]
+    for index, tie in enumerate(ties):
+        arrays[f"t{index}"] = tie
+        order.append((f"t{index}", "ascending"))
+    return pc.sort_indices(pa.table(arrays), sort_keys=order)
+
+
+def _sortable(value: Any) -> Any:
+    return pc.cast(value, pa.uint8()) if pa.types.is_boolean(value.type) else value
+
+
+def _cut(context: Context, plan: ReadPlan, table: Any) -> Any:
+    start = _number(context, plan.offset, "offset") or 0
+    size = _number(context, plan.limit, "limit")
+    return table.slice(start) if size is None else table.slice(start, size)
+
+
+def _number(context: Context, expression: Expression | None, word: str) -> int | None:
+    if expression is None:
+        return None
+    value = constant_value(expression, context.parameters, context.now)
+    if not isinstance(value, int) or value < 0:
+        raise QueryError(f"`{word}` must not be negative, got {value}")
+    return value
