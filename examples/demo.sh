@@ -80,6 +80,13 @@ run omnigraph export library.omni --type Copy --version 5
 title '7. A changed schema is planned, step by step'
 run omnigraph schema plan schema.pg --schema schema-v2.pg
 
+say ''
+say 'A change that stored rows might contradict is refused, with a reason:'
+say ''
+prompt "sed 's/pages: I32?/pages: I64/' schema.pg > new.pg"
+sed 's/pages: I32?/pages: I64/' schema.pg > new.pg
+run omnigraph schema plan schema.pg --schema new.pg --check
+
 title 'Next'
 say 'docs/quickstart.md        the same steps with files of your own'
 say 'docs/schema-language.md   everything a schema can say'

@@ -571,7 +571,7 @@ class FormatError(OmniGraphError):
 class FormatVersionError(FormatError):
     """The graph was written in another storage format version."""
 
-    def __init__(self, *, found: int | None, supported: int, remedy: str) -> None:
+    def __init__(self, *, found: int | str | None, supported: int, remedy: str) -> None:
         seen = "no format stamp" if found is None else f"storage format {found}"
         super().__init__(f"found {seen}; this release reads format {supported}", hint=remedy)
         self.found, self.supported, self.remedy = found, supported, remedy

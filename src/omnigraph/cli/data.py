@@ -12,6 +12,7 @@ from omnigraph.cli.files import read_text
 from omnigraph.cli.scope import (
     actor_option,
     branch_option,
+    durability_setting,
     echo_target,
     json_option,
     open_graph,
@@ -37,8 +38,7 @@ def init(uri: str, schema_path: str, force: bool, as_json: bool) -> None:
     compiled = compile_schema(text, name=schema_path)
     for warning in compiled.warnings:
         click.echo(warning.render(), err=True)
-    durability = os.environ.get("OMNIGRAPH_DURABILITY", "full")
-    with og.init(uri, text, force=force, durability=durability) as graph:
+    with og.init(uri, text, force=force, durability=durability_setting()) as graph:
         if as_json:
             version = og.INTERNAL_SCHEMA_VERSION
             print_json({"uri": graph.uri, "internal_schema_version": version})

@@ -68,10 +68,17 @@ def open_graph(uri: str, *, mode: str = "rw", actor: str | None = None) -> Graph
     """Open a graph for a command; durability follows OMNIGRAPH_DURABILITY (default full)."""
     import omnigraph as og
 
+    return og.open(
+        uri, mode="ro" if mode == "ro" else "rw", actor=actor, durability=durability_setting()
+    )
+
+
+def durability_setting() -> str:
+    """Return the durability the environment asks for."""
     durability = os.environ.get("OMNIGRAPH_DURABILITY", "full")
     if durability not in ("full", "none"):
         raise BadRequestError(f"OMNIGRAPH_DURABILITY must be full or none, not {durability!r}")
-    return og.open(uri, mode="ro" if mode == "ro" else "rw", actor=actor, durability=durability)
+    return durability
 
 
 def echo_target(verb: str, uri: str, *, quiet: bool) -> None:

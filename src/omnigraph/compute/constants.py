@@ -69,7 +69,8 @@ def _combine(op: ArithmeticOp, left: Number, right: Number) -> Number | None:
                 return None
             # The sign follows the left operand, as in SQL.
             if isinstance(left, int) and isinstance(right, int):
-                return int(math.copysign(abs(left) % abs(right), left))
+                rest = abs(left) % abs(right)
+                return -rest if left < 0 else rest
             return math.fmod(left, right)
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import LiteralValue
+from omnigraph.compute.compare import compare, mirrored, representable
 from omnigraph.compute.constants import constant_value
 from omnigraph.compute.types import arrow_type
 from omnigraph.errors import QueryError
@@ -33,14 +34,6 @@ from omnigraph.plan.expression import (
     variables_of,
 )
 
-_COMPARISONS = {
-    CompareOp.EQ: "equal",
-    CompareOp.NE: "not_equal",
-    CompareOp.LT: "less",
-    CompareOp.LE: "less_equal",
-    CompareOp.GT: "greater",
-    CompareOp.GE: "greater_equal",
-}
 _ENDPOINTS = {"from": "src", "to": "dst"}
 
 
@@ -81,7 +74,8 @@ class Evaluator:
             case EndpointOf():
                 return self._columns.column(expression.variable, _ENDPOINTS[expression.end])
             case Negate():
-                return _checked("negate_checked", self.value(expression.operand))
+                operand = pc.cast(self.value(expression.operand), arrow_type(expression.type))
+                return _checked("negate_checked", operand)
             case Arithmetic():
                 return self._arithmetic(expression)
             case _:
@@ -148,20 +142,15 @@ class Evaluator:
         left, right = self.value(expression.left), self.value(expression.right)
         op = expression.op
         if _is_constant(left) and not _is_constant(right):
-            left, right, op = right, left, _mirrored(op)
-        exact = _exact_integer_comparison(left, right, op)
-        if exact is not None:
-            return exact
-        left, right = _common(left, right)
-        return getattr(pc, _COMPARISONS[op])(left, right)
+            left, right, op = right, left, mirrored(op)
+        return compare(left, right, op)
 
     def _member(self, expression: Member) -> Any:
         item, container = self.value(expression.item), self.value(expression.container)
         if _is_constant(container):
             if not container.is_valid:
                 return pa.nulls(self._columns.rows, pa.bool_())
-            values = container.values
-            found = pc.is_in(item, value_set=pc.cast(values, item.type, safe=False))
+            found = pc.is_in(item, value_set=representable(container.as_py(), item.type))
             return pc.if_else(pc.is_valid(item), found, pa.scalar(None, pa.bool_()))
         lists = container.combine_chunks() if isinstance(container, pa.ChunkedArray) else container
         return _list_contains(lists, item)
@@ -169,6 +158,8 @@ class Evaluator:
     def _substring(self, expression: Substring) -> Any:
         text, part = self.value(expression.text), self.value(expression.part)
         if not _is_constant(part):
+            if _is_constant(text):
+                text = pa.repeat(text, self._columns.rows)
             pairs = zip(text.to_pylist(), part.to_pylist(), strict=True)
             return pa.array([_holds(a, b, prefix=expression.prefix) for a, b in pairs], pa.bool_())
         if not part.is_valid:
@@ -231,82 +222,14 @@ def _not_zero(value: Any) -> Any:
     return pc.if_else(pc.equal(value, zero), pa.scalar(None, value.type), value)
 
 
-def _mirrored(op: CompareOp) -> CompareOp:
-    swapped = {
-        CompareOp.LT: CompareOp.GT,
-        CompareOp.LE: CompareOp.GE,
-        CompareOp.GT: CompareOp.LT,
-        CompareOp.GE: CompareOp.LE,
-    }
-    return swapped.get(op, op)
-
-
-def _exact_integer_comparison(left: Any, right: Any, op: CompareOp) -> Any | None:
-    """Compare an integer column with a float constant by value, without rounding the column."""
-    if not (_is_constant(right) and pa.types.is_integer(left.type)):
-        return None
-    if not right.is_valid or not pa.types.is_floating(right.type):
-        return None
-    value = right.as_py()
-    if value == int(value):
-        return _compare_integer(left, int(value), op)
-    below = int(value // 1)
-    # Between two integers: equal to none, and order is decided by the one below.
-    match op:
-        case CompareOp.EQ:
-            return pc.if_else(pc.is_valid(left), False, pa.scalar(None, pa.bool_()))
-        case CompareOp.NE:
-            return pc.if_else(pc.is_valid(left), True, pa.scalar(None, pa.bool_()))
-        case CompareOp.LT | CompareOp.LE:
-            return _compare_integer(left, below, CompareOp.LE)
-        case _:
-            return _compare_integer(left, below, CompareOp.GT)
-
-
-def _compare_integer(left: Any, value: int, op: CompareOp) -> Any:
-    try:
-        right = pa.scalar(value, left.type)
-    except (pa.ArrowInvalid, OverflowError):
-        above = value > 0
-        true_if = {
-            CompareOp.EQ: False,
-            CompareOp.NE: True,
-            CompareOp.LT: above,
-            CompareOp.LE: above,
-            CompareOp.GT: not above,
-            CompareOp.GE: not above,
-        }[op]
-        return pc.if_else(pc.is_valid(left), true_if, pa.scalar(None, pa.bool_()))
-    return getattr(pc, _COMPARISONS[op])(left, right)
-
-
-def _common(left: Any, right: Any) -> tuple[Any, Any]:
-    """Bring two operands to one type that holds the values of both."""
-    if left.type.equals(right.type):
-        return left, right
-    if _is_constant(right) and pa.types.is_integer(left.type) and pa.types.is_integer(right.type):
-        value = right.as_py()
-        if value is None:
-            return left, pa.scalar(None, left.type)
-        return pc.cast(left, pa.decimal128(38, 0)), pa.scalar(value, pa.decimal128(38, 0))
-    if pa.types.is_integer(left.type) and pa.types.is_integer(right.type):
-        wide = pa.decimal128(38, 0)
-        return pc.cast(left, wide), pc.cast(right, wide)
-    if pa.types.is_integer(left.type) or pa.types.is_integer(right.type):
-        return pc.cast(left, pa.float64(), safe=False), pc.cast(right, pa.float64(), safe=False)
-    if pa.types.is_floating(left.type) and pa.types.is_floating(right.type):
-        return pc.cast(left, pa.float64()), pc.cast(right, pa.float64())
-    return left, right
-
-
 def _list_contains(lists: Any, item: Any) -> Any:
     """Tell per row whether its list holds an item (one for all rows, or one per row)."""
     size = len(lists)
     parents = pc.list_parent_indices(lists)
     values = pc.list_flatten(lists)
     wanted = item if _is_constant(item) else pc.take(item, parents)
-    left, right = _common(values, wanted)
-    hits = pc.filter(parents, pc.fill_null(pc.equal(left, right), False))
+    same = compare(values, wanted, CompareOp.EQ)
+    hits = pc.filter(parents, pc.fill_null(same, False))
     found = pc.is_in(pa.array(range(size), parents.type), value_set=pc.unique(hits))
     known = pc.is_valid(lists)
     if _is_constant(item):

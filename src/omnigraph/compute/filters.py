@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 
-from omnigraph.catalog import INTEGERS, Scalar
+from omnigraph.catalog import INTEGERS, Scalar, scalar_range
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.compute.constants import constant_value
 from omnigraph.plan.expression import (
@@ -112,7 +112,8 @@ def _literal(value: LiteralValue, column: Expression) -> str | None:
     if isinstance(value, bool):
         return ("true" if value else "false") if scalar is Scalar.BOOL else None
     if isinstance(value, int) and scalar in INTEGERS:
-        return str(value)
+        low, high = scalar_range(scalar)
+        return str(value) if low <= value <= high else None
     if isinstance(value, datetime.datetime):
         return None
     if isinstance(value, datetime.date) and scalar is Scalar.DATE:

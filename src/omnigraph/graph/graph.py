@@ -44,6 +44,7 @@ from omnigraph.store import (
     Tables,
     locate,
     measured,
+    parse_durability,
 )
 from omnigraph.write import ChangeSet, Request, Writer
 from omnigraph.write.base import Base
@@ -75,7 +76,7 @@ def init(
     text, name = _schema_text(schema)
     compiled = compile_schema(text, name=name)
     ids = UlidSource()
-    syncer = Syncer(Durability(durability))
+    syncer = Syncer(parse_durability(durability), root=location.root)
     initialize(
         location,
         syncer,
@@ -138,7 +139,7 @@ class Graph:
         self._location = locate(uri)
         self._mode = mode
         self.actor = actor
-        self._syncer = Syncer(Durability(durability))
+        self._syncer = Syncer(parse_durability(durability), root=self._location.root)
         self._control = ControlFiles(self._location, self._syncer)
         self._contract = SchemaContract(self._control, _compile)
         journal = Journal(self._location.path(MANIFEST))

@@ -26,6 +26,7 @@ class Commits:
         """Return commits, newest first, optionally of one actor and within a time."""
         if branch != MAIN:
             raise NotFoundError(f"branch '{branch}' does not exist")
+        since, until = _zoned(since), _zoned(until)
         capture = self._coordinator.capture()
         found = reversed(self._coordinator.ledger.commits_to(capture.version))
         kept = [
@@ -52,3 +53,10 @@ class Commits:
         if branch != MAIN:
             raise NotFoundError(f"branch '{branch}' does not exist")
         return self._coordinator.capture().head
+
+
+def _zoned(moment: datetime.datetime | None) -> datetime.datetime | None:
+    """Return an instant; without a zone it is UTC."""
+    if moment is None or moment.tzinfo is not None:
+        return moment
+    return moment.replace(tzinfo=datetime.UTC)

@@ -100,10 +100,10 @@ def check_stamp(view: JournalView, supported: int) -> None:
             remedy="the graph was not initialised to the end, or is damaged",
         )
     text = raw.decode(errors="replace")
-    found = int(text) if text.isascii() and text.isdigit() else None
+    found: int | str = int(text) if text.isascii() and text.isdigit() else text
     if found == supported:
         return
-    newer = found is not None and found > supported
+    newer = isinstance(found, int) and found > supported
     raise FormatVersionError(
         found=found,
         supported=supported,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from urllib.parse import quote
 
 import msgspec
 
@@ -62,7 +63,7 @@ def newer_format(body: bytes) -> int | None:
 
 def slot_name(branch: str, head_commit_id: str) -> str:
     """Return the slot of a branch at a head. Long branch names are hashed: names have limits."""
-    safe = branch.replace("/", "%2F")
+    safe = quote(branch, safe="")
     if len(safe) > NAME_CHARS_MAX:
         safe = hashlib.sha256(branch.encode()).hexdigest()
     return f"{safe}@{head_commit_id}.json"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from omnigraph.errors import ConflictError, OmniGraphError, OutcomeUnknownError
@@ -19,8 +19,10 @@ from omnigraph.manifest.coordinator import Capture, Coordinator
 from omnigraph.manifest.intents import Intent, IntentTable, encode_intent, slot_name
 from omnigraph.manifest.records import GraphCommit, Pin, Record, encode
 from omnigraph.store import (
+    OPERATION_PROPERTY,
     HeldSlot,
     Slots,
+    StagedAppend,
     StagedTable,
     StaleJournal,
     Syncer,
@@ -67,6 +69,14 @@ class Lost(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StagedRows:
+    """The manifest rows of a commit, written but not part of the manifest yet."""
+
+    records: list[Record]
+    append: StagedAppend
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
     """A change of one table that cannot be staged: `apply` moves it and returns where it is."""
 
@@ -98,10 +108,10 @@ class Publisher:
             return None
         return slot
 
-    def _take(self, capture: Capture, body: bytes) -> HeldSlot | None:
+    def _take(self, capture: Capture, body: bytes, *, wait: bool = True) -> HeldSlot | None:
         name = slot_name(capture.branch, capture.head.graph_commit_id)
         slot = self.slots.take(name, body)
-        if slot is None and not self.slots.wait(name, timeout_s=SLOT_WAIT_S):
+        if slot is None and wait and not self.slots.wait(name, timeout_s=SLOT_WAIT_S):
             raise ConflictError(
                 f"another writer has held the branch for more than {SLOT_WAIT_S:g} seconds",
                 hint="try again",
@@ -122,14 +132,25 @@ class Publisher:
         finish, and `OutcomeUnknownError` when it cannot be told whether the commit landed.
         """
         intent = _intent(capture, plan.identity, plan.rollback_id, _intent_tables(plan))
+        # What will be published is known already if every table moves by exactly one version, so
+        # the manifest's rows are written while the tables commit.
+        ahead = self._threads().submit(
+            contextvars.copy_context().run, self._stage_rows, capture, plan.identity, _planned(plan)
+        )
+        # Data before the version that names it: a power loss must not leave a version without.
+        self.syncer.sync(
+            f"{self.tables.folder(item.staged.path)}/{name}"
+            for item in plan.tables
+            for name in item.staged.files
+        )
         return self._run(
-            capture, plan.identity, intent, lambda: self._commit_staged(plan), reserved
+            capture, plan.identity, intent, lambda: self._commit_staged(plan, ahead), reserved
         )
 
     def publish_effects(
         self, capture: Capture, identity: Identity, rollback_id: str, effects: list[Effect]
     ) -> GraphCommit:
-        """Apply changes that cannot be staged, and publish them.
+        """Apply changes that cannot be staged, and publish them, unless somebody is writing.
 
         If the owner dies on the way, they are undone. Raises as `publish` does.
         """
@@ -145,14 +166,17 @@ class Publisher:
             for item in effects
         )
         intent = _intent(capture, identity, rollback_id, tables)
-        return self._run(capture, identity, intent, lambda: self._apply_effects(effects), None)
+        slot = self._take(capture, encode_intent(intent), wait=False)
+        if slot is None:
+            raise Lost
+        return self._run(capture, identity, intent, lambda: self._apply_effects(effects), slot)
 
     def _run(
         self,
         capture: Capture,
         identity: Identity,
         intent: Intent,
-        apply: Callable[[], list[Pin]],
+        apply: Callable[[], tuple[list[Pin], StagedRows | None]],
         reserved: HeldSlot | None,
     ) -> GraphCommit:
         body = encode_intent(intent)
@@ -166,7 +190,7 @@ class Publisher:
                 slot.remove()
                 raise Lost
             try:
-                pins = apply()
+                pins, staged = apply()
             except ConflictError:
                 # No right to undo anything here: what lies above a pin goes with the next owner.
                 slot.remove()
@@ -176,31 +200,44 @@ class Publisher:
                     f"the commit was interrupted: {error.message}",
                     operation_id=identity.operation_id,
                 ) from error
-            return self.append(capture, identity, pins, slot)
+            return self.append(capture, identity, pins, slot, staged=staged)
 
-    def _commit_staged(self, plan: PublishPlan) -> list[Pin]:
+    def _threads(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(
+                TABLE_COMMIT_THREADS, thread_name_prefix="omnigraph-commit"
+            )
+        return self._pool
+
+    def _stage_rows(self, capture: Capture, identity: Identity, pins: list[Pin]) -> StagedRows:
+        """Write the manifest rows of a commit from a captured head; nothing is visible yet."""
+        seq = capture.view.version + 1
+        records: list[Record] = [replace(pin, seq=seq) for pin in pins]
+        records.append(_commit(identity, seq, capture.head.graph_commit_id))
+        rows = encode(records, capture.view.dataset.schema)
+        return StagedRows(
+            records=records, append=self.coordinator.journal.stage(capture.view, rows)
+        )
+
+    def _commit_staged(
+        self, plan: PublishPlan, ahead: Future[StagedRows]
+    ) -> tuple[list[Pin], StagedRows | None]:
         moved = self._commit_tables(plan)
         files: list[str] = []
         for planned, table in zip(plan.tables, moved, strict=True):
             folder = self.tables.folder(planned.staged.path)
-            files += [f"{folder}/{name}" for name in planned.staged.files]
             files.append(f"{folder}/{version_file(table)}")
+        pins = _planned(plan, [table.version for table in moved])
+        ready = ahead.result()
+        foreseen = [replace(pin, seq=0) for pin in ready.records if isinstance(pin, Pin)]
+        staged = ready if foreseen == pins else None
+        if staged is not None:
+            files += self.coordinator.journal.data_files(staged.append)
         # A manifest must never name unsynced files.
         self.syncer.sync(files)
-        return [
-            Pin(
-                table_key=planned.table_key,
-                incarnation=planned.incarnation,
-                path=planned.staged.path,
-                version=table.version,
-                row_count=planned.staged.rows_after,
-                transaction_uuid=planned.staged.uuid,
-                seq=0,
-            )
-            for planned, table in zip(plan.tables, moved, strict=True)
-        ]
+        return pins, staged
 
-    def _apply_effects(self, effects: list[Effect]) -> list[Pin]:
+    def _apply_effects(self, effects: list[Effect]) -> tuple[list[Pin], None]:
         pins: list[Pin] = []
         for item in effects:
             table = item.apply()
@@ -213,18 +250,14 @@ class Publisher:
                     transaction_uuid=table.transaction_uuid(),
                 )
             )
-        return pins
+        return pins, None
 
     def _commit_tables(self, plan: PublishPlan) -> list[Table]:
         staged = [item.staged for item in plan.tables]
         if len(staged) == 1:
             return [commit_staged(self.tables, staged[0])]
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(
-                TABLE_COMMIT_THREADS, thread_name_prefix="omnigraph-commit"
-            )
         futures = [
-            self._pool.submit(contextvars.copy_context().run, commit_staged, self.tables, item)
+            self._threads().submit(contextvars.copy_context().run, commit_staged, self.tables, item)
             for item in staged
         ]
         # Every commit is awaited before any failure is raised: none may land later unseen.
@@ -235,29 +268,40 @@ class Publisher:
         return [future.result() for future in futures]
 
     def append(
-        self, capture: Capture, identity: Identity, pins: list[Pin], slot: HeldSlot
+        self,
+        capture: Capture,
+        identity: Identity,
+        pins: list[Pin],
+        slot: HeldSlot,
+        *,
+        staged: StagedRows | None = None,
     ) -> GraphCommit:
-        """Publish pins under a commit, from the captured head. Removes the slot on success."""
+        """Publish pins under a commit, from the captured head. Removes the slot on success.
+
+        This is the only place where anything becomes visible.
+        """
+        journal = self.coordinator.journal
+        properties = {OPERATION_PROPERTY: identity.operation_id}
         for _attempt in range(PUBLISH_ATTEMPTS_MAX):
-            seq = capture.view.version + 1
-            commit = _commit(identity, seq, capture.head.graph_commit_id)
-            records: list[Record] = [replace(pin, seq=seq) for pin in pins]
-            records.append(commit)
-            rows = encode(records, capture.view.dataset.schema)
-            properties = {"omnigraph.operation_id": identity.operation_id}
+            if staged is None:
+                staged = self._stage_rows(capture, identity, pins)
+                self.syncer.sync(journal.data_files(staged.append))
             try:
-                view, files = self.coordinator.journal.append(capture.view, rows, properties)
+                view, version = journal.append(staged.append, properties)
             except StaleJournal:
+                staged = None
                 capture = self._look_again(capture, identity, slot)
                 found = self.coordinator.ledger.commits.get(identity.commit_id)
                 if found is not None:
+                    # The answer was lost, not the commit: it must be as durable as any other.
+                    self._acknowledge(identity, journal.version_path(found.manifest_version))
                     slot.remove()
                     return found
                 continue
-            self._acknowledge(identity, files)
-            self.coordinator.adopt(view, records)
+            self._acknowledge(identity, version)
+            self.coordinator.adopt(view, staged.records)
             slot.remove()
-            return commit
+            return self.coordinator.ledger.commits[identity.commit_id]
         raise OutcomeUnknownError(
             "the manifest could not be written", operation_id=identity.operation_id
         )
@@ -271,9 +315,9 @@ class Publisher:
             raise Lost
         return now
 
-    def _acknowledge(self, identity: Identity, files: tuple[str, ...]) -> None:
+    def _acknowledge(self, identity: Identity, version: str) -> None:
         try:
-            self.syncer.sync(files)
+            self.syncer.sync([version])
         except OmniGraphError as error:
             raise OutcomeUnknownError(
                 f"the commit is visible but may not survive a power loss: {error.message}",
@@ -299,6 +343,22 @@ def _commit(identity: Identity, seq: int, parent: str) -> GraphCommit:
         schema_hash=identity.schema_hash,
         recovery_for_actor=identity.recovery_for_actor,
     )
+
+
+def _planned(plan: PublishPlan, versions: list[int] | None = None) -> list[Pin]:
+    """Return what a plan publishes: the given table versions, else each parent's next."""
+    return [
+        Pin(
+            table_key=item.table_key,
+            incarnation=item.incarnation,
+            path=item.staged.path,
+            version=item.staged.parent.version + 1 if versions is None else versions[index],
+            row_count=item.staged.rows_after,
+            transaction_uuid=item.staged.uuid,
+            seq=0,
+        )
+        for index, item in enumerate(plan.tables)
+    ]
 
 
 def _intent_tables(plan: PublishPlan) -> tuple[IntentTable, ...]:

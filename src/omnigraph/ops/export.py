@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog import FLOATS, Catalog, EdgeType, NodeType, PropertyType, Scalar
-from omnigraph.errors import NotFoundError, QueryError
+from omnigraph.errors import NotFoundError, QueryError, StorageError
 from omnigraph.store import Table, quoted
 from omnigraph.write.blobs import encode_blob
 from omnigraph.write.table_schema import has_blobs, rows_schema
@@ -109,6 +109,8 @@ def export_lines(
                 handle.write(b"\n")
                 lines += 1
         os.replace(temporary, target)
+    except OSError as error:
+        raise StorageError(f"cannot write {target}: {error.strerror}") from error
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 
 from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
-from omnigraph.errors import ConflictError, OutcomeUnknownError, StorageError
+from omnigraph.errors import OmniGraphError
 from omnigraph.ids import UlidSource
 from omnigraph.limits import FOLD_FRAGMENTS, FOLD_ROWS
 from omnigraph.manifest import Capture, Effect, Identity, Lost, Pin, Publisher
@@ -36,16 +36,23 @@ class Folding:
     def run_if_due(self, schema: AcceptedSchema) -> int:
         """Fold the tables the newest commit touched whose tail has grown long."""
         capture = self._publisher.coordinator.capture(fresh=False)
+        touched = [
+            entity
+            for entity in schema.catalog.entities()
+            if (pin := capture.pins.get(entity.table_key)) and pin.seq == capture.version
+        ]
         folded = 0
-        for entity in schema.catalog.entities():
-            pin = capture.pins.get(entity.table_key)
-            if pin is None or pin.seq != capture.version:
+        for entity in touched:
+            pin = capture.pins[entity.table_key]
+            try:
+                table = self._publisher.tables.open(pin.path, pin.version)
+                fragments, rows = self._probe.tail(table)
+                if fragments >= FOLD_FRAGMENTS or rows >= FOLD_ROWS:
+                    folded += self._fold(capture, pin, table, indexed_columns(entity), schema)
+                    capture = self._publisher.coordinator.capture(fresh=False)
+            except OmniGraphError:
+                # The write before it stands: what could not be folded now is folded later.
                 continue
-            table = self._publisher.tables.open(pin.path, pin.version)
-            fragments, rows = self._probe.tail(table)
-            if fragments >= FOLD_FRAGMENTS or rows >= FOLD_ROWS:
-                folded += self._fold(capture, pin, table, indexed_columns(entity), schema)
-                capture = self._publisher.coordinator.capture(fresh=False)
         return folded
 
     def _fold(
@@ -74,6 +81,6 @@ class Folding:
             self._publisher.publish_effects(
                 capture, identity, self._ids.next(), [Effect(pin=pin, apply=apply)]
             )
-        except (Lost, ConflictError, StorageError, OutcomeUnknownError):
+        except Lost:
             return 0
         return 1

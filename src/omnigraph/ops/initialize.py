@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import time
 
@@ -46,32 +48,47 @@ def initialize(
     if os.path.exists(location.root) and not os.path.isdir(location.root):
         raise BadRequestError(f"{location.uri} is a file, not a folder")
     claims = Slots(location, syncer, folder="")
-    slot = claims.take(CLAIM, b"{}") or claims.seize(CLAIM)
+    paths = [table_folder(e.kind, e.name) for e in accepted.catalog.entities()]
+    body = json.dumps({"tables": paths}).encode()
+    slot = claims.take(CLAIM, body)
+    abandoned = claims.seize(CLAIM) if slot is None else None
+    slot = slot or abandoned
     if slot is None:
         raise AlreadyInitializedError(f"another process is creating a graph at {location.uri}")
     with slot:
         try:
-            _refuse_existing(location, syncer, force=force)
+            _refuse_existing(location, syncer, force=force, abandoned=abandoned is not None)
+            if abandoned is not None:
+                _remove_abandoned(location, abandoned.body)
+                abandoned.rewrite(body)
             _create(location, syncer, schema_source, accepted, ids, stamp)
         finally:
             slot.remove()
 
 
-def _refuse_existing(location: Location, syncer: Syncer, *, force: bool) -> None:
+def _refuse_existing(location: Location, syncer: Syncer, *, force: bool, abandoned: bool) -> None:
     control = ControlFiles(location, syncer)
     if Journal(location.path(MANIFEST)).exists():
         raise AlreadyInitializedError(
             f"{location.uri} already holds a graph", hint="open it, or choose another place"
         )
     present = [name for name in CONTRACT_FILES if control.exists(name)]
-    if present and not force:
+    if present and not force and not abandoned:
         raise AlreadyInitializedError(
             f"{location.uri} holds {', '.join(present)} but no graph",
             hint="remove them, or repeat with force",
         )
-    # Without a manifest these tables belong to nobody: an earlier init died on the way.
-    for folder in ("nodes", "edges", MANIFEST):
-        shutil.rmtree(location.path(folder), ignore_errors=True)
+
+
+def _remove_abandoned(location: Location, claim: bytes) -> None:
+    """Remove what an init that died on the way says it was making; nothing else."""
+    try:
+        paths = json.loads(claim)["tables"]
+    except (ValueError, KeyError, TypeError):
+        return
+    for path in [*paths, MANIFEST]:
+        if re.fullmatch(r"(nodes|edges)/[0-9a-f]{16}|__manifest", str(path)):
+            shutil.rmtree(location.path(str(path)), ignore_errors=True)
 
 
 def _create(

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import datetime
 import io
+import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Self
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
 from omnigraph.errors import BadRequestError, KeyConflictError, NotFoundError
 from omnigraph.write import Base, ChangeSet, Problem, Problems, TableChange, key_ids, validate
+from omnigraph.write.blobs import encode_blob
 from omnigraph.write.convert import cast_column
 from omnigraph.write.envelopes import EnvelopeReader, file_lines
 from omnigraph.write.keys import ulid_column
@@ -74,7 +76,7 @@ class Load:
             except IsADirectoryError:
                 raise BadRequestError(f"{os.fspath(data)} is a directory") from None
         else:
-            reader.read(msgspec.json.encode(item) for item in data)
+            reader.read(_encoded(data, problems))
         problems.raise_any()
         for found in reader.types.values():
             self._take(found.entity, found.table(), found.lines, problems)
@@ -102,8 +104,13 @@ class Load:
         problems = self._problems()
         frame = as_arrow(table)
         renamed = {from_col: "src", to_col: "dst"} if isinstance(entity, EdgeType) else {}
-        columns = {renamed.get(name, name): frame[name] for name in frame.column_names}
+        names = [renamed.get(name, name) for name in frame.column_names]
+        columns = dict(zip(names, frame.columns, strict=True))
         schema = rows_schema(entity)
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            problems.add(
+                Problem(message=f"column '{name}' appears twice", type_name=type_name, field=name)
+            )
         for name in columns:
             if name not in schema.names:
                 problems.add(
@@ -315,6 +322,26 @@ class Load:
             new_flags.append(minted and found is None)
         index = rows.schema.get_field_index("id")
         return rows.set_column(index, "id", pa.array(new_ids, pa.string())), pa.array(new_flags)
+
+
+def _encoded(items: Iterable[Mapping[str, object]], problems: Problems) -> Iterator[bytes]:
+    """Yield envelopes as lines; what JSON cannot express is a problem, not a null."""
+    for number, item in enumerate(items, 1):
+        try:
+            yield json.dumps(item, allow_nan=False, ensure_ascii=False, default=_plain).encode()
+        except (TypeError, ValueError) as error:
+            problems.add(Problem(message=f"not expressible as JSON: {error}", line=number))
+            yield b""
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return encode_blob(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a {type(value).__name__}")
 
 
 def as_arrow(table: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -93,12 +94,10 @@ class Pending:
             self._fresh = {}
         return self._rows
 
-    def get(self, entity_id: str) -> dict[str, object] | None:
-        """Return one pending row."""
-        if entity_id in self._fresh:
-            return self._fresh[entity_id]
-        found = self.table().filter(pc.equal(self._rows["id"], entity_id))
-        return None if found.num_rows == 0 else dict(found.to_pylist()[0])
+    def row(self, entity_id: str) -> Any:
+        """Return one pending row as a table of one row, or of none."""
+        rows = self.table()
+        return rows.filter(pc.equal(rows["id"], entity_id))
 
 
 class Mutation:
@@ -255,10 +254,10 @@ class _Run:
         elif isinstance(item, InsertNode):
             self._choose(node, values["id"])
         if isinstance(item, UpsertNode):
-            values = self._merged(node, str(values["id"]), values, item.missing_required)
+            self._merge(node, str(values["id"]), values, item.missing_required)
         else:
             _fill_defaults(node, values)
-        self._of(node).put(values)
+            self._of(node).put(values)
         self.affected_nodes += 1
 
     def _key_id(self, node: NodeType, values: dict[str, object]) -> str:
@@ -291,14 +290,14 @@ class _Run:
         if isinstance(item, UpsertEdge):
             found = values.get("id") or self._edge_between(edge, values)
             values["id"] = found or self._new_id(edge)
-            values = self._merged(edge, str(values["id"]), values, item.missing_required)
+            self._merge(edge, str(values["id"]), values, item.missing_required)
         else:
             if values.get("id") is None:
                 values["id"] = self._new_id(edge)
             else:
                 self._choose(edge, values["id"])
             _fill_defaults(edge, values)
-        self._of(edge).put(values)
+            self._of(edge).put(values)
         self.affected_edges += 1
 
     def _edge_between(self, edge: EdgeType, values: dict[str, object]) -> str | None:
@@ -313,21 +312,20 @@ class _Run:
         ids = ends.filter(pc.equal(ends["dst"], values["dst"]))["id"].to_pylist()
         return str(ids[0]) if ids else None
 
-    def _merged(
+    def _merge(
         self,
         entity: Entity,
         entity_id: str,
         values: dict[str, object],
         missing: tuple[str, ...],
-    ) -> dict[str, object]:
-        """Return the existing row with the named properties replaced, or a new row."""
-        present = self._of(entity).get(entity_id)
-        if present is None:
-            rows = self._base.rows_where(entity, "id", [entity_id])
-            if rows is not None and rows.num_rows:
-                present = dict(rows.to_pylist()[0])
-        if present is not None:
-            return {**present, **values}
+    ) -> None:
+        """Replace the named properties of an existing row, or add a new one."""
+        present = self._of(entity).row(entity_id)
+        if present.num_rows == 0 and self._base.pin(entity).row_count:
+            present = self._base.rows_where(entity, "id", [entity_id]).cast(rows_schema(entity))
+        if present.num_rows:
+            self._of(entity).put_rows(_with_values(present, values))
+            return
         if missing:
             raise DataError(
                 f"{entity.name} '{entity_id}' does not exist, and adding it needs "
@@ -338,7 +336,7 @@ class _Run:
                 ],
             )
         _fill_defaults(entity, values)
-        return values
+        self._of(entity).put(values)
 
     # ---- update and delete ----------------------------------------------------------------
 
@@ -371,12 +369,7 @@ class _Run:
         rows = pa.concat_tables(self._matching(entity, item.predicate))
         if rows.num_rows == 0:
             return
-        for name, value in values.items():
-            index = rows.schema.get_field_index(name)
-            field = rows.schema.field(index)
-            plain = list(value) if isinstance(value, tuple) else value
-            rows = rows.set_column(index, field, pa.array([plain] * rows.num_rows, field.type))
-        self._of(entity).put_rows(rows)
+        self._of(entity).put_rows(_with_values(rows, values))
         self._count(entity, rows.num_rows)
 
     def _delete(self, item: Delete) -> None:
@@ -416,6 +409,16 @@ class _Run:
             self.affected_nodes += number
 
 
+def _with_values(rows: Any, values: Mapping[str, object]) -> Any:
+    """Return rows with some columns set to one value each."""
+    for name, value in values.items():
+        index = rows.schema.get_field_index(name)
+        field = rows.schema.field(index)
+        plain = list(value) if isinstance(value, tuple) else value
+        rows = rows.set_column(index, field, pa.array([plain] * rows.num_rows, field.type))
+    return rows
+
+
 def _fill_defaults(entity: Entity, values: dict[str, object]) -> None:
     for name, declared in entity.properties.items():
         if declared.has_default and name not in values:
@@ -435,7 +438,7 @@ def stored_value(value: LiteralValue, declared: Property) -> object:
         except ExternalBlobPolicyError as error:
             raise ValueError(error.message) from error
     if wanted.is_integer and isinstance(value, float):
-        if value != int(value):
+        if not math.isfinite(value) or value != int(value):
             raise ValueError(f"cannot convert {value} to {wanted.scalar} without loss")
         value = int(value)
     if isinstance(value, tuple):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from omnigraph.store.control import ControlFiles
 from omnigraph.store.counters import count, measured
-from omnigraph.store.durability import Durability, Syncer
-from omnigraph.store.journal import Journal, JournalView, StaleJournal
+from omnigraph.store.durability import Durability, Syncer, parse_durability
+from omnigraph.store.journal import Journal, JournalView, StagedAppend, StaleJournal
 from omnigraph.store.keys import ID_INDEX, KeyProbe, addresses_of, id_filter, quoted
 from omnigraph.store.location import Location, locate
 from omnigraph.store.op_class import only_maintenance, only_ours
 from omnigraph.store.slots import HeldSlot, Slots
 from omnigraph.store.staging import (
+    OPERATION_PROPERTY,
     StagedTable,
     commit_staged,
     restore,
@@ -33,6 +34,7 @@ from omnigraph.store.torn import newest_version, set_aside_torn
 
 __all__ = [
     "ID_INDEX",
+    "OPERATION_PROPERTY",
     "ControlFiles",
     "Durability",
     "HeldSlot",
@@ -41,6 +43,7 @@ __all__ = [
     "KeyProbe",
     "Location",
     "Slots",
+    "StagedAppend",
     "StagedTable",
     "StaleJournal",
     "Syncer",
@@ -58,6 +61,7 @@ __all__ = [
     "newest_version",
     "only_maintenance",
     "only_ours",
+    "parse_durability",
     "primary_key_field",
     "quoted",
     "restore",

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 
-from omnigraph.errors import StorageError
+from omnigraph.errors import BadRequestError, StorageError
 from omnigraph.limits import SYNC_THREADS
 from omnigraph.store.counters import count
 
@@ -23,11 +23,22 @@ class Durability(StrEnum):
     NONE = "none"
 
 
+def parse_durability(value: Durability | str) -> Durability:
+    """Read a durability. Raises `BadRequestError`."""
+    try:
+        return Durability(value)
+    except ValueError:
+        raise BadRequestError(
+            f"unknown durability {value!r}; expected one of {', '.join(Durability)}"
+        ) from None
+
+
 class Syncer:
     """Syncs batches of files and their directories."""
 
-    def __init__(self, durability: Durability) -> None:
+    def __init__(self, durability: Durability, *, root: str = os.sep) -> None:
         self.durability = durability
+        self._top = os.path.dirname(root.rstrip(os.sep)) or os.sep
         self._pool: ThreadPoolExecutor | None = None
         # Directories whose own entry is known to be on disk.
         self._settled: set[str] = set()
@@ -47,10 +58,18 @@ class Syncer:
             return
         self._run(paths)
         folders = {os.path.dirname(path) for path in paths}
-        for folder in sorted(folders - self._settled):
-            folders.add(os.path.dirname(folder))
+        for folder in sorted(folders):
+            folders |= self._unsettled_above(folder)
         self._run(sorted(folders))
         self._settled |= folders
+
+    def _unsettled_above(self, folder: str) -> set[str]:
+        """Return the folders that name a new folder, up to the one the graph lies in."""
+        found: set[str] = set()
+        while folder not in self._settled and folder != self._top and folder != os.sep:
+            folder = os.path.dirname(folder)
+            found.add(folder)
+        return found
 
     def sync_tree(self, folder: str) -> None:
         """Sync every file below a folder that changed since the last sync of it."""

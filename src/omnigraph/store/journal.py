@@ -19,7 +19,7 @@ import pyarrow as pa
 from lance import LanceDataset, LanceOperation
 from lance.fragment import write_fragments
 
-from omnigraph.errors import AlreadyExistsError, NotFoundError
+from omnigraph.errors import AlreadyExistsError, NotFoundError, StorageError
 from omnigraph.limits import JOURNAL_CACHED_ROWS_MAX, JOURNAL_TIER_BASE
 from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import translate, translated
@@ -54,6 +54,17 @@ class JournalView:
     def metadata(self) -> dict[bytes, bytes]:
         """Schema-level metadata, where the format stamp is kept."""
         return dict(self.dataset.schema.metadata or {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedAppend:
+    """Rows written for an append to one version, and the fragments its successor keeps."""
+
+    view: JournalView
+    kept: list[Any]
+    dropped: list[str]
+    new: list[Any]
+    rows: Any
 
 
 class Journal:
@@ -98,6 +109,11 @@ class Journal:
         try:
             return JournalView(lance.dataset(self.path, session=self._session))
         except ValueError as error:
+            if newest_version(self.path):
+                raise StorageError(
+                    "the newest version of the manifest cannot be read",
+                    hint="open the graph read-write once: a version a power loss tore is set aside",
+                ) from error
             raise NotFoundError(f"no graph at {os.path.dirname(self.path)}") from error
         except OSError as error:
             raise translate(error, "opening the manifest") from error
@@ -131,28 +147,37 @@ class Journal:
                 seen.add(name)
         return found
 
-    def append(
-        self, view: JournalView, rows: Any, properties: dict[str, str]
-    ) -> tuple[JournalView, tuple[str, ...]]:
-        """Append rows to exactly this version; return the next one and the files it wrote.
+    def stage(self, view: JournalView, rows: Any) -> StagedAppend:
+        """Write the fragment an append to this version needs; nothing is visible yet."""
+        old = view.dataset.get_fragments()
+        keep = _tier_cut([f.physical_rows for f in old], rows.num_rows)
+        merged = pa.concat_tables([*(self._rows(view, f) for f in old[keep:]), rows])
+        with translated("writing the manifest"):
+            staged: Any = write_fragments(
+                merged, view.dataset, mode="append", return_transaction=True
+            )
+        return StagedAppend(
+            view=view,
+            kept=[f.metadata for f in old[:keep]],
+            dropped=[_file(f.metadata) for f in old[keep:]],
+            new=list(staged.operation.fragments),
+            rows=merged,
+        )
+
+    def data_files(self, staged: StagedAppend) -> list[str]:
+        """Return the files a staged append wrote."""
+        return [os.path.join(self.path, "data", _file(fragment)) for fragment in staged.new]
+
+    def append(self, staged: StagedAppend, properties: dict[str, str]) -> tuple[JournalView, str]:
+        """Make staged rows part of the journal; return its next version and that version's file.
 
         Raises `StaleJournal` when the journal moved, or when the outcome cannot be told.
         """
         count("publish_attempts")
-        old = view.dataset.get_fragments()
-        keep = _tier_cut([f.physical_rows for f in old], rows.num_rows)
-        merged = pa.concat_tables([*(self._rows(view, f) for f in old[keep:]), rows])
+        view = staged.view
+        operation = LanceOperation.Overwrite(view.dataset.lance_schema, [*staged.kept, *staged.new])
+        transaction = lance.Transaction(view.version, operation, transaction_properties=properties)
         try:
-            staged: Any = write_fragments(
-                merged, view.dataset, mode="append", return_transaction=True
-            )
-            new = staged.operation.fragments
-            operation = LanceOperation.Overwrite(
-                view.dataset.lance_schema, [f.metadata for f in old[:keep]] + list(new)
-            )
-            transaction = lance.Transaction(
-                view.version, operation, transaction_properties=properties
-            )
             # max_retries=0 is what makes this a compare-and-swap: with retries it would erase.
             dataset = LanceDataset.commit(view.dataset, transaction, max_retries=0)
         except OSError as error:
@@ -160,14 +185,16 @@ class Journal:
         if dataset.version != view.version + 1:
             raise StaleJournal(f"landed at version {dataset.version}")
         cached = dict(view.rows_by_file)
-        for fragment in old[keep:]:
-            cached.pop(_file(fragment.metadata), None)
-        if merged.num_rows <= JOURNAL_CACHED_ROWS_MAX:
-            cached[_file(new[0])] = merged
-        following = JournalView(dataset, cached)
-        files = [os.path.join(self.path, "data", _file(f)) for f in new]
-        files.append(os.path.join(self.path, version_file(Table("__manifest", dataset))))
-        return following, tuple(files)
+        for name in staged.dropped:
+            cached.pop(name, None)
+        if staged.rows.num_rows <= JOURNAL_CACHED_ROWS_MAX:
+            cached[_file(staged.new[0])] = staged.rows
+        version = os.path.join(self.path, version_file(Table("__manifest", dataset)))
+        return JournalView(dataset, cached), version
+
+    def version_path(self, version: int) -> str:
+        """Return the file that holds a version."""
+        return os.path.join(self.path, "_versions", f"{2**64 - 1 - version:020d}.manifest")
 
     def files_of(self, view: JournalView) -> list[str]:
         """Return every file a version needs, for syncing a freshly created journal."""

@@ -64,7 +64,7 @@ def stage_insert(parent: Table, rows: Any, properties: dict[str, str]) -> Staged
         path=parent.path,
         parent=parent,
         transaction=transaction,
-        files=_data_files(fragments),
+        files=_data_files(parent, fragments),
         rows_after=parent.count_rows() + added,
     )
 
@@ -82,7 +82,7 @@ def stage_upsert(parent: Table, rows: Any, properties: dict[str, str]) -> Staged
         path=parent.path,
         parent=parent,
         transaction=transaction,
-        files=_data_files(operation.new_fragments)
+        files=_data_files(parent, operation.new_fragments)
         + _deletion_files(parent, operation.updated_fragments),
         rows_after=parent.count_rows() + int(stats["num_inserted_rows"]),
     )
@@ -132,7 +132,7 @@ def stage_overwrite(parent: Table, rows: Any, properties: dict[str, str]) -> Sta
         path=parent.path,
         parent=parent,
         transaction=lance.Transaction(parent.version, operation, transaction_properties=properties),
-        files=_data_files(fragments),
+        files=_data_files(parent, fragments),
         rows_after=sum(item.physical_rows for item in fragments),
     )
 
@@ -216,10 +216,16 @@ def version_file(table: Table) -> str:
     return os.path.join("_versions", f"{inverted:020d}.manifest")
 
 
-def _data_files(fragments: Sequence[Any]) -> tuple[str, ...]:
-    return tuple(
-        os.path.join("data", file_name(item)) for fragment in fragments for item in fragment.files
-    )
+def _data_files(parent: Table, fragments: Sequence[Any]) -> tuple[str, ...]:
+    """Return the files fragments are made of; large blobs lie in a folder beside theirs."""
+    found: list[str] = []
+    for name in (file_name(item) for fragment in fragments for item in fragment.files):
+        found.append(os.path.join("data", name))
+        beside = os.path.join("data", name.removesuffix(".lance"))
+        folder = os.path.join(str(parent.dataset.uri), beside)
+        if os.path.isdir(folder):
+            found += [os.path.join(beside, blob) for blob in sorted(os.listdir(folder))]
+    return tuple(found)
 
 
 def _deletion_files(parent: Table, fragments: Sequence[Any]) -> tuple[str, ...]:

@@ -162,9 +162,15 @@ class _Attempts:
                     if slot is None:
                         continue
                     stack.enter_context(slot)
-                self._check_head(capture)
-                if prepared is None or not self._still_valid(prepared, capture):
-                    prepared = self._prepare(capture)
+                try:
+                    self._check_head(capture)
+                    if prepared is None or not self._still_valid(prepared, capture):
+                        prepared = self._prepare(capture)
+                except BaseException:
+                    # Nothing has moved: a refused write leaves no slot behind.
+                    if slot is not None:
+                        slot.remove()
+                    raise
                 if not prepared.plan.tables:
                     if slot is not None:
                         slot.remove()

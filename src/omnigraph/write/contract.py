@@ -91,6 +91,8 @@ class SchemaContract:
         try:
             ir = json.loads(ir_bytes)
             state = json.loads(state_bytes)
+            if not isinstance(state, dict):
+                raise TypeError(f"{STATE} holds no object")
             identities = identities_from_json(ir)
             text = source.decode()
             domain = str(ir["domain"])

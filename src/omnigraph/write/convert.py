@@ -104,6 +104,10 @@ def cast_column(column: Any, declared: PropertyType, report: Report) -> Any:
     """Cast a foreign Arrow column to a schema type without losing anything."""
     wanted = arrow_type(declared)
     flat = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if declared.is_list and pa.types.is_list(flat.type) and flat.flatten().null_count:
+        holes = pc.list_parent_indices(flat).filter(pc.is_null(flat.flatten()))
+        report(int(holes[0].as_py()), "a list must not hold null")
+        return pa.nulls(len(flat), wanted)
     if flat.type.equals(wanted):
         return flat
     if pa.types.is_dictionary(flat.type):
@@ -122,7 +126,21 @@ def cast_column(column: Any, declared: PropertyType, report: Report) -> Any:
     try:
         return pc.cast(flat, wanted, safe=declared.scalar is not Scalar.F32)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return column_array(flat.to_pylist(), declared, report)
+        values = flat.to_pylist()
+        if declared.scalar in INTEGERS and not declared.is_list:
+            values = [_whole(value, row, report) for row, value in enumerate(values)]
+        return column_array(values, declared, report)
+
+
+def _whole(value: Any, row: int, report: Report) -> Any:
+    if not isinstance(value, float):
+        return value
+    if math.isnan(value):
+        return None
+    if not math.isfinite(value) or value != int(value):
+        report(row, f"{value} is not an integer")
+        return None
+    return int(value)
 
 
 def _castable(found: Any, declared: PropertyType) -> bool:

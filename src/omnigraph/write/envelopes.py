@@ -33,8 +33,9 @@ RESERVED = (
 )
 _AT_FIELD = re.compile(r" - at `\$\.?([^`\[]*)[^`]*`$")
 _UNKNOWN = re.compile(r"unknown field `([^`]*)`")
+_SPACED_COLON = re.compile(rb'"[ \t\r]+:')
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _GOT = re.compile(r"got `([^`]*)`")
-EDGE_MEMBERS = 3
 _KINDS = {"str": "a string", "int": "an integer", "float": "a float", "bool": "a boolean"}
 
 
@@ -66,11 +67,11 @@ class TypeRows:
 
     # Members of the envelope besides `data`: the type, and an edge's two ends.
     head_members: int = 1
-    is_edge: bool = False
+    ends: int = 0
 
     def __post_init__(self) -> None:
-        self.is_edge = isinstance(self.entity, EdgeType)
-        self.head_members = EDGE_MEMBERS if self.is_edge else 1
+        self.ends = 2 if isinstance(self.entity, EdgeType) else 0
+        self.head_members = 1 + self.ends
 
     @property
     def count(self) -> int:
@@ -144,12 +145,12 @@ class EnvelopeReader:
             return False
         try:
             head = self._envelopes.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except _UNREADABLE as error:
             self._problem(number, _envelope_problem(error))
             return False
         rows = self._by_envelope.get((head.type, head.edge))
-        is_edge = head.source is not UNSET and head.target is not UNSET
-        if rows is None or rows.is_edge is not is_edge:
+        ends = (head.source is not UNSET) + (head.target is not UNSET)
+        if rows is None or ends != rows.ends:
             rows = self._rows_of(number, head)
             if rows is None:
                 return False
@@ -158,21 +159,21 @@ class EnvelopeReader:
         except msgspec.ValidationError as error:
             self._data_problem(number, rows.entity, str(error))
             return False
-        except msgspec.DecodeError as error:
-            self._problem(number, f"not valid JSON: {_reason(str(error))}")
+        except _UNREADABLE as error:
+            self._problem(number, f"not valid JSON: {_reason(error)}")
             return False
         members = rows.head_members + (head.data is not _NO_DATA)
         members += len(row) - row.count(UNSET)
         # A line with other colons than the members that were read may name one twice.
-        if text.count(b'":') != members:
+        if text.count(b'":') != members or _SPACED_COLON.search(text):
             repeated = _repeated_member(text)
             if repeated is not None:
                 self._problem(number, f"member '{repeated}' appears twice", field=repeated)
                 return False
         rows.rows.append(row)
         rows.lines.append(number)
-        if is_edge:
-            rows.sources.append(head.source)  # type: ignore[arg-type]  # is_edge: both are text
+        if ends:
+            rows.sources.append(head.source)  # type: ignore[arg-type]  # both ends are there
             rows.targets.append(head.target)  # type: ignore[arg-type]
         if len(rows.rows) >= LOAD_CHUNK_ROWS:
             self._flush(rows)
@@ -295,14 +296,18 @@ class EnvelopeReader:
         found.targets = []
 
 
-def _reason(text: str) -> str:
-    return text.removeprefix("JSON is malformed: ")
+def _reason(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    if isinstance(error, UnicodeDecodeError):
+        return f"not valid UTF-8 ({error.reason})"
+    return str(error).removeprefix("JSON is malformed: ")
 
 
 def _envelope_problem(error: Exception) -> str:
     text = str(error)
     if not isinstance(error, msgspec.ValidationError):
-        return f"not valid JSON: {_reason(text)}"
+        return f"not valid JSON: {_reason(error)}"
     unknown = _UNKNOWN.search(text)
     if unknown is not None:
         return f"unknown top-level graph batch field '{unknown.group(1)}'"
@@ -322,7 +327,10 @@ def _repeated_member(text: bytes) -> str | None:
             repeated.extend(name for name in names if names.count(name) > 1)
         return dict(pairs)
 
-    json.loads(text, object_pairs_hook=check)
+    try:
+        json.loads(text, object_pairs_hook=check)
+    except RecursionError:
+        return None
     return repeated[0] if repeated else None
 
 

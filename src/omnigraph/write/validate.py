@@ -43,8 +43,8 @@ def _check_values(change: TableChange, rows: Any, problems: Problems) -> None:
             _report(problems, entity, bad, declared.name, lambda _v, d=declared: _required(d))
         if declared.type.enum_values:
             _check_enum(entity, declared, rows, problems)
-        if declared.type.scalar in FLOATS and not declared.type.is_list:
-            bad = rows.filter(pc.fill_null(pc.invert(pc.is_finite(column)), False))
+        if declared.type.scalar in FLOATS:
+            bad = rows.filter(_not_finite(column, is_list=declared.type.is_list))
             _report(
                 problems, entity, bad, declared.name, lambda v: f"expected a finite number, got {v}"
             )
@@ -79,6 +79,16 @@ def _check_values(change: TableChange, rows: Any, problems: Problems) -> None:
                 f"pattern '{c.pattern}'"
             ),
         )
+
+
+def _not_finite(column: Any, *, is_list: bool) -> Any:
+    """Tell which rows hold a number that is not finite, alone or in a list."""
+    if not is_list:
+        return pc.fill_null(pc.invert(pc.is_finite(column)), False)
+    lists = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    wrong = pc.fill_null(pc.invert(pc.is_finite(pc.list_flatten(lists))), False)
+    owners = pc.unique(pc.filter(pc.list_parent_indices(lists), wrong))
+    return pc.is_in(pa.array(range(len(lists)), pa.int64()), value_set=pc.cast(owners, pa.int64()))
 
 
 def _required(declared: Property) -> str:
