@@ -23,6 +23,8 @@ def parse_date(text: str) -> datetime.date:
     """Read a date, or the date part (in UTC) of a longer instant. Raises `ValueError`."""
     if _DATE.match(text):
         return datetime.date.fromisoformat(text)
+    if _INSTANT.match(text) is None:
+        raise ValueError(f"{text!r} is not of the form {DATE_FORM}")
     return parse_datetime(text).date()
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import numbers
 import struct
 
 from omnigraph.catalog.model import LiteralValue
@@ -38,8 +39,17 @@ def convert(value: object, wanted: PropertyType) -> LiteralValue:
     elif wanted.scalar is Scalar.DATETIME:
         return _datetime(value)
     elif isinstance(value, str):
+        if not value.isascii():
+            _check_unicode(value)
         return value
     raise ValueError(f"expected {wanted}, got {_kind(value)}")
+
+
+def _check_unicode(value: str) -> None:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError("the text holds half a character and is not valid Unicode") from None
 
 
 def _sequence(value: object, wanted: PropertyType) -> list[object]:
@@ -66,23 +76,26 @@ def _integer(value: object, scalar: Scalar) -> int:
         if not (digits.isascii() and digits.isdigit()) or len(digits) > 20:
             raise ValueError(f"expected {scalar}, got the text {value[:40]!r}")
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise ValueError(f"expected {scalar}, got {_kind(value)}")
+    number = int(value)
     low, high = scalar_range(scalar)
-    if not low <= value <= min(high, I64_MAX):
-        raise ValueError(f"value {value} exceeds {scalar}")
-    return value
+    if not low <= number <= min(high, I64_MAX):
+        # A number of thousands of digits cannot even be printed.
+        shown = str(number) if abs(number) < 10**40 else "of many digits"
+        raise ValueError(f"value {shown} exceeds {scalar}")
+    return number
 
 
 def _float(value: object, scalar: Scalar) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise ValueError(f"expected {scalar}, got {_kind(value)}")
     try:
         number = float(value)
         if scalar is Scalar.F32:
             number = float(struct.unpack("<f", struct.pack("<f", number))[0])
     except OverflowError:
-        raise ValueError(f"value {value} exceeds {scalar}") from None
+        raise ValueError(f"the value exceeds {scalar}") from None
     if not math.isfinite(number):
         raise ValueError(f"expected a finite number, got {value}")
     return number
@@ -101,7 +114,10 @@ def _date(value: object) -> datetime.date:
 def _datetime(value: object) -> datetime.datetime:
     if isinstance(value, datetime.datetime):
         zoned = value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
-        moment = zoned.astimezone(datetime.UTC)
+        try:
+            moment = zoned.astimezone(datetime.UTC)
+        except OverflowError:
+            raise ValueError(f"{value} lies outside the years 1 to 9999 in UTC") from None
         return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
     if isinstance(value, str):
         return parse_datetime(value)

@@ -323,14 +323,12 @@ def parse_literal(stream: TokenStream) -> LiteralNode:
         minus = stream.advance()
         if stream.current.kind is Kind.INTEGER:
             return _negative_integer(stream, minus)
-        number_node = parse_literal(stream)
-        if isinstance(number_node.value, int | float) and not isinstance(number_node.value, bool):
-            return LiteralNode(
-                kind=number_node.kind,
-                value=-number_node.value,
-                span=minus.span.to(number_node.span),
-            )
-        fail(stream.source, number_node.span, "expected a number after `-`")
+        number_token = stream.expect(Kind.FLOAT, "a number", "after `-`")
+        return LiteralNode(
+            kind=LiteralKind.FLOAT,
+            value=-stream.decimal(number_token),
+            span=minus.span.to(number_token.span),
+        )
     if token.kind is Kind.VARIABLE:
         fail(
             stream.source,

@@ -8,6 +8,7 @@ variables.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 from omnigraph.lang.gq_patterns import Binding, Block, Clause, Condition, Traversal
@@ -37,18 +38,45 @@ class _Introduction:
     is_edge: bool = False
 
 
+@dataclass(slots=True)
+class _Condition:
+    """A condition and how many of its variables are not there yet."""
+
+    expression: Expression
+    variables: frozenset[str]
+    missing: int
+
+
 class _Lowering:
     def __init__(self, clauses: tuple[Clause, ...], outer: frozenset[str]) -> None:
-        self._bindings = {c.variable: c for c in reversed(clauses) if isinstance(c, Binding)}
-        self._bindings = dict(reversed(self._bindings.items()))
+        bindings: dict[str, Binding] = {}
+        for item in clauses:
+            if isinstance(item, Binding):
+                bindings.setdefault(item.variable, item)
+        self._bindings = bindings
         self._traversals = [c for c in clauses if isinstance(c, Traversal)]
-        self._conditions = [
-            part for c in clauses if isinstance(c, Condition) for part in _conjuncts(c.expression)
-        ]
+        # How many traversals still wait for each variable, and the bindings not looked at yet.
+        self._waiting = Counter(end for item in self._traversals for end in {item.left, item.right})
+        self._starts = iter(list(bindings.values()))
         self._blocks = [c for c in clauses if isinstance(c, Block)]
         self._steps: list[Step] = []
         self._bound: set[str] = set(outer)
         self._introduced: dict[str, _Introduction] = {}
+        self._ready: list[_Condition] = []
+        self._by_variable: dict[str, list[_Condition]] = {}
+        for item in clauses:
+            if isinstance(item, Condition):
+                for part in _conjuncts(item.expression):
+                    self._await(part)
+
+    def _await(self, expression: Expression) -> None:
+        """Note which variables a condition still needs; it is ready when there are none."""
+        names = variables_of(expression)
+        condition = _Condition(expression, names, len(names - self._bound))
+        if not condition.missing:
+            self._ready.append(condition)
+        for name in names - self._bound:
+            self._by_variable.setdefault(name, []).append(condition)
 
     def run(self) -> tuple[Step, ...]:
         """Lower everything."""
@@ -75,10 +103,9 @@ class _Lowering:
         return tuple(self._steps)
 
     def _start_component(self) -> None:
-        for variable, binding in self._bindings.items():
-            touches = any(variable in (t.left, t.right) for t in self._traversals)
-            if variable not in self._bound and touches:
-                self._scan(variable, binding.type_name)
+        for binding in self._starts:
+            if binding.variable not in self._bound and self._waiting[binding.variable]:
+                self._scan(binding.variable, binding.type_name)
                 return
         first = self._traversals[0]
         self._scan(first.left, first.left_type)
@@ -88,14 +115,24 @@ class _Lowering:
         self._introduce(variable)
         self._place_conditions()
 
-    def _introduce(self, variable: str, *, is_edge: bool = False) -> None:
+    def _bind(self, variable: str) -> None:
+        if variable in self._bound:
+            return
         self._bound.add(variable)
+        for condition in self._by_variable.pop(variable, []):
+            condition.missing -= 1
+            if not condition.missing:
+                self._ready.append(condition)
+
+    def _introduce(self, variable: str, *, is_edge: bool = False) -> None:
+        self._bind(variable)
         self._introduced[variable] = _Introduction(len(self._steps) - 1, is_edge)
 
     def _follow_connected(self) -> bool:
         for index, item in enumerate(self._traversals):
             if item.left in self._bound or item.right in self._bound:
                 del self._traversals[index]
+                self._waiting.subtract({item.left, item.right})
                 self._follow(item)
                 return True
         return False
@@ -136,16 +173,11 @@ class _Lowering:
         self._place_conditions()
 
     def _place_conditions(self) -> None:
-        waiting: list[Expression] = []
-        for condition in self._conditions:
-            names = variables_of(condition)
-            if not names <= self._bound:
-                waiting.append(condition)
-            elif len(names) == 1 and self._push(condition, next(iter(names))):
-                continue
-            else:
-                self._steps.append(Filter(condition=condition))
-        self._conditions = waiting
+        ready, self._ready = self._ready, []
+        for condition in ready:
+            names = condition.variables
+            if len(names) != 1 or not self._push(condition.expression, next(iter(names))):
+                self._steps.append(Filter(condition=condition.expression))
 
     def _push(self, condition: Expression, variable: str) -> bool:
         place = self._introduced.get(variable)
@@ -173,7 +205,8 @@ class _Lowering:
             self._steps.append(
                 OptionalJoin(outer=block.outer, variables=block.variables, steps=steps)
             )
-            self._bound |= set(block.variables)
+            for name in block.variables:
+                self._bind(name)
         else:
             self._steps.append(AntiJoin(outer=block.outer, steps=steps))
 

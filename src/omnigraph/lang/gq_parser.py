@@ -64,7 +64,7 @@ def _skip_to_query(stream: TokenStream) -> None:
     while stream.current.kind is not Kind.END:
         if (
             stream.at_word("query")
-            and stream.peek().kind is Kind.IDENT
+            and stream.peek().kind in (Kind.IDENT, Kind.TYPE_NAME)
             and stream.peek(2).text == "("
         ):
             return

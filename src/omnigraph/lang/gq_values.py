@@ -362,6 +362,11 @@ class ValueChecker:
 
     def _operand(self, node: ExpressionNode) -> Expression | None:
         """Resolve one side of a comparison; a Blob is refused there as any other non-scalar."""
+        if isinstance(node, VariableNode):
+            declared = self.scope.parameters.get(node.name)
+            if declared is not None and declared.scalar is Scalar.BLOB:
+                self.scope.error("T7", node.span, f"Blob parameter `${node.name}` has no order")
+                return None
         return self.property_ref(node) if isinstance(node, PropertyNode) else self.resolve(node)
 
     def _compare(self, node: BinaryNode) -> Expression | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from functools import cache
 from typing import Final
 
 from omnigraph.catalog import PropertyType, Scalar
@@ -301,12 +302,20 @@ Expression = (
 
 def children(expression: Expression) -> Iterator[Expression]:
     """Yield the direct operands of an expression."""
-    for item in fields(expression):
-        value = getattr(expression, item.name)
+    kind: type = type(expression)
+    for name in _operand_names(kind):
+        value = getattr(expression, name)
         if isinstance(value, tuple):
             yield from (part for part in value if isinstance(part, Expression))
         elif isinstance(value, Expression):
             yield value
+
+
+@cache
+def _operand_names(kind: type) -> tuple[str, ...]:
+    """Return the fields of an expression class that can hold expressions."""
+    plain = ("type", "variable", "property", "name", "op", "function", "index", "model")
+    return tuple(item.name for item in fields(kind) if item.name not in plain)
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
