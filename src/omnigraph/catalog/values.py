@@ -81,9 +81,7 @@ def _integer(value: object, scalar: Scalar) -> int:
     number = int(value)
     low, high = scalar_range(scalar)
     if not low <= number <= min(high, I64_MAX):
-        # A number of thousands of digits cannot even be printed.
-        shown = str(number) if abs(number) < 10**40 else "of many digits"
-        raise ValueError(f"value {shown} exceeds {scalar}")
+        raise ValueError(f"value {_shown(number)} exceeds {scalar}")
     return number
 
 
@@ -95,10 +93,16 @@ def _float(value: object, scalar: Scalar) -> float:
         if scalar is Scalar.F32:
             number = float(struct.unpack("<f", struct.pack("<f", number))[0])
     except OverflowError:
-        raise ValueError(f"the value exceeds {scalar}") from None
+        raise ValueError(f"value {_shown(value)} exceeds {scalar}") from None
     if not math.isfinite(number):
         raise ValueError(f"expected a finite number, got {value}")
     return number
+
+
+def _shown(value: object) -> str:
+    # Python refuses to print numbers of more than 4,300 digits.
+    printable = not isinstance(value, int) or abs(value) < 10**400
+    return str(value) if printable else "of many digits"
 
 
 def _date(value: object) -> datetime.date:

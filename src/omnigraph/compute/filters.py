@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from omnigraph.catalog import INTEGERS, Scalar, scalar_range
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.compute.constants import constant_value
+from omnigraph.limits import I64_MAX
 from omnigraph.plan.expression import (
     And,
     Compare,
@@ -113,7 +114,8 @@ def _literal(value: LiteralValue, column: Expression) -> str | None:
         return ("true" if value else "false") if scalar is Scalar.BOOL else None
     if isinstance(value, int) and scalar in INTEGERS:
         low, high = scalar_range(scalar)
-        return str(value) if low <= value <= high else None
+        # The filter language reads integers as signed 64-bit, and a minus as an operator.
+        return str(value) if max(low, -I64_MAX) <= value <= min(high, I64_MAX) else None
     if isinstance(value, datetime.datetime):
         return None
     if isinstance(value, datetime.date) and scalar is Scalar.DATE:

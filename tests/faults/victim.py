@@ -1,0 +1,224 @@
+"""Processes that die where a test tells them to.
+
+`Zygote` starts one process that imports everything and uses nothing; it forks a victim for each
+job, before Lance has started any thread of its own, so a victim costs milliseconds instead of a
+second. A victim counts the calls that change the disk, by name, and kills itself with SIGKILL
+before or after the call it was given.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.faults.rig import ADD, DROP, NAME
+
+ROOT = Path(__file__).resolve().parents[2]
+OPERATION = "01JZZZZZZZZZZZZZZZZZZZZZZZ"
+FOLD_AT = 31
+
+
+class Steps:
+    """Counts calls that change the disk, by name, and dies at one of them.
+
+    Calls of one name run one after the other, so that it is known how many were made.
+    """
+
+    def __init__(self, name: str | None, number: int, side: str) -> None:
+        self._kill = (name, number)
+        self._side = side
+        self._locks: dict[str, threading.Lock] = {}
+        self.counts: Counter[str] = Counter()
+
+    def wrap(self, owner: Any, attribute: str, name: str) -> None:
+        """Count the calls of a function or a static method."""
+        inner: Callable[..., Any] = getattr(owner, attribute)
+        lock = self._locks.setdefault(name, threading.Lock())
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            with lock:
+                here = (name, self.counts[name]) == self._kill
+                self.counts[name] += 1
+                if here and self._side == "before":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                found = inner(*args, **kwargs)
+                if here and self._side == "after":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return found
+
+        is_class = isinstance(owner, type)
+        setattr(owner, attribute, staticmethod(counted) if is_class else counted)
+
+
+def watch(steps: Steps) -> None:
+    """Wrap everything that changes the disk."""
+    from lance import LanceDataset
+    from lance.optimize import Compaction
+
+    from omnigraph.store import journal, staging
+
+    steps.wrap(os, "link", "link")
+    steps.wrap(os, "unlink", "unlink")
+    steps.wrap(os, "fsync", "fsync")
+    steps.wrap(staging, "write_fragments", "stage")
+    steps.wrap(journal, "write_fragments", "stage_manifest")
+    steps.wrap(Compaction, "commit", "compact")
+    inner = LanceDataset.commit
+
+    def named(*args: Any, **kwargs: Any) -> Any:
+        target = args[0] if isinstance(args[0], str) else str(args[0].uri)
+        name = "publish" if "__manifest" in target else "commit"
+        return committers[name](*args, **kwargs)
+
+    class Committers:
+        publish = staticmethod(inner)
+        commit = staticmethod(inner)
+
+    steps.wrap(Committers, "publish", "publish")
+    steps.wrap(Committers, "commit", "commit")
+    committers = {"publish": Committers.publish, "commit": Committers.commit}
+    LanceDataset.commit = staticmethod(named)  # type: ignore[method-assign]
+
+
+def act(action: str, root: str, durability: str, *, arm: Callable[[], None]) -> None:
+    """Run one write; `arm` is called when everything before it is done."""
+    import omnigraph as og
+
+    with og.open(root, durability=durability, actor="victim") as graph:
+        arm()
+        match action:
+            case "insert" | "fold":
+                graph.mutate(ADD, {"s": "new"}, operation_id=OPERATION)
+            case "update":
+                graph.mutate(NAME, {"s": "p3", "n": "changed"}, operation_id=OPERATION)
+            case "delete":
+                graph.mutate(DROP, {"s": "p0"}, operation_id=OPERATION)
+            case "load":
+                graph.load(
+                    [
+                        {"type": "Person", "data": {"slug": "new"}},
+                        {"type": "Person", "data": {"slug": "p1", "name": "merged"}},
+                        {"type": "Firm", "data": {"slug": "new"}},
+                        {"edge": "Knows", "from": "new", "to": "p0", "data": {"id": "kn"}},
+                    ],
+                    mode="merge",
+                    operation_id=OPERATION,
+                )
+            case "overwrite":
+                graph.load(
+                    [{"edge": "Knows", "from": "p2", "to": "p3", "data": {"id": "only"}}],
+                    mode="overwrite",
+                    operation_id=OPERATION,
+                )
+            case "reopen":
+                pass
+            case _:
+                raise ValueError(action)
+
+
+def _victim(job: dict[str, Any], channel: int) -> None:
+    steps = Steps(job["call"], job["number"], job["side"])
+    try:
+        if job["action"] == "reopen":
+            watch(steps)
+        act(
+            job["action"],
+            job["root"],
+            job["durability"],
+            arm=lambda: None if job["action"] == "reopen" else watch(steps),
+        )
+        answer: dict[str, Any] = {"steps": dict(steps.counts), "error": None}
+    except Exception as error:
+        answer = {"steps": dict(steps.counts), "error": f"{type(error).__name__}: {error}"}
+    os.write(channel, json.dumps(answer).encode())
+    os._exit(0)
+
+
+def serve() -> None:
+    """Fork one victim per line of input and say what became of it."""
+    warnings.simplefilter("ignore")
+    import lance.optimize  # noqa: F401 - imported before any victim is forked
+
+    import omnigraph.graph  # noqa: F401 - the same
+
+    for line in sys.stdin:
+        job = json.loads(line)
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            _victim(job, writing)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as handle:
+            answer = handle.read()
+        _pid, status = os.waitpid(child, 0)
+        killed = os.WIFSIGNALED(status)
+        result = {"killed": killed, "answer": json.loads(answer) if answer else None}
+        sys.stdout.write(json.dumps(result) + "\n")
+        sys.stdout.flush()
+
+
+class Zygote:
+    """The forking process, seen from a test."""
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.victim"],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait(timeout=30)
+
+    def run(
+        self,
+        action: str,
+        root: Path,
+        *,
+        call: str | None = None,
+        number: int = 0,
+        side: str = "before",
+        durability: str = "none",
+    ) -> dict[str, Any]:
+        """Run one victim; with `call` it dies at the call of that name and number."""
+        job = {
+            "action": action,
+            "root": str(root),
+            "call": call,
+            "number": number,
+            "side": side,
+            "durability": durability,
+        }
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        found: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return found
+
+
+if __name__ == "__main__":
+    serve()
