@@ -264,11 +264,6 @@ def test_an_expected_head_that_moves_while_the_write_is_parked_refuses(
     assert_sound(root)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="the fold commits under the caller's feet: the head a write returned is no longer the "
-    "head, so a chain of expected heads breaks about every 32 writes though nobody else wrote",
-)
 def test_a_chain_of_expected_heads_is_not_broken_by_a_fold(root: Path) -> None:
     with og.open(root, durability="none") as graph:
         head = graph.commits.head().graph_commit_id
