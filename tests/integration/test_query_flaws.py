@@ -1,0 +1,190 @@
+"""What read queries are known to get wrong: each test fails until its flaw is mended.
+
+Then its mark goes, together with the name of the flaw in tests/property/test_query_oracle.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import pytest
+
+import omnigraph as og
+from tests.integration.helpers import edge, node
+from tests.integration.test_query import ask
+
+SCHEMA = """\
+node Item {
+    name: String @key
+    big: I64?
+    ratio: F64?
+    flag: Bool?
+    words: [String]?
+}
+edge Near: Item -> Item
+"""
+EDGE = 2**53
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[og.Graph]:
+    with og.init(tmp_path_factory.mktemp("flaws") / "g", SCHEMA, durability="none") as found:
+        rows = [
+            node("Item", name="a", big=EDGE + 1, ratio=1.0, words=["x", "y"], flag=True),
+            node("Item", name="b", big=-(2**63), ratio=0.0, words=["x", "y"]),
+            node("Item", name="c", ratio=-0.0),
+            edge("Near", "a", "b"),
+            edge("Near", "b", "b"),
+        ]
+        found.load(rows, mode="append")
+        yield found
+
+
+def flaw(reason: str) -> pytest.MarkDecorator:
+    return pytest.mark.xfail(strict=True, reason=reason)
+
+
+@flaw("Arrow refuses to cast integers beyond 2^53 to floats, and its error escapes")
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("$i.big * 1.5", (EDGE + 1) * 1.5),
+        ("$i.big / 2", (EDGE + 1) / 2),
+        ("$i.big - 0.5", float(EDGE + 1) - 0.5),
+        ("count(*) + sum($i.big) / 2", 1 + (EDGE + 1) / 2),
+    ],
+)
+def test_large_integers_in_float_arithmetic(graph: og.Graph, expression: str, value: float) -> None:
+    body = f'match {{ $i: Item {{ name: "a" }} }} return {{ {expression} as c }}'
+    assert ask(graph, body) == [(value,)]
+
+
+@flaw("Arrow cannot group by lists, and its error escapes")
+@pytest.mark.parametrize(
+    ("output", "rows"),
+    [
+        ("return { $i.words, count(*) as n }", [(["x", "y"], 2), (None, 1)]),
+        ("return distinct { $i.words }", [(["x", "y"],), (None,)]),
+        ("return { count(distinct $i.words) as n }", [(1,)]),
+        ("return { $i.flag, count(distinct $i.words) as n }", [(None, 1), (True, 1)]),
+    ],
+)
+def test_lists_as_keys(graph: og.Graph, output: str, rows: list[tuple[object, ...]]) -> None:
+    assert ask(graph, f"match {{ $i: Item }} {output}") == rows
+
+
+@flaw("conditions that read no variable are evaluated as if they were arithmetic")
+@pytest.mark.parametrize(
+    "body",
+    [
+        "match { $i: Item } return { 1 < 2 as c } limit 1",
+        "match { $i: Item } return { $x is null as c } limit 1",
+        'match { $i: Item { name: "a" } ($x is null) = true } return { true as c }',
+        'match { $i: Item { name: "a" } ($x is null) = $i.flag } return { true as c }',
+        "match { $i: Item } return { not (1 > 2 or 2 > 3) as c } limit 1",
+    ],
+)
+def test_conditions_without_variables(graph: og.Graph, body: str) -> None:
+    assert ask(graph, body, "$x: String?", x=None) == [(True,)]
+
+
+@flaw("a null text gives an untyped null, which boolean functions do not take")
+@pytest.mark.parametrize(
+    ("condition", "kept"),
+    [
+        ('not (($x) contains "a")', []),
+        ('not (($x) starts_with "a")', []),
+        ('($x) contains "a" or $i.flag = true', [("a",)]),
+    ],
+)
+def test_a_null_text_parameter(graph: og.Graph, condition: str, kept: list[tuple[str]]) -> None:
+    body = f"match {{ $i: Item {condition} }} return {{ $i }}"
+    assert ask(graph, body, "$x: String?", x=None) == kept
+
+
+@flaw("the remainder of float columns is computed with a rounded quotient")
+def test_the_remainder_of_floats(graph: og.Graph) -> None:
+    body = 'match { $i: Item { name: "a" } } return { $i.ratio % 0.1 as c, 1.0 % 0.1 as d }'
+    assert ask(graph, body) == [(math.fmod(1.0, 0.1), math.fmod(1.0, 0.1))]
+
+
+@flaw("the least integer divided by -1 wraps inside the remainder")
+def test_the_remainder_of_the_least_integer(graph: og.Graph) -> None:
+    body = 'match { $i: Item { name: "b" } } return { $i.big % -1 as c }'
+    assert ask(graph, body) == [(0,)]
+
+
+@flaw("an infinite constant makes Python's fmod raise ValueError")
+def test_the_remainder_of_an_infinite_constant(graph: og.Graph) -> None:
+    body = "match { $i: Item } return { $x * 10.0 % 2.0 is null as c } limit 1"
+    try:
+        ask(graph, body, "$x: F64", x=1e308)
+    except ValueError as error:
+        # Null, NaN and a refusal of our own are all fine; an error of Python is not.
+        if not isinstance(error, og.OmniGraphError):
+            pytest.fail(f"{type(error).__name__}: {error}")
+
+
+@flaw("0.0 = -0.0 is true, but groups, distinct and count(distinct) keep the two apart")
+@pytest.mark.parametrize(
+    ("output", "size"),
+    [("return { $i.ratio, count(*) as n }", 2), ("return distinct { $i.ratio }", 2)],
+)
+def test_both_zeros_are_one_value(graph: og.Graph, output: str, size: int) -> None:
+    assert len(ask(graph, f"match {{ $i: Item }} {output}")) == size
+
+
+@flaw("null is lowest, but a null id comes last when ids break a tie")
+def test_null_ids_break_ties_first(graph: og.Graph) -> None:
+    body = "match { $i: Item optional { $i near $a } } return { $a, $i } order { 1 }"
+    assert ask(graph, body) == [(None, "c"), ("b", "a"), ("b", "b")]
+
+
+@flaw("from the far end the self-loop rule is applied to the wrong nodes")
+def test_bounds_mean_the_same_from_both_ends(graph: og.Graph) -> None:
+    # b is reached at hop 1 and given by its own loop at hop 2.
+    patterns = ["$x: Item $x near{2,2} $y", "$y: Item $x near{2,2} $y"]
+    found = [ask(graph, f"match {{ {text} }} return {{ $x, $y }}") for text in patterns]
+    assert found[0] == [("a", "b")]
+    assert found[1] == found[0]
+
+
+@flaw("a word and a parenthesis are read as a call even where the word is a literal")
+def test_a_literal_before_a_clause_in_parentheses(graph: og.Graph) -> None:
+    body = "match { $i: Item $i.flag = true ($i.ratio > 0.0 or $i.ratio < 0.0) } return { $i }"
+    assert ask(graph, body) == [("a",)]
+
+
+@flaw("a pushed-down condition is evaluated on rows that other clauses exclude")
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        '$i: Item { name: "a" } $i.big * 3 > 0',
+        '$i: Item { name: "a" } $i near{3,3} $j $j.big * 3 > 0',
+    ],
+)
+def test_overflow_counts_only_in_rows_that_exist(graph: og.Graph, pattern: str) -> None:
+    # b.big * 3 does not fit in 64 bits, but b takes part in neither pattern.
+    assert len(ask(graph, f"match {{ {pattern} }} return {{ $i }}")) <= 1
+
+
+@flaw("rows as objects drop a repeated name, so cells are missing under their headings")
+def test_html_of_repeated_names(graph: og.Graph) -> None:
+    result = graph.query(
+        'query q() { match { $i: Item { name: "a" } } return { $i.name as x, $i.flag as x } }'
+    )
+    text = result._repr_html_()
+    assert text.count("<th>") == text.count("<td>") == 2
+
+
+@flaw("polars refuses repeated names, and its error escapes")
+def test_polars_with_repeated_names(graph: og.Graph) -> None:
+    result = graph.query(
+        'query q() { match { $i: Item { name: "a" } } return { $i.name as x, $i.flag as x } }'
+    )
+    try:
+        found = result.to_polars()
+    except og.OmniGraphError:
+        return
+    assert found.width == 2

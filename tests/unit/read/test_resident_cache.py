@@ -1,0 +1,33 @@
+"""What queries keep in memory stays under its budget."""
+
+from __future__ import annotations
+
+import pytest
+
+from omnigraph.errors import ResourceLimitError
+from omnigraph.read.columns import ResidentCache
+
+
+def test_the_least_recently_used_value_goes_first() -> None:
+    cache = ResidentCache(bytes_max=10)
+    cache.put("a", "A", 4)
+    cache.put("b", "B", 4)
+    assert cache.get("a") == "A"
+    cache.put("c", "C", 4)
+    assert [cache.get(key) for key in "abc"] == ["A", None, "C"]
+
+
+def test_replacing_a_value_frees_its_place() -> None:
+    cache = ResidentCache(bytes_max=10)
+    for size in (10, 9, 2):
+        cache.put("a", size, size)
+    cache.put("b", "B", 8)
+    assert (cache.get("a"), cache.get("b")) == (2, "B")
+
+
+def test_a_value_that_never_fits_is_refused() -> None:
+    cache = ResidentCache(bytes_max=10)
+    cache.put("a", "A", 10)
+    with pytest.raises(ResourceLimitError):
+        cache.put("b", "B", 11)
+    assert cache.get("a") == "A"
