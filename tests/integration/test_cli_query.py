@@ -239,7 +239,7 @@ def test_failures_exit_with_their_codes(
 
 
 def test_more_failures(cli: Cli, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "query q() { match { $p: Person } return { $p.nam } }"
+    text = "query q() { match { $p: Person } return { $p.names } }"
     broken = cli("query", "--store", store, "-e", text)
     assert broken.code == 1
     assert "error[T6]" in broken.err

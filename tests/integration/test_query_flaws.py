@@ -115,15 +115,10 @@ def test_the_remainder_of_the_least_integer(graph: og.Graph) -> None:
     assert ask(graph, body) == [(0,)]
 
 
-@flaw("an infinite constant makes Python's fmod raise ValueError")
 def test_the_remainder_of_an_infinite_constant(graph: og.Graph) -> None:
     body = "match { $i: Item } return { $x * 10.0 % 2.0 is null as c } limit 1"
-    try:
+    with pytest.raises(og.QueryError, match="cannot be evaluated"):
         ask(graph, body, "$x: F64", x=1e308)
-    except ValueError as error:
-        # Null, NaN and a refusal of our own are all fine; an error of Python is not.
-        if not isinstance(error, og.OmniGraphError):
-            pytest.fail(f"{type(error).__name__}: {error}")
 
 
 @flaw("0.0 = -0.0 is true, but groups, distinct and count(distinct) keep the two apart")

@@ -463,7 +463,7 @@ class Writer:
         if nodes and self.chance(0.75):
             first = self._traversal(inner, must=self.r.choice(nodes))
         else:
-            first = self._condition_on(inner, self.r.choice(sorted(scope.all())))
+            first = f"({self._condition_on(inner, self.r.choice(sorted(scope.all())))})"
         clauses = [first, *self._clauses(inner, least=0, most=2, depth=depth + 1)]
         if kind == "optional":
             outer = scope.all()

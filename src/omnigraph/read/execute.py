@@ -58,8 +58,12 @@ class Reader:
             parameters=parameters,
             now=now,
         )
-        frame = run_steps(context, plan.steps, Frame(1))
-        table = build_output(context, plan, frame)
+        try:
+            frame = run_steps(context, plan.steps, Frame(1))
+            table = build_output(context, plan, frame)
+        except (pa.ArrowException, OverflowError, ValueError) as error:
+            reason = str(error).split("\n", 1)[0]
+            raise QueryError(f"query '{plan.name}' cannot be evaluated: {reason}") from error
         shown = [index for index, column in enumerate(plan.columns) if not column.hidden]
         names = [plan.columns[index].name for index in shown]
         arrays = [table.column(index) for index in shown]
