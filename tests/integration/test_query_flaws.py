@@ -145,7 +145,6 @@ def test_bounds_mean_the_same_from_both_ends(graph: og.Graph) -> None:
     assert found[1] == found[0]
 
 
-@flaw("a word and a parenthesis are read as a call even where the word is a literal")
 def test_a_literal_before_a_clause_in_parentheses(graph: og.Graph) -> None:
     body = "match { $i: Item $i.flag = true ($i.ratio > 0.0 or $i.ratio < 0.0) } return { $i }"
     assert ask(graph, body) == [("a",)]

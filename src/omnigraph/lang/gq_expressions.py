@@ -211,10 +211,10 @@ def _primary(stream: TokenStream) -> ExpressionNode:
     if token.kind is Kind.VARIABLE:
         return _variable(stream)
     if token.kind is Kind.IDENT:
-        if stream.peek().kind is Kind.PUNCT and stream.peek().text == "(":
-            return _call(stream)
         if token.text in ("true", "false", "null"):
             return parse_literal(stream)
+        if stream.peek().kind is Kind.PUNCT and stream.peek().text == "(":
+            return _call(stream)
         stream.advance()
         return WordNode(name=token.text, span=token.span)
     if stream.at_punct("("):
