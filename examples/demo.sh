@@ -49,7 +49,7 @@ title '4. A load with any mistake in it changes nothing'
 cat > bad.jsonl <<'END'
 {"type":"Book","data":{"isbn":"9780000000001","title":"A","pages":"many"}}
 {"type":"Bok","data":{"isbn":"9780000000002","title":"B"}}
-{"type":"Book","data":{"isbn":"9780000000003","titel":"C"}}
+{"type":"Book","data":{"isbn":"9780000000003","titles":"C"}}
 {"type":"Book","data":{"isbn":"9780000000004"}}
 END
 run omnigraph load library.omni --data bad.jsonl --mode append --quiet
