@@ -23,6 +23,7 @@ COMMANDS = {
     "lint": "omnigraph.cli.lint:lint",
     "check": "omnigraph.cli.lint:check",
     "query": "omnigraph.cli.query:query",
+    "recover": "omnigraph.cli.recover:recover",
     "schema": "omnigraph.cli.schema:schema",
     "version": "omnigraph.cli.version:version",
 }

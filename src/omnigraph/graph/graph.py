@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import os
 import threading
@@ -19,13 +20,18 @@ from omnigraph.ids import UlidSource
 from omnigraph.lang import CompiledQuery, bind_parameters, compile_query, compile_schema
 from omnigraph.limits import COMPILED_QUERIES_MAX
 from omnigraph.manifest import (
+    AUDIT,
     MAIN,
     Capture,
     Coordinator,
     GraphCommit,
+    PendingWrite,
     Publisher,
     Recovery,
+    RecoveryAudit,
+    RecoveryRecord,
     Verdict,
+    slot_name,
 )
 from omnigraph.ops.export import export_envelopes, export_lines, export_rows
 from omnigraph.ops.fold import Folding
@@ -152,7 +158,9 @@ class Graph:
         self._publisher = Publisher(
             self._coordinator, self._tables, Slots(self._location, self._syncer), self._syncer
         )
-        self._writer = Writer(self._publisher, self._probe, self._ids)
+        self._audit = RecoveryAudit(Journal(self._location.path(AUDIT)), self._syncer)
+        self._recovery = Recovery(self._publisher, self._audit)
+        self._writer = Writer(self._publisher, self._recovery, self._probe, self._ids)
         self._reader = Reader(self._tables)
         self._folding = Folding(self._publisher, self._probe, self._ids)
         self._schema: AcceptedSchema = self._contract.validate()
@@ -161,7 +169,7 @@ class Graph:
         self.commits = Commits(self._coordinator)
         self.recovered: list[Verdict] = []
         if mode == "rw":
-            self.recovered = Recovery(self._publisher).sweep(self._ids.next)
+            self.recovered = self._recovery.sweep(self._ids.next)
         self._observed = self._pins(self._coordinator.capture(fresh=False))
 
     # ---- handle ---------------------------------------------------------------------------
@@ -201,14 +209,43 @@ class Graph:
         return self._schema.catalog
 
     def refresh(self) -> None:
-        """Look at the newest state: strict writes from now on are judged against it."""
+        """Look at the newest state: strict writes from now on are judged against it.
+
+        A write whose owner died after its last table commit is finished; nothing is undone.
+        """
         self._schema = self._contract.validate()
-        self._observed = self._pins(self._coordinator.capture())
+        capture = self._coordinator.capture()
+        name = slot_name(capture.branch, capture.head.graph_commit_id)
+        if self._mode == "rw" and self._publisher.slots.exists(name):
+            self._recovery.resolve(name, forward_only=True)
+            capture = self._coordinator.capture()
+        self._observed = self._pins(capture)
 
     def sync(self, branch: str = MAIN) -> None:
         """Bind the handle to the newest head of a branch."""
         _check_branch(branch)
         self.refresh()
+
+    def as_actor(self, actor: str) -> Graph:
+        """Return a handle on the same open graph whose commits are by somebody else."""
+        _check_actor(actor)
+        other = copy.copy(self)
+        other.actor = actor
+        other._observed = dict(self._observed)
+        return other
+
+    def recover(self) -> list[Verdict]:
+        """Resolve every interrupted write now, as opening does; return what became of each."""
+        self._check_writable()
+        return self._recovery.sweep(self._ids.next)
+
+    def recoveries(self) -> list[RecoveryRecord]:
+        """Return every recovery this graph has seen, oldest first."""
+        return self._audit.records()
+
+    def pending_writes(self) -> list[PendingWrite]:
+        """Return the writes that are under way or wait for recovery."""
+        return self._recovery.pending()
 
     @staticmethod
     def _pins(capture: Capture) -> dict[str, int]:

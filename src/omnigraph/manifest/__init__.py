@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from omnigraph.manifest.audit import AUDIT, RecoveryAudit, RecoveryKind, RecoveryRecord
 from omnigraph.manifest.coordinator import Capture, Coordinator, check_stamp
 from omnigraph.manifest.intents import slot_name
 from omnigraph.manifest.ledger import Ledger
@@ -22,9 +23,10 @@ from omnigraph.manifest.records import (
     encode,
     manifest_schema,
 )
-from omnigraph.manifest.recovery import Recovery, Verdict
+from omnigraph.manifest.recovery import PendingWrite, Recovery, Verdict
 
 __all__ = [
+    "AUDIT",
     "MAIN",
     "RECOVERY_ACTOR",
     "Capture",
@@ -34,11 +36,15 @@ __all__ = [
     "Identity",
     "Ledger",
     "Lost",
+    "PendingWrite",
     "Pin",
     "PlannedTable",
     "PublishPlan",
     "Publisher",
     "Recovery",
+    "RecoveryAudit",
+    "RecoveryKind",
+    "RecoveryRecord",
     "TableRecord",
     "Verdict",
     "check_stamp",

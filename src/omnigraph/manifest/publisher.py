@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from omnigraph.errors import ConflictError, OmniGraphError, OutcomeUnknownError
+from omnigraph.failpoints import Failpoint, fire
 from omnigraph.limits import PUBLISH_ATTEMPTS_MAX, SLOT_WAIT_S, TABLE_COMMIT_THREADS
 from omnigraph.manifest.coordinator import Capture, Coordinator
 from omnigraph.manifest.intents import Intent, IntentTable, encode_intent, slot_name
@@ -148,11 +149,18 @@ class Publisher:
         )
 
     def publish_effects(
-        self, capture: Capture, identity: Identity, rollback_id: str, effects: list[Effect]
+        self,
+        capture: Capture,
+        identity: Identity,
+        rollback_id: str,
+        effects: list[Effect],
+        *,
+        record: Callable[[Intent, GraphCommit], None] | None = None,
     ) -> GraphCommit:
         """Apply changes that cannot be staged, and publish them, unless somebody is writing.
 
-        If the owner dies on the way, they are undone. Raises as `publish` does.
+        If the owner dies on the way, they are undone. `record` is called before the slot goes.
+        Raises as `publish` does.
         """
         tables = tuple(
             IntentTable(
@@ -169,7 +177,9 @@ class Publisher:
         slot = self._take(capture, encode_intent(intent), wait=False)
         if slot is None:
             raise Lost
-        return self._run(capture, identity, intent, lambda: self._apply_effects(effects), slot)
+        return self._run(
+            capture, identity, intent, lambda: self._apply_effects(effects), slot, record
+        )
 
     def _run(
         self,
@@ -178,6 +188,7 @@ class Publisher:
         intent: Intent,
         apply: Callable[[], tuple[list[Pin], StagedRows | None]],
         reserved: HeldSlot | None,
+        record: Callable[[Intent, GraphCommit], None] | None = None,
     ) -> GraphCommit:
         body = encode_intent(intent)
         slot = reserved or self._take(capture, body)
@@ -190,7 +201,9 @@ class Publisher:
                 slot.remove()
                 raise Lost
             try:
+                fire(Failpoint.PUBLISH_POST_SLOT_PRE_EFFECT)
                 pins, staged = apply()
+                fire(Failpoint.PUBLISH_POST_EFFECTS)
             except ConflictError:
                 # No right to undo anything here: what lies above a pin goes with the next owner.
                 slot.remove()
@@ -200,7 +213,20 @@ class Publisher:
                     f"the commit was interrupted: {error.message}",
                     operation_id=identity.operation_id,
                 ) from error
-            return self.append(capture, identity, pins, slot, staged=staged)
+            commit = self.append(capture, identity, pins, slot, staged=staged)
+            if record is not None:
+                record(intent, commit)
+            self.release(slot)
+            return commit
+
+    def release(self, slot: HeldSlot) -> None:
+        """Give up the slot of a commit that landed. It stands even if the slot cannot go."""
+        try:
+            fire(Failpoint.PUBLISH_PRE_SLOT_DELETE)
+            slot.remove()
+        except OmniGraphError:
+            # Whoever finds it sees the commit in the lineage and removes it.
+            slot.close()
 
     def _threads(self) -> ThreadPoolExecutor:
         if self._pool is None:
@@ -255,9 +281,9 @@ class Publisher:
     def _commit_tables(self, plan: PublishPlan) -> list[Table]:
         staged = [item.staged for item in plan.tables]
         if len(staged) == 1:
-            return [commit_staged(self.tables, staged[0])]
+            return [self._commit_table(staged[0])]
         futures = [
-            self._threads().submit(contextvars.copy_context().run, commit_staged, self.tables, item)
+            self._threads().submit(contextvars.copy_context().run, self._commit_table, item)
             for item in staged
         ]
         # Every commit is awaited before any failure is raised: none may land later unseen.
@@ -266,6 +292,12 @@ class Publisher:
             if error is not None:
                 raise error
         return [future.result() for future in futures]
+
+    def _commit_table(self, staged: StagedTable) -> Table:
+        fire(Failpoint.PUBLISH_PRE_TABLE_COMMIT)
+        table = commit_staged(self.tables, staged)
+        fire(Failpoint.PUBLISH_POST_TABLE_COMMIT)
+        return table
 
     def append(
         self,
@@ -276,7 +308,7 @@ class Publisher:
         *,
         staged: StagedRows | None = None,
     ) -> GraphCommit:
-        """Publish pins under a commit, from the captured head. Removes the slot on success.
+        """Publish pins under a commit, from the captured head. The slot stays, unless it is lost.
 
         This is the only place where anything becomes visible.
         """
@@ -286,6 +318,7 @@ class Publisher:
             if staged is None:
                 staged = self._stage_rows(capture, identity, pins)
                 self.syncer.sync(journal.data_files(staged.append))
+            fire(Failpoint.PUBLISH_PRE_CAS)
             try:
                 view, version = journal.append(staged.append, properties)
             except StaleJournal:
@@ -295,12 +328,11 @@ class Publisher:
                 if found is not None:
                     # The answer was lost, not the commit: it must be as durable as any other.
                     self._acknowledge(identity, journal.version_path(found.manifest_version))
-                    slot.remove()
                     return found
                 continue
+            fire(Failpoint.PUBLISH_POST_MANIFEST_COMMIT)
             self._acknowledge(identity, version)
             self.coordinator.adopt(view, staged.records)
-            slot.remove()
             return self.coordinator.ledger.commits[identity.commit_id]
         raise OutcomeUnknownError(
             "the manifest could not be written", operation_id=identity.operation_id

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from omnigraph.catalog import AcceptedSchema
 from omnigraph.errors import ConflictError, PreconditionFailedError, VersionConflictError
+from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
 from omnigraph.limits import RESERVE_AFTER_LOSSES, WRITE_ATTEMPTS_MAX
 from omnigraph.manifest import (
@@ -73,8 +74,11 @@ class Prepared:
 class Writer:
     """Runs operations against one graph. In-process writers take turns; that is only politeness."""
 
-    def __init__(self, publisher: Publisher, probe: KeyProbe, ids: UlidSource) -> None:
+    def __init__(
+        self, publisher: Publisher, recovery: Recovery, probe: KeyProbe, ids: UlidSource
+    ) -> None:
         self.publisher = publisher
+        self.recovery = recovery
         self.probe = probe
         self._ids = ids
         self._turn = threading.Lock()
@@ -153,6 +157,7 @@ class _Attempts:
         for losses in range(WRITE_ATTEMPTS_MAX):
             with contextlib.ExitStack() as stack:
                 capture = self._publisher.coordinator.capture()
+                fire(Failpoint.WRITE_POST_CAPTURE)
                 done = self._publisher.coordinator.commit_of(self._request.operation_id)
                 if done is not None:
                     return done, None if prepared is None else prepared.changes
@@ -198,7 +203,7 @@ class _Attempts:
     def _clear_dead_owner(self, capture: Capture) -> None:
         name = slot_name(capture.branch, capture.head.graph_commit_id)
         if self._publisher.slots.exists(name):
-            Recovery(self._publisher).resolve(name)
+            self._writer.recovery.resolve(name)
 
     def _check_head(self, capture: Capture) -> None:
         expected = self._request.expected_head
@@ -227,7 +232,9 @@ class _Attempts:
         )
         changes = self._operation.prepare(base)
         self._check_strict(changes, capture)
+        fire(Failpoint.WRITE_POST_VALIDATE_PRE_STAGE)
         tables = self._writer.stage(base, changes, self._identity.operation_id)
+        fire(Failpoint.WRITE_POST_STAGE)
         plan = PublishPlan(
             identity=self._identity, rollback_id=self._writer.new_id(), tables=tables
         )
