@@ -98,6 +98,9 @@ FOLD_ROWS: Final = 20_000
 TIER_FRAGMENTS_MIN: Final = 24
 """Fragments below a tier's size that make a fold rewrite them as larger ones."""
 
+VERSION_RUNS_MAX = 16
+"""Runs of row versions one compacted fragment keeps; each costs bytes in every later version."""
+
 COMPACTION_TIERS: Final = (2_048, 65_536, 1_048_576)
 """Sizes, in rows, that fragments grow through: each row is rewritten at most once per tier."""
 

@@ -14,6 +14,7 @@ from omnigraph.limits import COMPACTION_TIERS, INDEX_SEGMENTS_MAX, TIER_FRAGMENT
 from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.tables import Table, Tables
+from omnigraph.store.version_runs import shorten
 
 
 def index_name(column: str) -> str:
@@ -38,7 +39,7 @@ def rewrite_small_fragments(table: Table) -> list[Any]:
         plan = Compaction.plan(
             table.dataset, options={"target_rows_per_fragment": target, "num_threads": 1}
         )
-        return [task.execute(table.dataset) for task in plan.tasks]
+        return [shorten(task.execute(table.dataset)) for task in plan.tasks]
 
 
 def commit_rewrite(tables: Tables, table: Table, results: list[Any]) -> Table:
