@@ -34,7 +34,9 @@ def shorten(result: Any) -> Any:
             if runs is not None and len(runs) > VERSION_RUNS_MAX:
                 fragment[name]["inline"] = list(encode_runs(join_runs(runs, VERSION_RUNS_MAX)))
                 changed = True
-    return RewriteResult.from_json(json.dumps(known)) if changed else result
+    if not changed:
+        return result
+    return RewriteResult.from_json(json.dumps(known))  # type: ignore[attr-defined]  # a stub gap
 
 
 def join_runs(runs: list[Run], limit: int) -> list[Run]:
