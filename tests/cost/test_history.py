@@ -87,7 +87,7 @@ class History:
 
 
 def _manifest_fragments(graph: og.Graph) -> list[object]:
-    return list(graph._coordinator.capture().view.dataset.get_fragments())
+    return list(graph._lines.main.coordinator.capture().view.dataset.get_fragments())
 
 
 def _person_fragments(graph: og.Graph) -> int:

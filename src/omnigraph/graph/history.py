@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import datetime
 
-from omnigraph.errors import NotFoundError
-from omnigraph.manifest import MAIN, Coordinator, GraphCommit
+from omnigraph.graph.lines import Lines
+from omnigraph.manifest import MAIN, GraphCommit
 
 
 class Commits:
     """The commits of a graph."""
 
-    def __init__(self, coordinator: Coordinator) -> None:
-        self._coordinator = coordinator
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
 
     def list(
         self,
@@ -24,11 +24,10 @@ class Commits:
         limit: int | None = None,
     ) -> list[GraphCommit]:
         """Return commits, newest first, optionally of one actor and within a time."""
-        if branch != MAIN:
-            raise NotFoundError(f"branch '{branch}' does not exist")
+        coordinator = self._lines.get(branch).coordinator
         since, until = _zoned(since), _zoned(until)
-        capture = self._coordinator.capture()
-        found = reversed(self._coordinator.ledger.commits_to(capture.version))
+        capture = coordinator.capture()
+        found = reversed(coordinator.ledger.commits_to(capture.version))
         kept = [
             commit
             for commit in found
@@ -39,20 +38,12 @@ class Commits:
         return kept if limit is None else kept[:limit]
 
     def get(self, commit_id: str) -> GraphCommit:
-        """Return one commit. Raises `NotFoundError`."""
-        known = self._coordinator.ledger.commits.get(commit_id)
-        if known is None:
-            self._coordinator.capture()
-            known = self._coordinator.ledger.commits.get(commit_id)
-        if known is None:
-            raise NotFoundError(f"commit '{commit_id}' does not exist")
-        return known
+        """Return one commit, whatever branch it is on. Raises `NotFoundError`."""
+        return self._lines.containing(commit_id)[1]
 
     def head(self, branch: str = MAIN) -> GraphCommit:
         """Return the newest commit of a branch."""
-        if branch != MAIN:
-            raise NotFoundError(f"branch '{branch}' does not exist")
-        return self._coordinator.capture().head
+        return self._lines.get(branch).coordinator.capture().head
 
 
 def _zoned(moment: datetime.datetime | None) -> datetime.datetime | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from omnigraph.manifest.audit import AUDIT, RecoveryAudit, RecoveryKind, RecoveryRecord
+from omnigraph.manifest.branch_ids import MAIN_BRANCH, MANIFEST, BranchId, parse_incarnation
+from omnigraph.manifest.branches import CONTROL_SLOT, BranchDirectory, BranchInfo, Tag
 from omnigraph.manifest.coordinator import Capture, Coordinator, check_stamp
 from omnigraph.manifest.intents import slot_name
 from omnigraph.manifest.ledger import Ledger
@@ -27,8 +29,14 @@ from omnigraph.manifest.recovery import PendingWrite, Recovery, Verdict
 
 __all__ = [
     "AUDIT",
+    "CONTROL_SLOT",
     "MAIN",
+    "MAIN_BRANCH",
+    "MANIFEST",
     "RECOVERY_ACTOR",
+    "BranchDirectory",
+    "BranchId",
+    "BranchInfo",
     "Capture",
     "Coordinator",
     "Effect",
@@ -46,9 +54,11 @@ __all__ = [
     "RecoveryKind",
     "RecoveryRecord",
     "TableRecord",
+    "Tag",
     "Verdict",
     "check_stamp",
     "encode",
     "manifest_schema",
+    "parse_incarnation",
     "slot_name",
 ]

@@ -13,11 +13,17 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from omnigraph.errors import ConflictError, OmniGraphError, OutcomeUnknownError
+from omnigraph.errors import (
+    ConflictError,
+    NotFoundError,
+    OmniGraphError,
+    OutcomeUnknownError,
+)
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.limits import PUBLISH_ATTEMPTS_MAX, SLOT_WAIT_S, TABLE_COMMIT_THREADS
+from omnigraph.manifest.branch_ids import MANIFEST
 from omnigraph.manifest.coordinator import Capture, Coordinator
-from omnigraph.manifest.intents import Intent, IntentTable, encode_intent, slot_name
+from omnigraph.manifest.intents import Intent, IntentTable, encode_intent
 from omnigraph.manifest.records import GraphCommit, Pin, Record, encode
 from omnigraph.store import (
     OPERATION_PROPERTY,
@@ -29,6 +35,7 @@ from omnigraph.store import (
     Syncer,
     Table,
     Tables,
+    branch_exists,
     commit_staged,
     version_file,
 )
@@ -54,6 +61,7 @@ class Identity:
     created_at_us: int
     schema_hash: str
     recovery_for_actor: str | None = None
+    merged_parent_commit_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +118,7 @@ class Publisher:
         return slot
 
     def _take(self, capture: Capture, body: bytes, *, wait: bool = True) -> HeldSlot | None:
-        name = slot_name(capture.branch, capture.head.graph_commit_id)
+        name = capture.slot
         slot = self.slots.take(name, body)
         if slot is None and wait and not self.slots.wait(name, timeout_s=SLOT_WAIT_S):
             raise ConflictError(
@@ -118,6 +126,11 @@ class Publisher:
                 hint="try again",
             )
         return slot
+
+    def exists(self) -> bool:
+        """Whether the branch exists. Whoever deletes it owns its slot, so ask under the slot."""
+        branch = self.coordinator.branch
+        return branch.is_main or branch_exists(self.tables.folder(MANIFEST), branch.incarnation)
 
     def _moved(self, capture: Capture) -> bool:
         """Whether the manifest moved since the capture."""
@@ -197,6 +210,9 @@ class Publisher:
         with slot:
             if reserved is not None:
                 slot.rewrite(body)
+            if not self.exists():
+                slot.remove()
+                raise NotFoundError(f"branch '{capture.branch.name}' was deleted")
             if self._moved(capture):
                 slot.remove()
                 raise Lost
@@ -239,7 +255,7 @@ class Publisher:
         """Write the manifest rows of a commit from a captured head; nothing is visible yet."""
         seq = capture.view.version + 1
         records: list[Record] = [replace(pin, seq=seq) for pin in pins]
-        records.append(_commit(identity, seq, capture.head.graph_commit_id))
+        records.append(_commit(identity, seq, capture))
         rows = encode(records, capture.view.dataset.schema)
         return StagedRows(
             records=records, append=self.coordinator.journal.stage(capture.view, rows)
@@ -363,11 +379,13 @@ class Publisher:
             self._pool = None
 
 
-def _commit(identity: Identity, seq: int, parent: str) -> GraphCommit:
+def _commit(identity: Identity, seq: int, capture: Capture) -> GraphCommit:
     return GraphCommit(
         graph_commit_id=identity.commit_id,
         manifest_version=seq,
-        parent_commit_id=parent,
+        parent_commit_id=capture.head.graph_commit_id,
+        merged_parent_commit_id=identity.merged_parent_commit_id,
+        branch=None if capture.branch.is_main else capture.branch.name,
         actor_id=identity.actor_id,
         created_at_us=identity.created_at_us,
         operation_id=identity.operation_id,
@@ -414,7 +432,8 @@ def _intent(
         commit_id=identity.commit_id,
         rollback_id=rollback_id,
         kind=identity.kind,
-        branch=capture.branch,
+        branch=capture.branch.incarnation,
+        merged_parent_commit_id=identity.merged_parent_commit_id,
         head_commit_id=capture.head.graph_commit_id,
         manifest_version=capture.version,
         actor_id=identity.actor_id,

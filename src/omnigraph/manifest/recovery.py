@@ -15,6 +15,7 @@ from functools import partial
 from omnigraph.errors import ConflictError, FormatError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.manifest.audit import RecoveryAudit, RecoveryKind, TableOutcome, new_record
+from omnigraph.manifest.branch_ids import BranchId, parse_incarnation
 from omnigraph.manifest.coordinator import Capture
 from omnigraph.manifest.intents import Intent, IntentTable, decode_intent, newer_format
 from omnigraph.manifest.publisher import Effect, Identity, Lost, Publisher
@@ -35,6 +36,7 @@ class Verdict(StrEnum):
     """What became of an interrupted write."""
 
     NEVER_ARMED = "never_armed"
+    BRANCH_GONE = "branch_gone"
     ALREADY_DECIDED = "already_decided"
     HEAD_MOVED = "head_moved"
     NOTHING_MOVED = "nothing_moved"
@@ -104,38 +106,29 @@ class Recovery:
         self._publisher = publisher
         self._audit = audit
 
-    def sweep(self, new_id: Callable[[], str]) -> list[Verdict]:
-        """Resolve every slot whose owner is dead, then undo what nobody will publish any more.
-
-        Slots of living owners, and the tables they are moving, are left alone.
-        """
-        self._set_aside_torn()
-        found: list[Verdict] = []
-        self._publisher.slots.remove_unfinished()
-        for name in self._publisher.slots.names():
-            verdict = self.resolve(name)
-            if verdict is not None:
-                found.append(verdict)
-        if self._clear_leftovers(new_id):
-            found.append(Verdict.ROLLED_BACK)
-        return found
-
-    def _set_aside_torn(self) -> None:
+    def set_aside_torn(self) -> None:
+        """Move version files of this branch's tables that a power loss tore out of the way."""
         publisher = self._publisher
-        for pin in publisher.coordinator.capture(fresh=False).pins.values():
+        for pin in self._own_pins(publisher.coordinator.capture(fresh=False)):
             folder = publisher.tables.folder(pin.path)
             if newest_version(folder) > pin.version:
                 set_aside_torn(folder, above=pin.version)
 
-    def _clear_leftovers(self, new_id: Callable[[], str]) -> bool:
+    @staticmethod
+    def _own_pins(capture: Capture) -> list[Pin]:
+        """Return the tables only this branch moves; an inherited one goes on without it."""
+        return [pin for pin in capture.pins.values() if capture.branch.owns(pin.table_branch)]
+
+    def clear_leftovers(self, new_id: Callable[[], str]) -> bool:
         """Restore tables that stand above their published version without a slot to explain it.
 
-        A version somebody wrote past this engine is left for a person to judge.
+        A version somebody wrote past this engine is left for a person to judge, and the tables a
+        living writer is moving are its own business.
         """
         publisher = self._publisher
         capture = publisher.coordinator.capture()
         effects: list[Effect] = []
-        for pin in capture.pins.values():
+        for pin in self._own_pins(capture):
             newest = newest_version(publisher.tables.folder(pin.path))
             if newest > pin.version and only_ours(
                 publisher.tables, pin.path, after=pin.version, up_to=newest
@@ -186,6 +179,33 @@ class Recovery:
                 )
             )
         return found
+
+    def branch_of(self, name: str) -> BranchId | None:
+        """Return whose slot it is; None when it is gone or cannot be read."""
+        seen = self._publisher.slots.peek(name)
+        intent = None if seen is None else decode_intent(seen[0])
+        return None if intent is None else parse_incarnation(intent.branch)
+
+    def discard(self, name: str) -> Verdict | None:
+        """Remove the slot of a dead owner whose branch is gone; None when its owner lives."""
+        slot = self._publisher.slots.seize(name)
+        if slot is None:
+            return None
+        with slot:
+            intent = decode_intent(slot.body)
+            if intent is not None and intent.tables:
+                self._audit.add(
+                    new_record(
+                        commit_id=intent.commit_id,
+                        kind=RecoveryKind.ORPHANED_BRANCH_DISCARDED,
+                        actor_id=intent.actor_id,
+                        operation_id=intent.operation_id,
+                        writer_kind=intent.kind,
+                        tables=(),
+                    )
+                )
+            slot.remove()
+        return Verdict.BRANCH_GONE
 
     def resolve(self, name: str, *, forward_only: bool = False) -> Verdict | None:
         """Resolve one slot; None when it is gone or its owner lives.
@@ -291,6 +311,7 @@ class Recovery:
             created_at_us=intent.created_at_us,
             schema_hash=intent.schema_hash,
             recovery_for_actor=intent.actor_id,
+            merged_parent_commit_id=intent.merged_parent_commit_id,
         )
         fire(Failpoint.RECOVERY_PRE_PUBLISH)
         return self._publisher.append(capture, identity, pins, slot)

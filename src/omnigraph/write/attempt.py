@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from omnigraph.catalog import AcceptedSchema
 from omnigraph.errors import ConflictError, PreconditionFailedError, VersionConflictError
@@ -23,13 +23,17 @@ from omnigraph.manifest import (
     Publisher,
     PublishPlan,
     Recovery,
-    slot_name,
 )
 from omnigraph.store import (
     HeldSlot,
     KeyProbe,
+    StagedTable,
+    Table,
     addresses_of,
+    fork_table,
     only_maintenance,
+    split_branch,
+    stage_changes,
     stage_delete,
     stage_insert,
     stage_overwrite,
@@ -96,6 +100,10 @@ class Writer:
         with self._turn:
             return _Attempts(self, operation, request, schema()).run()
 
+    def rehearse(self, operation: Operation, request: Request, schema: AcceptedSchema) -> ChangeSet:
+        """Prepare and validate a write on the newest state and stop there."""
+        return _Attempts(self, operation, request, schema).rehearse()
+
     def stage(self, base: Base, changes: ChangeSet, operation_id: str) -> tuple[PlannedTable, ...]:
         """Write the files of a change set; nothing moves."""
         properties = {"omnigraph.operation_id": operation_id}
@@ -106,22 +114,38 @@ class Writer:
                 PlannedTable(
                     table_key=pin.table_key,
                     incarnation=pin.incarnation,
-                    staged=_stage_table(base, change, properties),
+                    staged=_stage_table(self._own_table(base, change), change, properties),
                 )
             )
         return tuple(planned)
+
+    def _own_table(self, base: Base, change: TableChange) -> Table:
+        """Return the table to write to; the first write on a branch starts a line of its own.
+
+        A line nobody publishes is only space: no other ever has its name.
+        """
+        table = base.table(change.entity)
+        branch = base.capture.branch
+        _root, line = split_branch(table.path)
+        if branch.owns(line):
+            return table
+        forked, files = fork_table(base.tables, table, branch.fork_name(self.new_id()))
+        fire(Failpoint.FORK_POST_CREATE)
+        self.publisher.syncer.sync(files)
+        return forked
 
     def new_id(self) -> str:
         """Return a new ULID."""
         return self._ids.next()
 
 
-def _stage_table(base: Base, change: TableChange, properties: dict[str, str]) -> Any:
-    parent = base.table(change.entity)
+def _stage_table(parent: Table, change: TableChange, properties: dict[str, str]) -> StagedTable:
+    rows = change.rows()
+    if change.deleted and rows is not None:
+        return stage_changes(parent, stored_rows(change.entity, rows), change.deleted, properties)
     if change.deleted:
         found = addresses_of(parent, "id", change.deleted)
         return stage_delete(parent, found["_rowaddr"].to_numpy(), properties)
-    rows = change.rows()
     if change.replaced:
         content = parent.schema.empty_table() if rows is None else stored_rows(change.entity, rows)
         return stage_overwrite(parent, content, properties)
@@ -193,6 +217,21 @@ class _Attempts:
             hint="try again",
         )
 
+    def rehearse(self) -> ChangeSet:
+        capture = self._publisher.coordinator.capture()
+        self._check_head(capture)
+        changes = self._operation.prepare(self._base(capture))
+        self._check_strict(changes, capture)
+        return changes
+
+    def _base(self, capture: Capture) -> Base:
+        return Base(
+            schema=self._schema,
+            capture=capture,
+            tables=self._publisher.tables,
+            probe=self._writer.probe,
+        )
+
     def _reserve(self, capture: Capture) -> HeldSlot | None:
         """Take the slot before preparing: after lost races nobody may move the head any more."""
         slot = self._publisher.reserve(capture, self._identity, self._writer.new_id())
@@ -201,9 +240,8 @@ class _Attempts:
         return slot
 
     def _clear_dead_owner(self, capture: Capture) -> None:
-        name = slot_name(capture.branch, capture.head.graph_commit_id)
-        if self._publisher.slots.exists(name):
-            self._writer.recovery.resolve(name)
+        if self._publisher.slots.exists(capture.slot):
+            self._writer.recovery.resolve(capture.slot)
 
     def _check_head(self, capture: Capture) -> None:
         expected = self._request.expected_head
@@ -224,12 +262,7 @@ class _Attempts:
         )
 
     def _prepare(self, capture: Capture) -> Prepared:
-        base = Base(
-            schema=self._schema,
-            capture=capture,
-            tables=self._publisher.tables,
-            probe=self._writer.probe,
-        )
+        base = self._base(capture)
         changes = self._operation.prepare(base)
         self._check_strict(changes, capture)
         fire(Failpoint.WRITE_POST_VALIDATE_PRE_STAGE)
