@@ -17,6 +17,7 @@ from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.graph.branches import Branches, Tags
 from omnigraph.graph.history import Commits
 from omnigraph.graph.lines import Line, Lines
+from omnigraph.graph.merging import Merging
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
 from omnigraph.graph.targets import resolve
@@ -98,8 +99,8 @@ class Graph:
         self._compiled: dict[tuple[str, str | None, str], CompiledQuery] = {}
         self._compiled_lock = threading.Lock()
         self.commits = Commits(self._lines)
-        self.branches = Branches(self._lines, self._check_writable)
-        self.tags = Tags(self._lines, self._check_writable)
+        self.branches = Branches(self, self._lines, Merging(self._lines, self._tables))
+        self.tags = Tags(self, self._lines)
         self.recovered: list[Verdict] = []
         if mode == "rw":
             self.recovered = self._lines.sweep()
@@ -168,11 +169,12 @@ class Graph:
         _check_actor(actor)
         other = copy.copy(self)
         other.actor = actor
+        other.branches = Branches(other, self._lines, Merging(self._lines, self._tables))
         return other
 
     def recover(self) -> list[Verdict]:
         """Resolve every interrupted write now, as opening does; return what became of each."""
-        self._check_writable()
+        self.check_writable()
         return self._lines.sweep()
 
     def recoveries(self) -> list[RecoveryRecord]:
@@ -208,7 +210,7 @@ class Graph:
                 instead of writing twice.
             actor: Overrides the handle's actor.
         """
-        self._check_writable()
+        self.check_writable()
         with measured() as io:
             line = self._lines.get(branch)
             schema = self._contract.validate()
@@ -219,9 +221,9 @@ class Graph:
                 now=datetime.datetime.now(datetime.UTC),
                 new_id=self._ids.next,
             )
-            request = self._request(line, actor, expected_head, operation_id)
+            request = self.request(line, actor, expected_head, operation_id)
             commit, changes = line.writer.run(mutation, request, lambda: schema)
-            self._settle(line, commit, changes)
+            self.settle(line, commit, changes)
         return MutationResult(
             affected_nodes=mutation.affected_nodes,
             affected_edges=mutation.affected_edges,
@@ -259,13 +261,13 @@ class Graph:
             dry_run: Validate everything and write nothing.
             progress: Called with the number of bytes read so far.
         """
-        self._check_writable()
+        self.check_writable()
         with measured() as io:
             line, created = self._line_or_new(branch, create_from, dry_run)
             schema = self._contract.validate()
             load = Load(schema, LoadMode.parse(mode), new_ids=self._ids.run)
             load.read(data, progress)
-            request = self._request(line, actor, expected_head, operation_id)
+            request = self.request(line, actor, expected_head, operation_id)
             found = self._finish_load(load, line, schema, request, dry_run, io)
         if not created:
             return found
@@ -304,13 +306,13 @@ class Graph:
         Columns are properties (and `id`); for an edge type `from_col` and `to_col` name the
         columns with the endpoint ids.
         """
-        self._check_writable()
+        self.check_writable()
         with measured() as io:
             line = self._lines.get(branch)
             schema = self._contract.validate()
             load = Load(schema, LoadMode.parse(mode), new_ids=self._ids.run)
             load.read_table(type_name, table, from_col=from_col, to_col=to_col)
-            request = self._request(line, actor, expected_head, operation_id)
+            request = self.request(line, actor, expected_head, operation_id)
             return self._finish_load(load, line, schema, request, dry_run, io)
 
     def _finish_load(
@@ -327,7 +329,7 @@ class Graph:
             line.writer.rehearse(load, request, schema)
         else:
             commit, changes = line.writer.run(load, request, lambda: schema)
-            self._settle(line, commit, changes)
+            self.settle(line, commit, changes)
         return LoadResult(
             mode=str(load.mode),
             nodes=load.counts("node"),
@@ -339,9 +341,10 @@ class Graph:
             io=dict(io),
         )
 
-    def _request(
+    def request(
         self, line: Line, actor: str | None, expected_head: str | None, operation_id: str | None
     ) -> Request:
+        """Return what a caller says about a write."""
         _check_actor(actor)
         if operation_id is not None and not operation_id.strip():
             raise BadRequestError("operation_id must not be blank")
@@ -352,7 +355,7 @@ class Graph:
             observed=line.observed,
         )
 
-    def _settle(self, line: Line, commit: GraphCommit | None, changes: ChangeSet | None) -> None:
+    def settle(self, line: Line, commit: GraphCommit | None, changes: ChangeSet | None) -> None:
         """After a write: this handle has seen the tables it wrote; long tails are folded away."""
         if commit is None or changes is None:
             return
@@ -384,7 +387,12 @@ class Graph:
                 self._compiled[key] = found
         return found
 
-    def _check_writable(self) -> None:
+    def accepted_schema(self) -> AcceptedSchema:
+        """Return the accepted schema, checked against what is stored."""
+        return self._contract.validate()
+
+    def check_writable(self) -> None:
+        """Refuse to go on when the graph is open read-only."""
         if self._mode != "rw":
             raise BadRequestError("the graph is open read-only", hint="open it with mode='rw'")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from omnigraph.manifest.ancestry import merge_base
 from omnigraph.manifest.audit import AUDIT, RecoveryAudit, RecoveryKind, RecoveryRecord
 from omnigraph.manifest.branch_ids import MAIN_BRANCH, MANIFEST, BranchId, parse_incarnation
 from omnigraph.manifest.branches import CONTROL_SLOT, BranchDirectory, BranchInfo, Tag
@@ -59,6 +60,7 @@ __all__ = [
     "check_stamp",
     "encode",
     "manifest_schema",
+    "merge_base",
     "parse_incarnation",
     "slot_name",
 ]

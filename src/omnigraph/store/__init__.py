@@ -21,6 +21,7 @@ from omnigraph.store.branches import (
 )
 from omnigraph.store.control import ControlFiles
 from omnigraph.store.counters import count, measured
+from omnigraph.store.delta import TableDelta, table_delta
 from omnigraph.store.durability import Durability, Syncer, parse_durability
 from omnigraph.store.journal import Journal, JournalView, StagedAppend, StaleJournal
 from omnigraph.store.keys import ID_INDEX, KeyProbe, addresses_of, id_filter, quoted
@@ -67,6 +68,7 @@ __all__ = [
     "StaleJournal",
     "Syncer",
     "Table",
+    "TableDelta",
     "Tables",
     "TagRef",
     "addresses_of",
@@ -104,6 +106,7 @@ __all__ = [
     "stage_insert",
     "stage_overwrite",
     "stage_upsert",
+    "table_delta",
     "tag_file",
     "version_file",
 ]

@@ -64,6 +64,8 @@ class Request:
     operation_id: str
     expected_head: str | None = None
     observed: Mapping[str, int] | None = None
+    merged_parent: str | None = None
+    """The commit a merge takes in: it is published even if no row changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +105,14 @@ class Writer:
     def rehearse(self, operation: Operation, request: Request, schema: AcceptedSchema) -> ChangeSet:
         """Prepare and validate a write on the newest state and stop there."""
         return _Attempts(self, operation, request, schema).rehearse()
+
+    def base(self, schema: AcceptedSchema) -> Base:
+        """Return the newest state as something to compute on."""
+        return self.base_at(self.publisher.coordinator.capture(), schema)
+
+    def base_at(self, capture: Capture, schema: AcceptedSchema) -> Base:
+        """Return a captured state as something to compute on."""
+        return Base(schema=schema, capture=capture, tables=self.publisher.tables, probe=self.probe)
 
     def stage(self, base: Base, changes: ChangeSet, operation_id: str) -> tuple[PlannedTable, ...]:
         """Write the files of a change set; nothing moves."""
@@ -174,6 +184,7 @@ class _Attempts:
             actor_id=request.actor_id,
             created_at_us=time.time_ns() // 1000,
             schema_hash=schema.ir_hash(),
+            merged_parent_commit_id=request.merged_parent,
         )
 
     def run(self) -> tuple[GraphCommit | None, ChangeSet | None]:
@@ -200,7 +211,7 @@ class _Attempts:
                     if slot is not None:
                         slot.remove()
                     raise
-                if not prepared.plan.tables:
+                if not prepared.plan.tables and self._request.merged_parent is None:
                     if slot is not None:
                         slot.remove()
                     return None, prepared.changes
@@ -220,17 +231,9 @@ class _Attempts:
     def rehearse(self) -> ChangeSet:
         capture = self._publisher.coordinator.capture()
         self._check_head(capture)
-        changes = self._operation.prepare(self._base(capture))
+        changes = self._operation.prepare(self._writer.base_at(capture, self._schema))
         self._check_strict(changes, capture)
         return changes
-
-    def _base(self, capture: Capture) -> Base:
-        return Base(
-            schema=self._schema,
-            capture=capture,
-            tables=self._publisher.tables,
-            probe=self._writer.probe,
-        )
 
     def _reserve(self, capture: Capture) -> HeldSlot | None:
         """Take the slot before preparing: after lost races nobody may move the head any more."""
@@ -262,7 +265,7 @@ class _Attempts:
         )
 
     def _prepare(self, capture: Capture) -> Prepared:
-        base = self._base(capture)
+        base = self._writer.base_at(capture, self._schema)
         changes = self._operation.prepare(base)
         self._check_strict(changes, capture)
         fire(Failpoint.WRITE_POST_VALIDATE_PRE_STAGE)
