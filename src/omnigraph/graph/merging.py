@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from omnigraph.catalog import AcceptedSchema
+from omnigraph.catalog import AcceptedSchema, TypeKind
 from omnigraph.errors import BadRequestError, ConflictError, NotFoundError
 from omnigraph.graph.lines import Line, Lines
 from omnigraph.manifest import Capture, GraphCommit, Pin, merge_base
@@ -266,7 +266,8 @@ class Merging:
 
 
 def _listed(changes: ChangeSet) -> Iterable[dict[str, object]]:
-    for change in changes.effective():
+    nodes_first = sorted(changes.effective(), key=lambda c: c.entity.kind is not TypeKind.NODE)
+    for change in nodes_first:
         entity = change.entity
         key = entity.table_key
         for op, rows in (("insert", change.added), ("update", change.changed)):
