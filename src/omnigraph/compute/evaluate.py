@@ -6,14 +6,15 @@ import datetime
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.compute.compare import compare, mirrored, representable
-from omnigraph.compute.constants import constant_value
+from omnigraph.compute.constants import plain_value
 from omnigraph.compute.types import arrow_type
-from omnigraph.errors import QueryError
+from omnigraph.errors import InternalError, QueryError
 from omnigraph.plan.expression import (
     And,
     Arithmetic,
@@ -35,6 +36,7 @@ from omnigraph.plan.expression import (
 )
 
 _ENDPOINTS = {"from": "src", "to": "dst"}
+_UNKNOWN = pa.scalar(None, pa.bool_())
 
 
 class Columns(Protocol):
@@ -63,8 +65,8 @@ class Evaluator:
 
     def value(self, expression: Expression) -> Any:
         """Return an Arrow array (or scalar, for what reads no rows)."""
-        if not variables_of(expression):
-            value = constant_value(expression, self._parameters, self._now)
+        if not _is_condition(expression) and not variables_of(expression):
+            value = plain_value(expression, self._parameters, self._now)
             return _scalar(value, expression)
         match expression:
             case PropertyOf():
@@ -74,7 +76,7 @@ class Evaluator:
             case EndpointOf():
                 return self._columns.column(expression.variable, _ENDPOINTS[expression.end])
             case Negate():
-                operand = pc.cast(self.value(expression.operand), arrow_type(expression.type))
+                operand = _number(self.value(expression.operand), arrow_type(expression.type))
                 return _checked("negate_checked", operand)
             case Arithmetic():
                 return self._arithmetic(expression)
@@ -121,7 +123,7 @@ class Evaluator:
     def _arithmetic(self, expression: Arithmetic) -> Any:
         left, right = self.value(expression.left), self.value(expression.right)
         wanted = arrow_type(expression.type)
-        left, right = pc.cast(left, wanted), pc.cast(right, wanted)
+        left, right = _number(left, wanted), _number(right, wanted)
         match expression.op:
             case ArithmeticOp.ADD:
                 return _checked("add_checked", left, right)
@@ -132,11 +134,7 @@ class Evaluator:
             case ArithmeticOp.DIV:
                 return pc.divide(left, _not_zero(right))
             case ArithmeticOp.MOD:
-                divisor = _not_zero(right)
-                quotient = pc.divide(left, divisor)
-                if pa.types.is_floating(wanted):
-                    quotient = pc.trunc(quotient)
-                return pc.subtract(left, pc.multiply(quotient, divisor))
+                return _remainder(left, _not_zero(right))
 
     def _compare(self, expression: Compare) -> Any:
         left, right = self.value(expression.left), self.value(expression.right)
@@ -149,9 +147,9 @@ class Evaluator:
         item, container = self.value(expression.item), self.value(expression.container)
         if _is_constant(container):
             if not container.is_valid:
-                return pa.nulls(self._columns.rows, pa.bool_())
+                return _UNKNOWN
             found = pc.is_in(item, value_set=representable(container.as_py(), item.type))
-            return pc.if_else(pc.is_valid(item), found, pa.scalar(None, pa.bool_()))
+            return pc.if_else(pc.is_valid(item), found, _UNKNOWN)
         lists = container.combine_chunks() if isinstance(container, pa.ChunkedArray) else container
         return _list_contains(lists, item)
 
@@ -163,9 +161,10 @@ class Evaluator:
             pairs = zip(text.to_pylist(), part.to_pylist(), strict=True)
             return pa.array([_holds(a, b, prefix=expression.prefix) for a, b in pairs], pa.bool_())
         if not part.is_valid:
-            return pa.nulls(self._columns.rows, pa.bool_())
+            return _UNKNOWN
         if _is_constant(text):
-            return pa.scalar(_holds(text.as_py(), part.as_py(), prefix=expression.prefix))
+            found = _holds(text.as_py(), part.as_py(), prefix=expression.prefix)
+            return pa.scalar(found, pa.bool_())
         if expression.prefix:
             return pc.starts_with(text, part.as_py())
         return pc.match_substring(text, part.as_py())
@@ -199,6 +198,31 @@ def evaluate_value(
     return found
 
 
+class _NoColumns:
+    rows = 1
+
+    def column(self, variable: str, name: str) -> Any:
+        raise InternalError(f"${variable}.{name} is not a constant")
+
+
+def constant_value(
+    expression: Expression,
+    parameters: Mapping[str, LiteralValue],
+    now: datetime.datetime,
+) -> LiteralValue:
+    """Return the value of an expression without variables."""
+    if not _is_condition(expression):
+        return plain_value(expression, parameters, now)
+    found: bool | None = Evaluator(_NoColumns(), parameters, now).value(expression).as_py()
+    return found
+
+
+def _is_condition(expression: Expression) -> bool:
+    return isinstance(
+        expression, Compare | Member | Substring | IsNull | And | Or | Not | Vanishing
+    )
+
+
 def _is_constant(value: Any) -> bool:
     return isinstance(value, pa.Scalar)
 
@@ -208,6 +232,13 @@ def _scalar(value: LiteralValue, expression: Expression) -> Any:
     if isinstance(value, tuple):
         return pa.scalar(list(value), wanted)
     return pa.scalar(value, wanted)
+
+
+def _number(value: Any, wanted: Any) -> Any:
+    """Return an operand in the type of the calculation; a float lies nearest to its integer."""
+    if pa.types.is_floating(wanted):
+        return pc.cast(value, wanted, safe=False)
+    return _checked("cast", value, wanted)
 
 
 def _checked(function: str, *arguments: Any) -> Any:
@@ -220,6 +251,20 @@ def _checked(function: str, *arguments: Any) -> Any:
 def _not_zero(value: Any) -> Any:
     zero = pa.scalar(0, value.type)
     return pc.if_else(pc.equal(value, zero), pa.scalar(None, value.type), value)
+
+
+def _remainder(left: Any, divisor: Any) -> Any:
+    """Return what a division leaves: exact for floats too, with the sign of the left operand."""
+    known = pc.and_(pc.is_valid(left), pc.is_valid(divisor))
+    one = pa.scalar(1, left.type)
+    with np.errstate(invalid="ignore"):
+        rest = np.fmod(_filled(left, one), _filled(divisor, one))
+    return pa.array(rest, left.type, mask=~np.asarray(known))
+
+
+def _filled(value: Any, fill: Any) -> Any:
+    filled = pc.fill_null(value, fill)
+    return filled.as_py() if isinstance(filled, pa.Scalar) else np.asarray(filled)
 
 
 def _list_contains(lists: Any, item: Any) -> Any:
@@ -236,7 +281,7 @@ def _list_contains(lists: Any, item: Any) -> Any:
         known = pc.and_(known, pa.scalar(item.is_valid))
     else:
         known = pc.and_(known, pc.is_valid(item))
-    return pc.if_else(known, found, pa.scalar(None, pa.bool_()))
+    return pc.if_else(known, found, _UNKNOWN)
 
 
 def _holds(text: str | None, part: str | None, *, prefix: bool) -> bool | None:
