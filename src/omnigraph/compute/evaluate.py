@@ -11,14 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import LiteralValue
+from omnigraph.compute.arithmetic import calculate, negate
 from omnigraph.compute.compare import compare, mirrored, representable
 from omnigraph.compute.constants import plain_value
+from omnigraph.compute.keys import group_key
 from omnigraph.compute.types import arrow_type
-from omnigraph.errors import InternalError, QueryError
+from omnigraph.errors import InternalError
 from omnigraph.plan.expression import (
     And,
     Arithmetic,
-    ArithmeticOp,
     Compare,
     CompareOp,
     EndpointOf,
@@ -76,10 +77,10 @@ class Evaluator:
             case EndpointOf():
                 return self._columns.column(expression.variable, _ENDPOINTS[expression.end])
             case Negate():
-                operand = _number(self.value(expression.operand), arrow_type(expression.type))
-                return _checked("negate_checked", operand)
+                return negate(self.value(expression.operand), arrow_type(expression.type))
             case Arithmetic():
-                return self._arithmetic(expression)
+                left, right = self.value(expression.left), self.value(expression.right)
+                return calculate(expression.op, left, right, arrow_type(expression.type))
             case _:
                 found = self.condition(expression)
                 if found is None:
@@ -120,22 +121,6 @@ class Evaluator:
 
     # ---- operators ------------------------------------------------------------------------
 
-    def _arithmetic(self, expression: Arithmetic) -> Any:
-        left, right = self.value(expression.left), self.value(expression.right)
-        wanted = arrow_type(expression.type)
-        left, right = _number(left, wanted), _number(right, wanted)
-        match expression.op:
-            case ArithmeticOp.ADD:
-                return _checked("add_checked", left, right)
-            case ArithmeticOp.SUB:
-                return _checked("subtract_checked", left, right)
-            case ArithmeticOp.MUL:
-                return _checked("multiply_checked", left, right)
-            case ArithmeticOp.DIV:
-                return pc.divide(left, _not_zero(right))
-            case ArithmeticOp.MOD:
-                return _remainder(left, _not_zero(right))
-
     def _compare(self, expression: Compare) -> Any:
         left, right = self.value(expression.left), self.value(expression.right)
         op = expression.op
@@ -148,7 +133,9 @@ class Evaluator:
         if _is_constant(container):
             if not container.is_valid:
                 return _UNKNOWN
-            found = pc.is_in(item, value_set=representable(container.as_py(), item.type))
+            # Membership goes by bytes, so both sides are spelled as keys: 0.0 is -0.0.
+            values = group_key(representable(container.as_py(), item.type))
+            found = pc.is_in(group_key(item), value_set=values)
             return pc.if_else(pc.is_valid(item), found, _UNKNOWN)
         lists = container.combine_chunks() if isinstance(container, pa.ChunkedArray) else container
         return _list_contains(lists, item)
@@ -179,9 +166,9 @@ def evaluate_condition(
     """Return a Boolean array: true where the condition is true (not where it is unknown)."""
     found = Evaluator(columns, parameters, now).condition(expression)
     if found is None:
-        return pa.array([True] * columns.rows, pa.bool_())
+        found = pa.scalar(True)
     if _is_constant(found):
-        found = pa.array([bool(found.as_py())] * columns.rows, pa.bool_())
+        found = pa.repeat(found, columns.rows)
     return pc.fill_null(found, False)
 
 
@@ -234,54 +221,21 @@ def _scalar(value: LiteralValue, expression: Expression) -> Any:
     return pa.scalar(value, wanted)
 
 
-def _number(value: Any, wanted: Any) -> Any:
-    """Return an operand in the type of the calculation; a float lies nearest to its integer."""
-    if pa.types.is_floating(wanted):
-        return pc.cast(value, wanted, safe=False)
-    return _checked("cast", value, wanted)
-
-
-def _checked(function: str, *arguments: Any) -> Any:
-    try:
-        return getattr(pc, function)(*arguments)
-    except pa.ArrowInvalid as error:
-        raise QueryError("integer overflow in a calculation") from error
-
-
-def _not_zero(value: Any) -> Any:
-    zero = pa.scalar(0, value.type)
-    return pc.if_else(pc.equal(value, zero), pa.scalar(None, value.type), value)
-
-
-def _remainder(left: Any, divisor: Any) -> Any:
-    """Return what a division leaves: exact for floats too, with the sign of the left operand."""
-    known = pc.and_(pc.is_valid(left), pc.is_valid(divisor))
-    one = pa.scalar(1, left.type)
-    with np.errstate(invalid="ignore"):
-        rest = np.fmod(_filled(left, one), _filled(divisor, one))
-    return pa.array(rest, left.type, mask=~np.asarray(known))
-
-
-def _filled(value: Any, fill: Any) -> Any:
-    filled = pc.fill_null(value, fill)
-    return filled.as_py() if isinstance(filled, pa.Scalar) else np.asarray(filled)
-
-
 def _list_contains(lists: Any, item: Any) -> Any:
     """Tell per row whether its list holds an item (one for all rows, or one per row)."""
-    size = len(lists)
     parents = pc.list_parent_indices(lists)
     values = pc.list_flatten(lists)
     wanted = item if _is_constant(item) else pc.take(item, parents)
     same = compare(values, wanted, CompareOp.EQ)
     hits = pc.filter(parents, pc.fill_null(same, False))
-    found = pc.is_in(pa.array(range(size), parents.type), value_set=pc.unique(hits))
+    found = np.zeros(len(lists), dtype=bool)
+    found[np.asarray(hits)] = True
     known = pc.is_valid(lists)
     if _is_constant(item):
         known = pc.and_(known, pa.scalar(item.is_valid))
     else:
         known = pc.and_(known, pc.is_valid(item))
-    return pc.if_else(known, found, _UNKNOWN)
+    return pc.if_else(known, pa.array(found), _UNKNOWN)
 
 
 def _holds(text: str | None, part: str | None, *, prefix: bool) -> bool | None:
