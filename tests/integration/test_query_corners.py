@@ -18,17 +18,19 @@ node Item {
     ratio: F64?
     flag: Bool?
     words: [String]?
+    wide: U64?
 }
 edge Near: Item -> Item
 """
 EDGE = 2**53
+MOST = 2**64 - 1
 
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[og.Graph]:
     with og.init(tmp_path_factory.mktemp("flaws") / "g", SCHEMA, durability="none") as found:
         rows = [
-            node("Item", name="a", big=EDGE + 1, ratio=1.0, words=["x", "y"], flag=True),
+            node("Item", name="a", big=EDGE + 1, ratio=1.0, words=["x", "y"], flag=True, wide=MOST),
             node("Item", name="b", big=-(2**63), ratio=0.0, words=["x", "y"]),
             node("Item", name="c", ratio=-0.0),
             edge("Near", "a", "b"),
@@ -121,6 +123,11 @@ def test_null_ids_break_ties_first(graph: og.Graph) -> None:
     assert ask(graph, body) == [(None, "c"), ("b", "a"), ("b", "b")]
 
 
+def test_null_is_a_node_of_no_type(graph: og.Graph) -> None:
+    body = "match { $i: Item optional { $i near $a } not { $a: Item } } return { $i, $a }"
+    assert ask(graph, body) == [("c", None)]
+
+
 def test_bounds_mean_the_same_from_both_ends(graph: og.Graph) -> None:
     # b is reached at hop 1 and given by its own loop at hop 2.
     patterns = ["$x: Item $x near{2,2} $y", "$y: Item $x near{2,2} $y"]
@@ -163,3 +170,35 @@ def test_polars_with_repeated_names(graph: og.Graph) -> None:
     except og.OmniGraphError:
         return
     assert found.width == 2
+
+
+def test_both_zeros_are_found_in_lists(graph: og.Graph) -> None:
+    assert ask(graph, "match { $i: Item $i.ratio in [0.0] } return { $i }") == [("b",), ("c",)]
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("$i.wide % 10", 5),
+        ("$i.wide % -10", 5),
+        ("$i.wide - 9223372036854775807", None),
+        ("$i.wide - 9223372036854775807 - 9223372036854775807", None),
+        ("$i.wide * 0", 0),
+        ("$i.wide / 2", 2.0**63),
+        ("-$i.wide", None),
+    ],
+)
+def test_integers_beyond_the_signed_ones(
+    graph: og.Graph, expression: str, value: float | None
+) -> None:
+    body = f'match {{ $i: Item {{ name: "a" }} }} return {{ {expression} as c }}'
+    if value is None:
+        with pytest.raises(og.QueryError, match="overflow"):
+            ask(graph, body)
+    else:
+        assert ask(graph, body) == [(value,)]
+
+
+def test_the_mean_of_large_integers(graph: og.Graph) -> None:
+    body = "match { $i: Item $j: Item $i.wide is not null } return { avg($i.wide) as c }"
+    assert ask(graph, body) == [(2.0**64,)]

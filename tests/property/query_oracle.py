@@ -140,10 +140,12 @@ def evaluate(
     now: object,
 ) -> Answer:
     """Return the answer of a plan."""
-    return _Oracle(plan, data, parameters, now).answer()
+    return Oracle(plan, data, parameters, now).answer()
 
 
-class _Oracle:
+class Oracle:
+    """Evaluates one plan."""
+
     def __init__(
         self,
         plan: ReadPlan,
@@ -322,9 +324,14 @@ class _Oracle:
 
     # ---- output ---------------------------------------------------------------------------
 
+    def rows(self) -> list[Row]:
+        """Return the rows of the pattern."""
+        return self._run(self._plan.steps, {})
+
     def answer(self) -> Answer:
+        """Return what the plan must return."""
         plan = self._plan
-        rows = self._run(plan.steps, {})
+        rows = self.rows()
         if plan.grouped:
             keyed = [(values, self._keys(None, values)) for values in self._groups(rows)]
         else:

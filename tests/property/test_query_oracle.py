@@ -25,8 +25,12 @@ from hypothesis import strategies as st
 
 import omnigraph as og
 from omnigraph.compute.types import arrow_type
-from omnigraph.lang import bind_parameters, compile_query
+from omnigraph.lang import bind_parameters, compile_query, gq_read
+from omnigraph.lang.gq_lower import lower
+from omnigraph.lang.gq_patterns import Clause
 from omnigraph.plan import ReadPlan
+from omnigraph.plan.read import Step
+from tests.property.clause_oracle import evaluate_clauses
 from tests.property.query_oracle import (
     Entity,
     GraphData,
@@ -47,6 +51,7 @@ node Person {
     small: I32?
     big: I64?
     count32: U32?
+    huge: U64?
     wild: F64?
     ratio: F64?
     half: F32?
@@ -56,6 +61,8 @@ node Person {
     team: enum(red, green, blue)?
     tags: [String]?
     nums: [I64]?
+    shares: [F64]?
+    days: [Date]?
 }
 node Thing {
     slug: String @key
@@ -82,7 +89,7 @@ ENDS = {"Knows": ("Person", "Person"), "Owns": ("Person", "Thing"), "Near": ("Th
 # A kind of value groups the properties that compare with each other.
 PROPERTIES = {
     "Person": {
-        "whole": ["level", "small", "big", "count32"],
+        "whole": ["level", "small", "big", "count32", "huge"],
         "little": ["level", "small"],
         "float": ["wild", "ratio", "half"],
         "exact": ["level", "small", "ratio", "half"],
@@ -92,6 +99,8 @@ PROPERTIES = {
         "datetime": ["moment"],
         "texts": ["tags"],
         "wholes": ["nums"],
+        "floats": ["shares"],
+        "dates": ["days"],
     },
     "Thing": {
         "whole": ["small", "big"],
@@ -166,6 +175,7 @@ def _person(r: random.Random, slug: str) -> Entity:
         "small": _maybe(r, [-3, 0, 1, 2, 2, 3]),
         "big": _maybe(r, WHOLES),
         "count32": _maybe(r, [0, 1, 2, 2**32 - 1]),
+        "huge": _maybe(r, [0, 1, 7, 2**63 - 1, 2**63, 2**64 - 1]),
         "wild": _maybe(r, WILD),
         "ratio": _maybe(r, NICE),
         "half": _maybe(r, HALF),
@@ -175,6 +185,8 @@ def _person(r: random.Random, slug: str) -> Entity:
         "team": _maybe(r, TEAMS),
         "tags": _several(r, TEXTS),
         "nums": _several(r, WHOLES),
+        "shares": _several(r, WILD),
+        "days": _several(r, DAYS),
     }
 
 
@@ -210,6 +222,8 @@ def _typed(values: Entity) -> Entity:
             found[name] = datetime.date.fromisoformat(found[name])
     if found.get("moment") is not None:
         found["moment"] = datetime.datetime.fromisoformat(found["moment"])
+    if found.get("days") is not None:
+        found["days"] = [datetime.date.fromisoformat(item) for item in found["days"]]
     if found.get("half") is not None:
         found["half"] = single(found["half"])
     return found
@@ -329,16 +343,26 @@ LITERALS: dict[str, list[str]] = {
     "datetime": ['datetime("1970-01-01")', 'datetime("2024-02-29T12:00:00.001Z")', "now()"],
     "texts": ['["a", "b"]', "[]", '["é", "p1", "ab"]'],
     "wholes": ["[1, 2]", "[9007199254740993]", "[]"],
+    "floats": ["[2.7, 1.0, 9007199254740992.0]", "[0.0]", "[0.1, 2]", "[]"],
+    "dates": ['[date("1970-01-01"), date("2024-02-29")]', "[]"],
 }
-PARAMETERS: dict[str, tuple[str, list[Any]]] = {
-    "whole": ("I64", WHOLES),
-    "float": ("F64", WILD),
-    "text": ("String", TEXTS),
-    "bool": ("Bool", [True, False]),
-    "date": ("Date", DAYS),
-    "datetime": ("DateTime", MOMENTS),
-    "texts": ("[String]", [["a", "b"], [], TEXTS]),
-    "wholes": ("[I64]", [[1, 2], [], WHOLES]),
+PARAMETERS: dict[str, list[tuple[str, list[Any]]]] = {
+    "whole": [
+        ("I64", WHOLES),
+        ("I64", WHOLES),
+        ("I32", [-1, 0, 1, 2, 3]),
+        ("U32", [0, 1, 2, 2**32 - 1]),
+        ("U64", [0, 7, 2**63 - 1]),
+    ],
+    "float": [("F64", WILD), ("F64", WILD), ("F32", HALF)],
+    "text": [("String", TEXTS)],
+    "bool": [("Bool", [True, False])],
+    "date": [("Date", DAYS)],
+    "datetime": [("DateTime", MOMENTS)],
+    "texts": [("[String]", [["a", "b"], [], TEXTS])],
+    "wholes": [("[I64]", [[1, 2], [], WHOLES]), ("[U32]", [[1, 2], [2**32 - 1]])],
+    "floats": [("[F64]", [[], WILD]), ("[F32]", [HALF])],
+    "dates": [("[Date]", [[], DAYS])],
 }
 COMPARED = ["whole", "float", "text", "bool", "date", "datetime"]
 OPERATORS = ["=", "!=", "<", "<=", ">", ">="]
@@ -353,15 +377,33 @@ class Writer:
         self._types: dict[str, str] = {}
         self._count = 0
         self._matching = True
+        self._written: list[str] = []
+        self._bound: dict[str, str] = {}
+        self._returned = ""
 
     def query(self) -> str:
         scope = Scope()
-        clauses = self._clauses(scope, least=1, most=self.r.randint(2, 4), depth=0)
-        body = " ".join(clauses)
+        self._written = self._clauses(scope, least=1, most=self.r.randint(2, 4), depth=0)
+        self._bound = dict(scope.nodes)
         self._matching = False
-        output = self._output(scope)
+        self._returned = self._output(scope)
+        return self._text(self._written)
+
+    def shuffled(self) -> str:
+        """Return the query with its clauses in another order, which may not compile.
+
+        Text order decides which way an edge is read and which names of a block are its own, so
+        all variables are bound first and blocks stay behind.
+        """
+        clauses = [f"${name}: {kind}" for name, kind in self._bound.items()]
+        self.r.shuffle(clauses)
+        blocks = [c for c in self._written if c.startswith(("not {", "optional {"))]
+        others = [c for c in self._written if c not in blocks]
+        return self._text([*clauses, *self.r.sample(others, len(others)), *blocks])
+
+    def _text(self, clauses: list[str]) -> str:
         signature = ", ".join(f"${name}: {kind}" for name, kind in self._types.items())
-        return f"query q({signature}) {{ match {{ {body} }} {output} }}"
+        return f"query q({signature}) {{ match {{ {' '.join(clauses)} }} {self._returned} }}"
 
     def chance(self, share: float) -> bool:
         return self.r.random() < share
@@ -469,7 +511,11 @@ class Writer:
     def _block(self, scope: Scope, kind: str, depth: int) -> str:
         inner = scope.inner()
         nodes = sorted(inner.nodes)
-        if nodes and self.chance(0.75):
+        style = self.r.random()
+        if nodes and style < 0.1:
+            name = self.r.choice(nodes)
+            first = f"${name}: {inner.nodes[name]}"
+        elif nodes and style < 0.75:
             first = self._traversal(inner, must=self.r.choice(nodes))
         else:
             first = f"({self._condition_on(inner, self.r.choice(sorted(scope.all())))})"
@@ -526,16 +572,17 @@ class Writer:
                 return f"{part} {word} {prop}"
             return f"{prop} {word} {part}"
         if style < 0.35:
-            kind = self.r.choice([kind for kind in ("text", "whole") if kind in kinds])
+            found = [kind for kind in ("text", "whole", "float", "date") if kind in kinds]
+            kind = self.r.choice(found)
             names = [name for name in kinds[kind] if name != "team"]
             prop = self._property(variable, names)
-            if kind == "whole" and self.chance(0.3):
-                return f"{prop} in [2.7, 1.0, 9007199254740992.0]"
+            kind = self._any_number(kind)
             return f"{prop} in {self._operand(scope, kind + 's', vanishing=vanishing)}"
-        lists = [kind for kind in ("texts", "wholes") if kind in kinds]
+        lists = [kind for kind in ("texts", "wholes", "floats", "dates") if kind in kinds]
         if style < 0.45 and lists:
             kind = self.r.choice(lists)
-            item = self._operand(scope, kind.removesuffix("s"), vanishing=vanishing)
+            wanted = self._any_number(kind.removesuffix("s"))
+            item = self._operand(scope, wanted, vanishing=vanishing)
             return f"{self._property(variable, kinds[kind])} contains {item}"
         if style < 0.5:
             inner = self._condition_on(scope, variable)
@@ -543,12 +590,15 @@ class Writer:
             return f"(({inner}) {self.r.choice(['=', '!='])} {self._operand(scope, 'bool')})"
         kind = self.r.choice([kind for kind in COMPARED if kind in kinds])
         prop = self._property(variable, kinds[kind])
-        if kind in ("whole", "float"):
-            kind = self.r.choice(["whole", "float"])
+        kind = self._any_number(kind)
         left, right = prop, self._operand(scope, kind, vanishing=vanishing, prop=prop)
         if self.chance(0.2) and not right.startswith("-"):
             left, right = f"({right})" if right.startswith("$") else right, left
         return f"{left} {self.r.choice(OPERATORS)} {right}"
+
+    def _any_number(self, kind: str) -> str:
+        """Return a kind that compares with a kind: numbers do so with each other."""
+        return self.r.choice(["whole", "float"]) if kind in ("whole", "float") else kind
 
     def _property(self, variable: str, names: list[str]) -> str:
         return f"${variable}.{self.r.choice(names)}"
@@ -594,7 +644,7 @@ class Writer:
         return f"{left} {op} {right}"
 
     def _parameter(self, kind: str, *, nullable: bool) -> str:
-        type_text, values = PARAMETERS[kind]
+        type_text, values = self.r.choice(PARAMETERS[kind])
         name = self._fresh("x")
         self._types[name] = type_text + ("?" if nullable else "")
         if nullable and self.chance(0.5):
@@ -612,7 +662,7 @@ class Writer:
             columns, keys = self._groups(scope), ["a", "b"]
             keys = [key for key in keys if any(c.endswith(f" as {key}") for c in columns)]
             if self.chance(0.3):
-                keys.append("count(*)")
+                keys.append(self._aggregate(scope))
             word = ""
         else:
             word = "distinct " if style < 0.5 else ""
@@ -622,6 +672,7 @@ class Writer:
             keys = list("abcd"[: len(columns)])
             if not word:
                 keys += [self._sortable(scope) for _ in range(3)]
+                keys += [f"({self._number(scope)})", f"({self._boolean(scope, 1)})"]
         keys = [key for key in keys if not self._is_list(key, columns)]
         text = f"return {word}{{ {', '.join(columns)} }}"
         if keys and self.chance(0.6):
@@ -629,14 +680,22 @@ class Writer:
             chosen = [key + self.r.choice(["", " asc", " desc"]) for key in chosen]
             text += f" order {{ {', '.join(chosen)} }}"
         if self.chance(0.3):
-            text += f" limit {self.r.choice([0, 1, 2, 3, 3, 5, 5, 9, 1000])}"
+            text += f" limit {self._size([0, 1, 2, 3, 3, 5, 5, 9, 1000])}"
         if self.chance(0.2):
-            text += f" offset {self.r.choice([0, 1, 1, 2, 2, 4, 1000])}"
+            text += f" offset {self._size([0, 1, 1, 2, 2, 4, 1000])}"
         return text
+
+    def _size(self, sizes: list[int]) -> str:
+        size = self.r.choice(sizes)
+        if self.chance(0.7):
+            return str(size)
+        name = self._fresh("x")
+        self._types[name], self.values[name] = self.r.choice(["I64", "I32", "U64"]), size
+        return f"${name}"
 
     @staticmethod
     def _is_list(key: str, columns: list[str]) -> bool:
-        lists = (".tags", ".nums")
+        lists = (".tags", ".nums", ".shares", ".days")
         return any(c.endswith(f" as {key}") and c.split(" as ")[0].endswith(lists) for c in columns)
 
     def _column(self, scope: Scope, *, key: bool = False) -> str:
@@ -645,9 +704,10 @@ class Writer:
         if nodes and style < 0.15:
             return f"${self.r.choice(nodes)}"
         if style < 0.3:
-            return f"({self._boolean(scope, 1)})" if not key else self._sortable(scope)
-        if style < 0.45 and not key:
-            return f"({self._number(scope)})"
+            return f"({self._boolean(scope, 1)})"
+        if style < 0.45:
+            found = self._number(scope)
+            return f"({found})" if not key or "$" in found else self._sortable(scope)
         if style < 0.5 and not key:
             choices = ['"lit"', "7", "2.5", "true", 'date("2024-01-01")']
             choices += ["(1 < 2)", '("a" = "b" or 1 = 2)', "(7 is null)"]
@@ -670,6 +730,8 @@ class Writer:
             text = self._aggregate(scope)
             if self.chance(0.2):
                 text = f"{self._count_of(scope)} {self.r.choice('+-*/%')} {self.r.choice('023')}"
+            elif self.chance(0.2) and not text.startswith(("min", "max")):
+                text = f"({text} {self.r.choice(['is null', '> 1', '= 0.5', '<= 2.0'])})"
             found.append(f"{text} as {name}")
         return found
 
@@ -679,6 +741,9 @@ class Writer:
         kind = self.r.choice(sorted(PROPERTIES[type_name]))
         prop = self._property(variable, PROPERTIES[type_name][kind])
         choices = ["count(*)", f"count({prop})", f"count(distinct {prop})"]
+        word = self.r.choice(["", "distinct "])
+        choices.append(f"count({word}({self._boolean(scope, 1)}))")
+        choices.append(f"count({word}({self._number(scope)}))")
         if variable not in scope.edges:
             choices += [f"count(${variable})", f"count(distinct ${variable})"]
         return self.r.choice(choices)
@@ -688,6 +753,11 @@ class Writer:
             return self._count_of(scope)
         word = self.r.choice(["sum", "avg", "min", "max"])
         wanted = ["little", "exact"]
+        if self.chance(0.3):
+            found = self._number(scope, only=self.r.choice(wanted))
+            return f"{word}({found})" if "$" in found else "count(*)"
+        if word == "avg":
+            wanted = ["whole", "exact"]
         if word in ("min", "max"):
             wanted = ["whole", "float", "text", "date", "datetime"]
         choices = [
@@ -743,8 +813,57 @@ def test_random_queries_agree_with_the_oracle(
     check(worlds(seed), text, writer.values)
 
 
+@settings(max_examples=QUERIES // 4)
+@given(seed=st.integers(0, GRAPHS - 1), r=st.randoms(use_true_random=False))
+def test_the_order_of_clauses_does_not_matter(
+    worlds: Callable[[int], World], seed: int, r: random.Random
+) -> None:
+    writer = Writer(r)
+    first = writer.query()
+    second = writer.shuffled()
+    note(f"graph seed {seed}\nquery {first}\nquery {second}\nparameters {writer.values}")
+    check_shuffled(worlds(seed), first, second, writer.values)
+
+
+def check_shuffled(world: World, first: str, second: str, values: dict[str, Any]) -> bool:
+    """Compare the second query with the clauses of the first, if it compiles."""
+    clauses: list[tuple[Clause, ...]] = []
+
+    def watched(found: tuple[Clause, ...]) -> tuple[Step, ...]:
+        clauses.append(found)
+        return lower(found)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gq_read, "lower", watched)
+        plan = compile_query(first, world.graph.catalog).plan
+    assert isinstance(plan, ReadPlan)
+    bound = bind_parameters(plan.parameters, values)
+    now = datetime.datetime.now(datetime.UTC)
+    try:
+        compile_query(second, world.graph.catalog)
+        expected = evaluate_clauses(plan, clauses[0], world.data, bound, now)
+        actual = answer_of(world.graph.query(second, values))
+    except (og.CompileError, OracleOverflow):
+        return False
+    except og.QueryError as error:
+        # Which of two calculations is made on a row that the other excludes, is not defined.
+        if "overflow" not in str(error):
+            raise
+        return False
+    problem = expected.problem(actual)
+    assert problem is None, f"{problem}\nexpected {expected.rows}\nactual   {actual}"
+    return True
+
+
 # ---- DuckDB -------------------------------------------------------------------------------
 
+# Shortest distances, and whether the node that is reached has an edge to itself.
+REACHED = (
+    "WITH RECURSIVE walk AS (SELECT id AS s, id AS e, 0 AS d FROM Person UNION"
+    " SELECT s, dst, d + 1 FROM walk JOIN Knows ON src = e WHERE d < 9),"
+    " near AS (SELECT s, e, min(d) AS d, e IN (SELECT src FROM Knows WHERE src = dst) AS loops"
+    " FROM walk GROUP BY s, e)"
+)
 SHAPES = [
     (
         "match { $a knows $b } return { $a, $b }",
@@ -790,6 +909,68 @@ SHAPES = [
         "match { $p: Person } return { $p.small % 2 as r, $p.small / 2 as h, $p.level - 1 as m }",
         "SELECT (small % 2)::BIGINT, small / 2, level::BIGINT - 1 FROM Person",
     ),
+    (
+        "match { $a <knows> $b } return { $a, $b }",
+        "SELECT DISTINCT src, dst FROM Knows UNION SELECT dst, src FROM Knows",
+    ),
+    (
+        "match { $a $w:<knows> $b } return { $a, $w.id, $b }",
+        "SELECT src, id, dst FROM Knows UNION ALL SELECT dst, id, src FROM Knows WHERE src != dst",
+    ),
+    (
+        "match { $a knows{2,3} $b } return { $a, $b }",
+        REACHED + " SELECT s, e FROM near WHERE d BETWEEN 2 AND 3 OR (d = 1 AND loops)",
+    ),
+    (
+        "match { $b: Person $a knows{1,2} $b } return { $a, $b }",
+        REACHED + " SELECT s, e FROM near WHERE d BETWEEN 1 AND 2 OR (d = 0 AND loops)",
+    ),
+    (
+        "match { $a: Person not { $a knows{2,4} $b $b owns $t $t.small > 0 } } return { $a }",
+        REACHED + " SELECT id FROM Person WHERE id NOT IN (SELECT s FROM near"
+        " JOIN Owns ON src = e JOIN Thing t ON t.id = dst"
+        " WHERE (d BETWEEN 2 AND 4 OR (d = 1 AND loops)) AND t.small > 0)",
+    ),
+    (
+        "match { $p: Person $p.level > 99 } return { count(*) as n, count(distinct $p.name) as d,"
+        " sum($p.big) as s, avg($p.ratio) as a, min($p.day) as l, max($p.name) as m }",
+        "SELECT 0, 0, NULL, NULL, NULL, NULL",
+    ),
+    (
+        "match { $p: Person $p.level > 99 } return { $p.team, count(*) as n }",
+        "SELECT team, 1 FROM Person WHERE false",
+    ),
+    (
+        "match { $p: Person } return { $p.flag, count(distinct $p.small) as s,"
+        " count(distinct $p.ratio) as r, count(distinct $p.moment) as m }",
+        "SELECT flag, count(DISTINCT small), count(DISTINCT ratio + 0.0), count(DISTINCT moment)"
+        " FROM Person GROUP BY flag",
+    ),
+    (
+        'match { $p: Person $p.day >= date("1970-01-01") or $p.moment < datetime("1970-01-01") }'
+        " return { $p }",
+        "SELECT id FROM Person WHERE day >= DATE '1970-01-01'"
+        " OR moment < TIMESTAMPTZ '1970-01-01 00:00:00+00'",
+    ),
+    (
+        "match { $p: Person not ($p.name in $p.tags and $p.small in [1, 2]) } return { $p }",
+        "SELECT id FROM Person WHERE NOT (list_contains(tags, name) AND small IN (1, 2))",
+    ),
+    (
+        "match { $p: Person } return { $p, $p.flag, $p.small } order { $p.flag desc, $p.small,"
+        " $p.day desc } limit 3 offset 1",
+        "SELECT id, flag, small FROM Person ORDER BY flag DESC NULLS LAST, small NULLS FIRST,"
+        " day DESC NULLS LAST, id LIMIT 3 OFFSET 1",
+    ),
+    (
+        "match { $p: Person optional { $p knows $f $f.level > 0 optional { $f owns $t } } }"
+        " return { $p, $f, $t } order { $t.name, $f.name desc }",
+        "WITH k AS (SELECT DISTINCT src, dst FROM Knows), o AS (SELECT DISTINCT src, dst FROM Owns)"
+        " SELECT p.id, f.id, t.id FROM Person p LEFT JOIN (k JOIN Person f ON f.id = k.dst"
+        " AND f.level > 0 LEFT JOIN o ON o.src = f.id LEFT JOIN Thing t ON t.id = o.dst)"
+        " ON k.src = p.id ORDER BY t.name NULLS FIRST, f.name DESC NULLS LAST, f.id NULLS FIRST,"
+        " p.id, t.id NULLS FIRST",
+    ),
 ]
 
 
@@ -817,9 +998,9 @@ def wrapped(text: str) -> str:
 
 
 def _everything(type_name: str) -> str:
-    """Return the query of all scalar columns of a type, under the names they are stored by."""
+    """Return the query of all columns of a type, under the names they are stored by."""
     names = {name for names in PROPERTIES[type_name].values() for name in names}
-    names -= {"tags", "nums", "slug"}
+    names -= {"slug"}
     columns = [f"$x.{name} as {_STORED.get(name, name)}" for name in sorted(names)]
     pattern = f"$x: {type_name}" if type_name not in ENDS else f"$_ $x:{type_name.lower()} $_"
     return f"match {{ {pattern} }} return {{ {', '.join(columns)} }}"
