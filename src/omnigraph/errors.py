@@ -65,6 +65,7 @@ class ErrorKind(StrEnum):
     EXTERNAL_BLOB_POLICY = "external_blob_policy"
     BLOB_RANGE = "blob_range"
     NOT_FOUND = "not_found"
+    VERSION_RECLAIMED = "version_reclaimed"
     CHANGE_FEED_GAP = "change_feed_gap"
     UNAUTHORIZED = "unauthorized"
     POLICY_DENIED = "policy_denied"
@@ -248,6 +249,13 @@ class NotFound(OmniGraphError):
 
 class NotFoundError(NotFound):
     """Graph, branch, commit, type or entity does not exist."""
+
+
+class VersionReclaimedError(NotFoundError):
+    """A state existed, but a cleanup removed what it needs."""
+
+    kind = ErrorKind.VERSION_RECLAIMED
+    http_status = 410
 
 
 class ChangeFeedGapError(NotFound):

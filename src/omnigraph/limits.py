@@ -124,3 +124,18 @@ FEED_CHANGES_MAX: Final = 8_192
 
 FEED_COMMITS_DEFAULT: Final = 128
 """Commits in one answer of the feed."""
+
+CLEANUP_GRACE_S: Final = 600.0
+"""States replaced less than this ago are never cleaned up: somebody may be reading them."""
+
+LATE_PUBLISH_S: Final = CLEANUP_GRACE_S / 2
+"""A publish that took longer looks for its commit before it is acknowledged."""
+
+CLEANUP_KEEP_DEFAULT: Final = 50
+"""Graph versions a cleanup keeps when it is not told."""
+
+OPTIMIZE_ATTEMPTS_MAX: Final = 8
+"""Times writers may come first before an optimize gives up on a branch."""
+
+OPTIMIZE_THREADS: Final = 4
+"""Tables compacted at the same time."""

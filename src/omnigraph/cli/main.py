@@ -15,6 +15,9 @@ from omnigraph.errors import OmniGraphError
 
 COMMANDS = {
     "branch": "omnigraph.cli.branch:branch",
+    "cleanup": "omnigraph.cli.maintain:cleanup",
+    "optimize": "omnigraph.cli.maintain:optimize",
+    "repair": "omnigraph.cli.maintain:repair",
     "changes": "omnigraph.cli.changes:changes",
     "commit": "omnigraph.cli.commit:commit",
     "diff": "omnigraph.cli.changes:diff",

@@ -7,7 +7,7 @@ import copy
 import datetime
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -19,6 +19,12 @@ from omnigraph.graph.branches import Branches, Tags
 from omnigraph.graph.changes import ChangeFeed, Changes, Diff
 from omnigraph.graph.history import Commits
 from omnigraph.graph.lines import Line, Lines
+from omnigraph.graph.maintenance import (
+    CleanupReport,
+    Maintenance,
+    OptimizeReport,
+    RepairReport,
+)
 from omnigraph.graph.merging import Merging
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
@@ -26,7 +32,7 @@ from omnigraph.graph.targets import resolve
 from omnigraph.graph.view import BranchView
 from omnigraph.ids import UlidSource
 from omnigraph.lang import CompiledQuery, bind_parameters, compile_query, compile_schema
-from omnigraph.limits import COMPILED_QUERIES_MAX
+from omnigraph.limits import CLEANUP_GRACE_S, COMPILED_QUERIES_MAX
 from omnigraph.manifest import (
     AUDIT,
     MAIN,
@@ -37,6 +43,7 @@ from omnigraph.manifest import (
     RecoveryRecord,
     Verdict,
 )
+from omnigraph.ops.cleanup import Retention
 from omnigraph.ops.diff import ChangeFilter
 from omnigraph.ops.export import export_envelopes, export_lines, export_rows
 from omnigraph.ops.load import Load, LoadMode
@@ -103,8 +110,12 @@ class Graph:
         self._compiled: dict[tuple[str, str | None, str], CompiledQuery] = {}
         self._compiled_lock = threading.Lock()
         self.commits = Commits(self._lines, self._tables, self.accepted_schema)
-        self.branches = Branches(self, self._lines, Merging(self._lines, self._tables))
+        merging = Merging(self._lines, self._tables)
+        self.branches = Branches(self, self._lines, merging)
         self.tags = Tags(self, self._lines)
+        self._maintenance = Maintenance(
+            self._location.uri, self._lines, self._tables, self._ids, merging
+        )
         self.feed = ChangeFeed(self._lines, self._tables, self.accepted_schema)
         self.recovered: list[Verdict] = []
         if mode == "rw":
@@ -400,6 +411,50 @@ class Graph:
         """Refuse to go on when the graph is open read-only."""
         if self._mode != "rw":
             raise BadRequestError("the graph is open read-only", hint="open it with mode='rw'")
+
+    # ---- maintenance ----------------------------------------------------------------------
+
+    def optimize(
+        self, branch: str = MAIN, *, progress: Callable[[str], None] | None = None
+    ) -> OptimizeReport:
+        """Compact small fragments and index every row, as one commit that changes no entity."""
+        self.check_writable()
+        return self._maintenance.optimize(self.accepted_schema(), branch, progress)
+
+    def repair(
+        self, branch: str = MAIN, *, confirm: bool = False, force: bool = False
+    ) -> RepairReport:
+        """Find tables somebody moved past this engine; publish them only when told to."""
+        self.check_writable()
+        return self._maintenance.repair(branch, confirm=confirm, force=force)
+
+    def cleanup(
+        self,
+        *,
+        keep: int | None = None,
+        older_than: datetime.timedelta | float | None = None,
+        dry_run: bool = True,
+        grace: datetime.timedelta | float = CLEANUP_GRACE_S,
+        progress: Callable[[str], None] | None = None,
+    ) -> CleanupReport:
+        """Remove old versions and the files only they used.
+
+        Args:
+            keep: Graph versions of each branch that stay.
+            older_than: Only versions older than this go (seconds or a timedelta).
+            dry_run: Only tell what would go; the default.
+            grace: What was current less than this ago stays: somebody may be reading it.
+            progress: Called with each table's key.
+        """
+        self.check_writable()
+        seconds = (
+            older_than.total_seconds()
+            if isinstance(older_than, datetime.timedelta)
+            else (older_than)
+        )
+        grace_s = grace.total_seconds() if isinstance(grace, datetime.timedelta) else grace
+        retention = Retention(keep=keep, older_than_s=seconds, grace_s=grace_s)
+        return self._maintenance.cleanup(retention, dry_run=dry_run, progress=progress)
 
     # ---- reading --------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import Any
 from omnigraph.catalog import AcceptedSchema, TypeKind
 from omnigraph.errors import BadRequestError, ConflictError, NotFoundError
 from omnigraph.graph.lines import Line, Lines
-from omnigraph.manifest import Capture, GraphCommit, Pin, merge_base
+from omnigraph.manifest import BranchId, Capture, GraphCommit, Pin, merge_base
 from omnigraph.ops.merge import Merge, MergeOutcome
 from omnigraph.store import Tables
 from omnigraph.write import ChangeSet, Request
@@ -225,6 +225,15 @@ class Merging:
             base_of=partial(self._base_pins, setup.captured),
             decide=decide,
         )
+
+    def base(self, source: str, into: str) -> tuple[BranchId, int] | None:
+        """Return the state merging two branches starts from: a branch that holds it, and where."""
+        heads = [self._lines.get(name).coordinator.capture().head for name in (source, into)]
+        found = merge_base(heads[0], heads[1], self._lookup())
+        if found is None:
+            return None
+        line, commit = self._lines.containing(found.graph_commit_id)
+        return line.branch, commit.manifest_version
 
     def _setup(self, source: str, into: str) -> _Setup:
         if source == into:
