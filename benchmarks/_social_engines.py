@@ -155,7 +155,8 @@ SQL = {
         ) JOIN Person p ON p.key = dst ORDER BY n DESC, p.key""",
     "city of the most followed": """SELECT p.key, p.name, n, c.name, c.state, c.country FROM (
             SELECT dst AS top, count(*) AS n FROM Follows GROUP BY dst ORDER BY n DESC, dst LIMIT 1
-        ) JOIN Person p ON p.key = top JOIN LivesIn l ON l.src = top JOIN City c ON c.key = l.dst""",
+        ) JOIN Person p ON p.key = top JOIN LivesIn l ON l.src = top
+        JOIN City c ON c.key = l.dst""",
     "youngest cities": f"""SELECT c.name AS city, avg(p.age) AS age FROM {_COUNTRIES}
         WHERE o.name = $country GROUP BY c.name ORDER BY age, city LIMIT 5""",
     "people per country in an age bracket": f"""SELECT o.name AS country, count(*) AS people

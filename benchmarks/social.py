@@ -20,7 +20,6 @@ import time
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 from _harness import Report, Timing, peak_memory_mb, ratio_of, timing_of
 from _social_data import make_tables, write_parquet
@@ -31,6 +30,7 @@ PEERS = ("kuzu", "ladybug", "duckdb")
 MOST_FOLLOWED = ("most followed", "city of the most followed")
 BY_KEY_TARGETS = dict(zip(BY_KEY, (5.0, 3.0, 1.5, 1.0), strict=True))
 REFRESH_EDGES = 100
+Paths = Mapping[str, str] | None
 KEYS = 64
 
 
@@ -44,7 +44,7 @@ def _open(kind: str, place: Path, persons: int, paths: Mapping[str, str] | None)
     return DuckDb(place, paths) if kind == "duckdb" else Cypher(kind, place, paths)
 
 
-def _serve(pipe: Connection, kind: str, place: Path, persons: int, paths: Any) -> None:
+def _serve(pipe: Connection, kind: str, place: Path, persons: int, paths: Paths) -> None:
     """Hold one engine and answer requests until the pipe closes."""
     try:
         engine = _open(kind, place, persons, paths)

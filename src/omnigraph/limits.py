@@ -109,3 +109,6 @@ RESIDENT_BYTES_MAX: Final = 4 * 1024**3
 
 QUERY_ROWS_MAX: Final = 100_000_000
 """Rows a query may hold at once: about 1 GB for each variable of its pattern."""
+
+PATCHED_EDGES_MAX: Final = 4096
+"""New edges that are put into a known adjacency one by one; more are sorted in with all."""

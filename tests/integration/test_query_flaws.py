@@ -150,7 +150,6 @@ def test_a_literal_before_a_clause_in_parentheses(graph: og.Graph) -> None:
     assert ask(graph, body) == [("a",)]
 
 
-@flaw("a pushed-down condition is evaluated on rows that other clauses exclude")
 @pytest.mark.parametrize(
     "pattern",
     [

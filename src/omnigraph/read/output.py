@@ -20,10 +20,12 @@ from omnigraph.plan.expression import (
     ColumnOf,
     Expression,
     PropertyOf,
+    variables_of,
     walk,
 )
 from omnigraph.plan.read import ReadPlan, SortKey
 from omnigraph.read.frame import Frame, FrameColumns
+from omnigraph.read.groups import group_rows
 from omnigraph.read.pattern import Context
 
 _GROUPED = "#group"
@@ -47,11 +49,12 @@ class TableColumnsView:
 
 def build_output(context: Context, plan: ReadPlan, frame: Frame) -> Any:
     """Return the result table of a plan, its columns named by position."""
-    columns = FrameColumns(frame, context.columns)
     if plan.grouped:
-        table = _grouped(context, plan, columns)
+        table = _grouped(context, plan, frame)
         order = _sort_order(context, plan.sort_keys, table, None, ())
     else:
+        # Copies of a row matter to nobody who asks for distinct rows.
+        columns = FrameColumns(frame if plan.distinct else frame.listed(), context.columns)
         values = [
             evaluate_value(c.expression, columns, context.parameters, context.now)
             for c in plan.columns
@@ -61,7 +64,8 @@ def build_output(context: Context, plan: ReadPlan, frame: Frame) -> Any:
             table = table.group_by(table.column_names, use_threads=False).aggregate([])
             order = _sort_order(context, plan.sort_keys, table, None, ())
         else:
-            ties = tuple(columns.column(name, "id") for name in plan.variables)
+            tied = plan.variables if plan.sort_keys else ()
+            ties = tuple(columns.column(name, "id") for name in tied)
             order = _sort_order(context, plan.sort_keys, table, columns, ties)
     if plan.grouped and plan.distinct:
         table = table.group_by(table.column_names, use_threads=False).aggregate([])
@@ -84,7 +88,7 @@ def _table(plan: ReadPlan, values: list[Any]) -> Any:
 # ---- grouping -----------------------------------------------------------------------------
 
 
-def _grouped(context: Context, plan: ReadPlan, columns: FrameColumns) -> Any:
+def _grouped(context: Context, plan: ReadPlan, frame: Frame) -> Any:
     """Return one row per group: key columns as they are, aggregates computed."""
     keys = {
         str(index): column.expression
@@ -94,14 +98,11 @@ def _grouped(context: Context, plan: ReadPlan, columns: FrameColumns) -> Any:
     wanted = list(
         dict.fromkeys(item for column in plan.columns for item in _aggregates(column.expression))
     )
-    source: dict[str, Any] = {
-        f"k{name}": evaluate_value(expression, columns, context.parameters, context.now)
-        for name, expression in keys.items()
-    }
-    for index, item in enumerate(wanted):
-        source[f"a{index}"] = _argument(context, item, columns)
-    source["#one"] = pa.array(np.ones(columns.rows, dtype=np.int8))
-    groups = _aggregate(pa.table(source), [f"k{name}" for name in keys], wanted)
+    groups = None
+    if context.factorise:
+        groups = group_rows(context, plan, keys, wanted, frame, _cut_size(context, plan))
+    if groups is None:
+        groups = _listed_groups(context, keys, wanted, frame.listed())
     values: list[Any] = []
     view = TableColumnsView(groups)
     for index, column in enumerate(plan.columns):
@@ -113,12 +114,33 @@ def _grouped(context: Context, plan: ReadPlan, columns: FrameColumns) -> Any:
     return _table(plan, values)
 
 
+def _listed_groups(
+    context: Context, keys: dict[str, Expression], wanted: list[Aggregate], frame: Frame
+) -> Any:
+    """Group by evaluating the key for every row."""
+    columns = FrameColumns(frame, context.columns)
+    source: dict[str, Any] = {
+        f"k{name}": evaluate_value(expression, columns, context.parameters, context.now)
+        for name, expression in keys.items()
+    }
+    for index, item in enumerate(wanted):
+        source[f"a{index}"] = _argument(context, item, columns)
+    source["#one"] = pa.array(np.ones(columns.rows, dtype=np.int8))
+    return _aggregate(pa.table(source), [f"k{name}" for name in keys], wanted)
+
+
+def _cut_size(context: Context, plan: ReadPlan) -> int | None:
+    size = _number(context, plan.limit, "limit")
+    return None if size is None else size + (_number(context, plan.offset, "offset") or 0)
+
+
 def _aggregates(expression: Expression) -> list[Aggregate]:
     return [item for item in walk(expression) if isinstance(item, Aggregate)]
 
 
 def _argument(context: Context, item: Aggregate, columns: FrameColumns) -> Any:
-    if item.argument is None:
+    if item.argument is None or not variables_of(item.argument) <= columns.variables:
+        # Rows, or a variable that is never null and was therefore not listed.
         return pa.array(np.ones(columns.rows, dtype=np.int8))
     value = evaluate_value(item.argument, columns, context.parameters, context.now)
     if item.function is AggregateFunction.SUM and item.argument.type.is_integer:
