@@ -8,6 +8,7 @@ first asked for. A version that only adds rows to a known one patches what the k
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,12 +69,12 @@ class _ByDirection(dict[Direction, Adjacency]):
 class Topology:
     """Edges of one type as pairs of node numbers; edges without both nodes are left out.
 
-    `edges` are their positions in the table, which has `rows` rows.
+    `edges` are their positions in the table, which has `rows` rows; None when all are there.
     """
 
     sources: Array
     targets: Array
-    edges: Array
+    edges: Array | None
     source_count: int
     target_count: int
     rows: int = 0
@@ -85,20 +86,24 @@ class Topology:
         self.by_pair = _ByDirection(self._every_pair)
 
     def _every_edge(self, direction: Direction) -> Adjacency:
+        edges = self._positions()
         match direction:
             case Direction.OUT:
-                return _adjacency(self.sources, self.targets, self.edges, self.source_count)
+                return _adjacency(self.sources, self.targets, edges, self.source_count)
             case Direction.IN:
-                return _adjacency(self.targets, self.sources, self.edges, self.target_count)
+                return _adjacency(self.targets, self.sources, edges, self.target_count)
             case Direction.BOTH:
                 # A self-loop touches its node once, whichever way it is read.
                 other = self.sources != self.targets
                 return _adjacency(
                     np.concatenate([self.sources, self.targets[other]]),
                     np.concatenate([self.targets, self.sources[other]]),
-                    np.concatenate([self.edges, self.edges[other]]),
+                    np.concatenate([edges, edges[other]]),
                     self.source_count,
                 )
+
+    def _positions(self) -> Array:
+        return np.arange(len(self.sources), dtype=np.int32) if self.edges is None else self.edges
 
     def _every_pair(self, direction: Direction) -> Adjacency:
         sizes = (self.source_count, self.target_count)
@@ -115,8 +120,7 @@ class Topology:
     @property
     def size_bytes(self) -> int:
         """Memory of the pairs and of the adjacency that is usually made from them."""
-        offsets = 8 * (self.source_count + self.target_count)
-        return 2 * int(self.sources.nbytes + self.targets.nbytes) + offsets + int(self.edges.nbytes)
+        return 16 * len(self.sources) + 8 * (self.source_count + self.target_count)
 
     def extended(self, sources: Array, targets: Array, counts: tuple[int, int]) -> Topology:
         """Return the topology with rows added to its tables; adjacencies of pairs are patched.
@@ -124,13 +128,16 @@ class Topology:
         `sources` and `targets` are the ends of the new edges, -1 where there is no such node.
         """
         whole = (sources >= 0) & (targets >= 0)
-        edges = np.arange(len(sources), dtype=np.int32) + self.rows
+        edges: Array | None = None
+        if self.edges is not None or not whole.all():
+            new = np.flatnonzero(whole).astype(np.int32) + self.rows
+            edges = np.concatenate([self._positions(), new])
         rows = self.rows + len(sources)
-        sources, targets, edges = sources[whole], targets[whole], edges[whole]
+        sources, targets = sources[whole], targets[whole]
         found = Topology(
             sources=np.concatenate([self.sources, sources]),
             targets=np.concatenate([self.targets, targets]),
-            edges=np.concatenate([self.edges, edges]),
+            edges=edges,
             source_count=counts[0],
             target_count=counts[1],
             rows=rows,
@@ -239,23 +246,22 @@ class Topologies:
 
     def _build(self, pin: Pin, source: Pin, target: Pin) -> Topology:
         count("topology_builds")
-        # One after the other: the texts of one end are gone before those of the other are read.
-        source_ids = self._columns.column(source, "id")
-        starts = _numbers(self._columns.read(pin, "src"), source_ids)
-        target_ids = self._columns.column(target, "id")
-        ends = _numbers(self._columns.read(pin, "dst"), target_ids)
-        rows = len(starts)
-        edges = np.arange(rows, dtype=np.int32)
+        found = {}
+        # Finding texts takes most of the time, and Arrow lets go of the interpreter for it.
+        with ThreadPoolExecutor(1) as pool:
+            for name, node in (("src", source), ("dst", target)):
+                ids, texts = self._columns.column(node, "id"), self._columns.read(pin, name)
+                found[name] = pool.submit(_numbers, texts, ids)
+        starts, ends = found["src"].result(), found["dst"].result()
         whole = (starts >= 0) & (ends >= 0)
-        if not whole.all():
-            starts, ends, edges = starts[whole], ends[whole], edges[whole]
+        edges = None if whole.all() else np.flatnonzero(whole).astype(np.int32)
         return Topology(
-            sources=starts,
-            targets=ends,
+            sources=starts if edges is None else starts[whole],
+            targets=ends if edges is None else ends[whole],
             edges=edges,
-            source_count=len(source_ids),
-            target_count=len(target_ids),
-            rows=rows,
+            source_count=self._columns.size(source),
+            target_count=self._columns.size(target),
+            rows=len(starts),
         )
 
     def _patch(

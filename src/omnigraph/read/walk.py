@@ -28,6 +28,8 @@ _WHOLE_SHARE = 4
 """A condition is evaluated on a whole table unless the nodes asked about are this much fewer."""
 _DENSE_SHARE = 8
 """Nodes are merged through an array over all nodes unless they are this much fewer."""
+_SMALL_TABLE = 20_000
+"""Rows of a table on which a condition is evaluated just to know how many fit."""
 _EXACT_FLOAT = 2.0**53
 _COUNT_MAX = 2.0**62
 _LISTING_COST = 3.0
@@ -47,6 +49,7 @@ class Choice:
     condition: Expression | None = None
     numbers: Array | None = None
     mask: Array | None = None
+    counted: int | None = None
 
     def kept(self, context: Context, nodes: Array) -> Array | None:
         """Return which of the nodes may be chosen; None when all may."""
@@ -72,11 +75,17 @@ class Choice:
             return np.arange(self.size, dtype=np.int64)
         return np.flatnonzero(self.whole(context))
 
-    def count(self, context: Context) -> int:
-        """Return how many nodes may be chosen."""
+    def count(self, context: Context) -> None:
+        """Find out how many nodes may be chosen."""
+        if self.condition is not None and self.counted is None:
+            self.counted = int(np.count_nonzero(self.whole(context)))
+
+    @property
+    def estimate(self) -> int:
+        """How many nodes may be chosen, at most."""
         if self.numbers is not None:
             return len(self.numbers)
-        return self.size if self.condition is None else int(self.whole(context).sum())
+        return self.size if self.counted is None else self.counted
 
 
 def walk_tree(context: Context, tree: Tree) -> Frame:
@@ -122,10 +131,26 @@ class _Walk:
         by_key = [name for name, found in self._choices.items() if found.numbers is not None]
         if by_key:
             return self._tree.root if self._tree.root in by_key else by_key[0]
-        return min(self._choices, key=lambda name: self._cost(name))
+        return self._cheapest()
+
+    def _cheapest(self) -> str:
+        """Return the variable from which a walk looks at the fewest neighbours."""
+        unknown = []
+        for choice in self._choices.values():
+            if choice.condition is None or choice.size <= _SMALL_TABLE:
+                choice.count(self._context)
+            else:
+                unknown.append(choice)
+        costs = {name: self._cost(name) for name in self._choices}
+        # Asking a condition of a whole large table is worth it only if the walk is as long.
+        if unknown and min(costs.values()) > sum(choice.size for choice in unknown):
+            for choice in unknown:
+                choice.count(self._context)
+            costs = {name: self._cost(name) for name in self._choices}
+        return min(costs, key=lambda name: costs[name])
 
     def _cost(self, root: str) -> float:
-        rows = float(self._choices[root].count(self._context))
+        rows = float(self._choices[root].estimate)
         return rows + self._cost_from(root, rows, frozenset())
 
     def _cost_from(self, name: str, rows: float, without: frozenset[int]) -> float:
@@ -142,7 +167,7 @@ class _Walk:
             edges = len(self._context.topology(link.step.edge).sources)
             looked_at = min(rows, float(size)) * edges / size
             total += looked_at if dangling else _LISTING_COST * looked_at
-            share = target.count(self._context) / max(target.size, 1)
+            share = target.estimate / max(target.size, 1)
             total += self._cost_from(link.target, looked_at * share, behind)
         return total
 
