@@ -27,6 +27,7 @@ import omnigraph as og
 from omnigraph.compute.types import arrow_type
 from omnigraph.lang import bind_parameters, compile_query
 from omnigraph.plan import ReadPlan
+from omnigraph.read import Fetch, Reader
 from tests.property.query_oracle import Entity, GraphData, Values, evaluate, frozen
 
 GRAPHS = 12
@@ -212,6 +213,7 @@ class World:
 
     graph: og.Graph
     data: GraphData
+    readers: list[Reader]
 
 
 def _size(r: random.Random, seed: int, usual: int) -> int:
@@ -257,7 +259,9 @@ def make_world(seed: int, place: Path) -> World:
         },
         ends=ENDS,
     )
-    return World(graph, data)
+    tables = graph._tables
+    readers = [Reader(tables, factorise=False), Reader(tables, fetch=Fetch.PROBE)]
+    return World(graph, data, readers)
 
 
 def _store(
@@ -348,6 +352,8 @@ class Writer:
     def query(self) -> str:
         scope = Scope()
         clauses = self._clauses(scope, least=1, most=self.r.randint(2, 4), depth=0)
+        if scope.nodes and self.chance(0.3):
+            clauses.insert(0, self._named(scope))
         body = " ".join(clauses)
         self._matching = False
         output = self._output(scope)
@@ -362,6 +368,12 @@ class Writer:
         return f"{letter}{self._count:02}"
 
     # ---- pattern --------------------------------------------------------------------------
+
+    def _named(self, scope: Scope) -> str:
+        """Name a node by its key: such queries are fetched by index."""
+        name = self.r.choice(sorted(scope.nodes))
+        letter = "p" if scope.nodes[name] == "Person" else "t"
+        return f'${name}: {scope.nodes[name]} {{ slug: "{letter}{self.r.randint(0, 5)}" }}'
 
     def _clauses(self, scope: Scope, *, least: int, most: int, depth: int) -> list[str]:
         size = self.r.randint(least, most)
@@ -726,6 +738,13 @@ def check(world: World, text: str, values: dict[str, Any]) -> int:
     actual = answer_of(result)
     problem = expected.problem(actual)
     assert problem is None, f"{problem}\nexpected {expected.rows}\nactual   {actual}"
+    # Rows listed one by one, and rows fetched by index, must come to the same.
+    pins = world.graph.snapshot().tables
+    for reader in world.readers:
+        table = reader.execute(plan, world.graph.catalog, pins, bound, now=now)
+        other = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        problem = expected.problem(other)
+        assert problem is None, f"{problem}\nexpected {expected.rows}\nactual   {other}"
     return len(actual)
 
 

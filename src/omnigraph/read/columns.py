@@ -10,7 +10,7 @@ import threading
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -84,6 +84,19 @@ class KeyMap:
         if at < len(order) and ids[int(order[at])].as_py() == id:
             return int(order[at])
         return -1
+
+
+class Columns(Protocol):
+    """Where the columns of a query come from."""
+
+    def column(self, pin: Pin, name: str) -> Any:
+        """Return one column, all rows in one order."""
+
+    def size(self, pin: Pin) -> int:
+        """Return the number of rows."""
+
+    def keys(self, pin: Pin) -> KeyMap:
+        """Return the map from ids to positions."""
 
 
 class TableColumns:

@@ -14,7 +14,7 @@ from omnigraph.catalog import EdgeType, NodeType
 from omnigraph.errors import ResourceLimitError
 from omnigraph.limits import QUERY_ROWS_MAX
 from omnigraph.manifest import Pin
-from omnigraph.read.columns import TableColumns
+from omnigraph.read.columns import Columns
 
 Array = Any
 
@@ -96,7 +96,7 @@ def check_rows(rows: int) -> None:
 class FrameColumns:
     """A frame as the columns of an expression."""
 
-    def __init__(self, frame: Frame, columns: TableColumns) -> None:
+    def __init__(self, frame: Frame, columns: Columns) -> None:
         self._frame = frame
         self._columns = columns
 
@@ -124,7 +124,7 @@ class FrameColumns:
 class WholeColumns:
     """All rows of one variable's table as the columns of an expression."""
 
-    def __init__(self, source: Source, columns: TableColumns) -> None:
+    def __init__(self, source: Source, columns: Columns) -> None:
         self._source = source
         self._columns = columns
 

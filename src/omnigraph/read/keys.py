@@ -31,6 +31,23 @@ def identifies(entity: NodeType | EdgeType, expression: Expression) -> bool:
             return False
 
 
+def can_name_id(entity: NodeType | EdgeType, condition: Expression) -> bool:
+    """Whether a condition names an id, unless a parameter is null."""
+    parts = condition.operands if isinstance(condition, And) else (condition,)
+    return any(_names_id(entity, part) is not None for part in parts)
+
+
+def _names_id(entity: NodeType | EdgeType, part: Expression) -> Expression | None:
+    """Return the expression of the id that a row must have; None when the part does not say."""
+    if not isinstance(part, Compare) or part.op is not CompareOp.EQ:
+        return None
+    for one, other in ((part.left, part.right), (part.right, part.left)):
+        # The key of other types than text is stored as text: only texts are their own id.
+        if identifies(entity, one) and not variables_of(other) and one.type.is_text:
+            return other
+    return None
+
+
 def named_id(
     entity: NodeType | EdgeType,
     condition: Expression,
@@ -43,12 +60,9 @@ def named_id(
     """
     parts = condition.operands if isinstance(condition, And) else (condition,)
     for index, part in enumerate(parts):
-        if not isinstance(part, Compare) or part.op is not CompareOp.EQ:
-            continue
-        for one, other in ((part.left, part.right), (part.right, part.left)):
-            # The key of other types than text is stored as text: only texts are their own id.
-            if identifies(entity, one) and not variables_of(other) and one.type.is_text:
-                value = constant_value(other, parameters, now)
-                if isinstance(value, str):
-                    return value, conjunction((*parts[:index], *parts[index + 1 :]))
+        expression = _names_id(entity, part)
+        if expression is not None:
+            value = constant_value(expression, parameters, now)
+            if isinstance(value, str):
+                return value, conjunction((*parts[:index], *parts[index + 1 :]))
     return None

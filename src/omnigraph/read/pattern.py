@@ -24,7 +24,7 @@ from omnigraph.plan.read import (
     OptionalJoin,
     Step,
 )
-from omnigraph.read.columns import TableColumns
+from omnigraph.read.columns import Columns
 from omnigraph.read.frame import (
     Frame,
     FrameColumns,
@@ -35,7 +35,7 @@ from omnigraph.read.frame import (
 )
 from omnigraph.read.hops import reach
 from omnigraph.read.keys import named_id
-from omnigraph.read.topology import Topologies, Topology
+from omnigraph.read.topology import Topology, TopologySource
 
 Array = Any
 _ROW = "#row"
@@ -47,8 +47,8 @@ class Context:
 
     catalog: Catalog
     pins: Mapping[str, Pin]
-    columns: TableColumns
-    topologies: Topologies
+    columns: Columns
+    topologies: TopologySource
     parameters: Mapping[str, LiteralValue]
     now: datetime.datetime
     factorise: bool = True

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow.compute as pc
@@ -205,6 +205,13 @@ def _patched(known: Adjacency, starts: Array, ends: Array, size: int) -> Adjacen
     return Adjacency(offsets, targets, None)
 
 
+class TopologySource(Protocol):
+    """Where the topologies of a query come from."""
+
+    def get(self, edge: EdgeType, pin: Pin, source: Pin, target: Pin) -> Topology:
+        """Return the topology of an edge type in one snapshot."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Known:
     """The newest topology made of an edge type, and what it was made from."""
@@ -251,7 +258,7 @@ class Topologies:
         with ThreadPoolExecutor(1) as pool:
             for name, node in (("src", source), ("dst", target)):
                 ids, texts = self._columns.column(node, "id"), self._columns.read(pin, name)
-                found[name] = pool.submit(_numbers, texts, ids)
+                found[name] = pool.submit(node_numbers, texts, ids)
         starts, ends = found["src"].result(), found["dst"].result()
         whole = (starts >= 0) & (ends >= 0)
         edges = None if whole.all() else np.flatnonzero(whole).astype(np.int32)
@@ -288,7 +295,7 @@ class Topologies:
         return patched
 
 
-def _numbers(values: Any, ids: Any) -> Array:
+def node_numbers(values: Any, ids: Any) -> Array:
     """Return the position of each value among the ids, -1 where there is none."""
     found = pc.index_in(values, value_set=ids)
     if found.null_count:
