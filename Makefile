@@ -22,6 +22,7 @@ DIGEST   = $(shell { cat $(1); $(PYTHON) -VV; } 2>/dev/null | cksum | tr ' ' '-'
 # asks for a new environment or a new install, and a touched file asks for nothing.
 LOCKED  := .venv/.locked-$(call DIGEST,$(LOCKS))
 READY   := .venv/.ready-$(call DIGEST,$(LOCKS) pyproject.toml)
+RIVALS  := .venv/.rivals-$(call DIGEST,$(LOCKS) requirements/bench.txt)
 BIN     := .venv/bin
 PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet --quiet
 PYTEST  := $(BIN)/python -m pytest
@@ -48,6 +49,12 @@ $(READY): $(LOCKED)
 	@echo "installing omnigraph into .venv"
 	@rm -f .venv/.ready-*
 	@$(PIP) --no-deps --no-build-isolation --no-index -e .
+	@touch $@
+
+$(RIVALS): $(READY)
+	@echo "installing what the benchmarks compare with"
+	@$(PIP) --require-hashes --only-binary :all: -r requirements/bench.txt
+	@rm -f .venv/.rivals-*
 	@touch $@
 
 .PHONY: demo
@@ -86,8 +93,8 @@ cost: $(READY) ## Run the tests that count storage operations
 	@if test -d tests/cost; then $(PYTEST) tests/cost; else echo "tests/cost is not there yet"; fi
 
 .PHONY: bench
-bench: $(READY) ## Run every benchmark
-	@for file in $(wildcard benchmarks/*.py); do \
+bench: $(RIVALS) ## Run every benchmark, beside other databases
+	@for file in $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)); do \
 		echo "$$file"; $(BIN)/python "$$file" || exit 1; done
 
 .PHONY: docs
@@ -107,4 +114,5 @@ lock: ## Resolve requirements/*.in again and write the hash-locked *.txt
 	compile="$$uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header"; \
 	$$compile $(LOCK_FLAGS) requirements/build.in -o requirements/build.txt; \
 	$$compile $(LOCK_FLAGS) requirements/test.in -o requirements/test.txt; \
+	$$compile $(LOCK_FLAGS) requirements/bench.in -o requirements/bench.txt; \
 	$$compile -c requirements/test.txt requirements/base.in -o requirements/base.txt

@@ -139,3 +139,18 @@ OPTIMIZE_ATTEMPTS_MAX: Final = 8
 
 OPTIMIZE_THREADS: Final = 4
 """Tables compacted at the same time."""
+
+PATCHED_EDGES_MAX: Final = 4096
+"""New edges that are put into a known adjacency one by one; more are sorted in with all."""
+
+PROBE_FRONTIER_MAX: Final = 1024
+"""Nodes of one hop that are looked up through an index; beyond it adjacency is built instead."""
+
+PROBE_HOPS_MAX: Final = 6
+"""Hops of one traversal that are looked up through an index."""
+
+PROBE_ROWS_MIN: Final = 20_000
+"""Rows of the tables of a query below which reading them whole is as fast as looking rows up."""
+
+PROBED_QUERIES_MAX: Final = 8
+"""Queries on one edge or node type answered by index before it is taken into memory."""

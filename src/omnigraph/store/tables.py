@@ -38,6 +38,12 @@ def file_name(data_file: Any) -> str:
     return str(data_file.path) if known is None else str(known)
 
 
+def fragment_signature(fragment: Any) -> str:
+    """Return what the rows of a fragment depend on: its files and its deletions."""
+    files = "+".join(file_name(item) for item in fragment.data_files())
+    return f"{fragment.fragment_id}:{files}:{fragment.deletion_file() or ''}"
+
+
 def primary_key_field(name: str) -> Any:
     """Return a required string field that Lance treats as the primary key."""
     return pa.field(name, pa.string(), nullable=False, metadata=PRIMARY_KEY)
@@ -174,6 +180,10 @@ class Table:
     def fragments(self) -> list[Any]:
         """Return the fragments of this version."""
         return list(self.dataset.get_fragments())
+
+    def layout(self) -> tuple[str, ...]:
+        """Return what identifies each fragment's rows, in storage order: files and deletions."""
+        return tuple(fragment_signature(fragment) for fragment in self.fragments())
 
     def index_fragments(self, name: str) -> set[int]:
         """Return the ids of the fragments an index covers; empty when it does not exist."""
