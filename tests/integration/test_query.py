@@ -388,12 +388,3 @@ def test_vanishing_conditions(graph: og.Graph, condition: str, gone: str, given:
 def test_a_vanishing_brace(graph: og.Graph) -> None:
     assert len(names(graph, "$p: Person { nick: $n? }", n=None)) == 5
     assert names(graph, "$p: Person { nick: $n? }", n="x") == ["a", "b"]
-
-
-# ---- refused ------------------------------------------------------------------------------
-
-
-def test_search_is_refused(graph: og.Graph) -> None:
-    text = 'match { $p: Person search($p.nick, "x") } return { $p }'
-    with pytest.raises(og.QueryError, match="searches text or vectors"):
-        ask(graph, text)

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 
 from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.catalog import AcceptedSchema, Catalog, accept_initial
+from omnigraph.embed import Embedder
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.graph.history import Commits
 from omnigraph.graph.result import Result
@@ -110,6 +111,7 @@ def open_graph(
     mode: Mode = "rw",
     actor: str | None = None,
     durability: Durability | str = Durability.FULL,
+    embedder: Embedder | None = None,
 ) -> Graph:
     """Open a graph.
 
@@ -118,8 +120,9 @@ def open_graph(
         mode: `rw` resolves interrupted writes first; `ro` writes nothing at all.
         actor: Who the commits of this handle are by.
         durability: `full` survives power loss; `none` is for scratch graphs.
+        embedder: Turns texts into vectors, for `@embed` properties and `nearest` with a text.
     """
-    return Graph(uri, mode=mode, actor=actor, durability=durability)
+    return Graph(uri, mode=mode, actor=actor, durability=durability, embedder=embedder)
 
 
 class Graph:
@@ -132,6 +135,7 @@ class Graph:
         mode: Mode = "rw",
         actor: str | None = None,
         durability: Durability | str = Durability.FULL,
+        embedder: Embedder | None = None,
     ) -> None:
         if mode not in ("rw", "ro"):
             raise BadRequestError(f"mode must be 'rw' or 'ro', not {mode!r}")
@@ -153,7 +157,8 @@ class Graph:
             self._coordinator, self._tables, Slots(self._location, self._syncer), self._syncer
         )
         self._writer = Writer(self._publisher, self._probe, self._ids)
-        self._reader = Reader(self._tables)
+        self._embedder = embedder
+        self._reader = Reader(self._tables, embedder=embedder)
         self._folding = Folding(self._publisher, self._probe, self._ids)
         self._schema: AcceptedSchema = self._contract.validate()
         self._compiled: dict[tuple[str, str | None, str], CompiledQuery] = {}

@@ -10,32 +10,30 @@ import pyarrow as pa
 
 from omnigraph.catalog import Catalog
 from omnigraph.catalog.model import LiteralValue
+from omnigraph.embed import Embedder, embed_texts
 from omnigraph.errors import QueryError
 from omnigraph.manifest import Pin
-from omnigraph.plan.expression import Bm25, Expression, Nearest, Rrf, TextMatch, walk
-from omnigraph.plan.read import (
-    AntiJoin,
-    Expand,
-    ExpandInto,
-    Filter,
-    NodeScan,
-    OptionalJoin,
-    ReadPlan,
-    Step,
-)
+from omnigraph.plan.expression import Nearest
+from omnigraph.plan.read import ReadPlan
 from omnigraph.read.columns import ResidentCache, TableColumns
 from omnigraph.read.frame import Frame
 from omnigraph.read.output import build_output
 from omnigraph.read.pattern import Context, run_steps
+from omnigraph.read.ranking import Ranker
+from omnigraph.read.search import SearchColumns, constants, rewritten_plan, searches
 from omnigraph.read.topology import Topologies
+from omnigraph.read.vectors import as_query
 from omnigraph.store import Tables
 
 
 class Reader:
     """Runs read plans on snapshots of one graph, sharing what it has read between them."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, *, embedder: Embedder | None = None) -> None:
         cache = ResidentCache()
+        self._tables = tables
+        self._cache = cache
+        self._embedder = embedder
         self._columns = TableColumns(tables, cache)
         self._topologies = Topologies(self._columns, cache)
 
@@ -49,17 +47,24 @@ class Reader:
         now: datetime.datetime,
     ) -> Any:
         """Return the result as an Arrow table; column names may repeat."""
-        _refuse_search(plan)
+        ranker: Ranker | None = None
+        if searches(plan):
+            constant = constants(parameters, now)
+            found = SearchColumns(self._tables, self._cache, constant)
+            plan = rewritten_plan(plan, found.replaced)
+            ranker = Ranker(found, constant, self._embed)
         context = Context(
             catalog=catalog,
             pins=pins,
-            columns=self._columns,
+            columns=self._columns if ranker is None else ranker.columns,
             topologies=self._topologies,
             parameters=parameters,
             now=now,
         )
         try:
             frame = run_steps(context, plan.steps, Frame(1))
+            if ranker is not None:
+                plan, frame = ranker.rank(plan, frame)
             table = build_output(context, plan, frame)
         except (pa.ArrowException, OverflowError, ValueError) as error:
             reason = str(error).split("\n", 1)[0]
@@ -69,32 +74,20 @@ class Reader:
         arrays = [table.column(index) for index in shown]
         return pa.Table.from_arrays(arrays, names=names)
 
-
-def _refuse_search(plan: ReadPlan) -> None:
-    """Text and vector search are compiled but not executed by this release."""
-    expressions: list[Expression] = [column.expression for column in plan.columns]
-    expressions += [key.expression for key in plan.sort_keys]
-    expressions += _conditions(plan.steps)
-    if plan.ranking is not None:
-        expressions.append(plan.ranking)
-    for expression in expressions:
-        for part in walk(expression):
-            if isinstance(part, TextMatch | Nearest | Bm25 | Rrf):
-                raise QueryError(
-                    f"query '{plan.name}' searches text or vectors, which this release cannot run"
-                )
-
-
-def _conditions(steps: tuple[Step, ...]) -> list[Expression]:
-    found: list[Expression | None] = []
-    for step in steps:
-        match step:
-            case NodeScan() | Filter():
-                found.append(step.condition)
-            case Expand():
-                found += [step.edge_condition, step.target_condition]
-            case ExpandInto():
-                found.append(step.edge_condition)
-            case AntiJoin() | OptionalJoin():
-                found += _conditions(step.steps)
-    return [item for item in found if item is not None]
+    def _embed(self, ranking: Nearest, text: str, dimension: int) -> Any:
+        """Return the vector of a text query."""
+        embedder = self._embedder
+        if embedder is None:
+            raise QueryError(
+                "`nearest` with a text needs an embedder, and the graph was opened without one",
+                hint="open it with embedder=..., or give a vector",
+            )
+        if ranking.model is not None and ranking.model != embedder.model:
+            raise QueryError(
+                f"{ranking.property} was embedded with model '{ranking.model}', but the embedder "
+                f"is '{embedder.model}'",
+                hint="distances between vectors of different models mean nothing",
+            )
+        if not text.strip():
+            raise QueryError("the query text of `nearest` is empty")
+        return as_query(embed_texts(embedder, [text], dimension=dimension)[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from omnigraph.store.control import ControlFiles
 from omnigraph.store.counters import count, measured
 from omnigraph.store.durability import Durability, Syncer, parse_durability
+from omnigraph.store.fragments import FragmentGroup, fragment_groups
 from omnigraph.store.journal import Journal, JournalView, StagedAppend, StaleJournal
 from omnigraph.store.keys import ID_INDEX, KeyProbe, addresses_of, id_filter, quoted
 from omnigraph.store.location import Location, locate
@@ -37,6 +38,7 @@ __all__ = [
     "OPERATION_PROPERTY",
     "ControlFiles",
     "Durability",
+    "FragmentGroup",
     "HeldSlot",
     "Journal",
     "JournalView",
@@ -54,6 +56,7 @@ __all__ = [
     "blob_field",
     "commit_staged",
     "count",
+    "fragment_groups",
     "id_filter",
     "is_blob",
     "locate",
