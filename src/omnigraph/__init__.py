@@ -10,6 +10,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from omnigraph.embed import (
+        Embedder,
+        HashEmbedder,
+        HttpEmbedder,
+        LocalEmbedder,
+        embedder_from,
+    )
     from omnigraph.errors import (
         AlreadyExistsError,
         AlreadyInitializedError,
@@ -17,6 +24,7 @@ if TYPE_CHECKING:
         CompileError,
         ConflictError,
         DataError,
+        EmbeddingError,
         FormatVersionError,
         InternalError,
         KeyConflictError,
@@ -35,6 +43,7 @@ if TYPE_CHECKING:
         Graph,
         LoadResult,
         MutationResult,
+        PendingIndex,
         Result,
         Snapshot,
         init,
@@ -47,7 +56,8 @@ __version__ = "0.1.0"
 INTERNAL_SCHEMA_VERSION = 4
 """Storage format this release reads and writes; others are refused."""
 
-_GRAPH = ("Graph", "LoadResult", "MutationResult", "Result", "Snapshot", "init")
+_GRAPH = ("Graph", "LoadResult", "MutationResult", "PendingIndex", "Result", "Snapshot", "init")
+_EMBED = ("Embedder", "HashEmbedder", "HttpEmbedder", "LocalEmbedder", "embedder_from")
 _ERRORS = (
     "AlreadyExistsError",
     "AlreadyInitializedError",
@@ -55,6 +65,7 @@ _ERRORS = (
     "CompileError",
     "ConflictError",
     "DataError",
+    "EmbeddingError",
     "FormatVersionError",
     "InternalError",
     "KeyConflictError",
@@ -73,6 +84,7 @@ _ERRORS = (
 # the command line stay fast.
 _HOMES = {
     **{name: ("omnigraph.graph", name) for name in _GRAPH},
+    **{name: ("omnigraph.embed", name) for name in _EMBED},
     **{name: ("omnigraph.errors", name) for name in _ERRORS},
     "open": ("omnigraph.graph", "open_graph"),
     "GraphCommit": ("omnigraph.manifest", "GraphCommit"),
@@ -86,16 +98,22 @@ __all__ = [
     "CompileError",
     "ConflictError",
     "DataError",
+    "Embedder",
+    "EmbeddingError",
     "FormatVersionError",
     "Graph",
     "GraphCommit",
+    "HashEmbedder",
+    "HttpEmbedder",
     "InternalError",
     "KeyConflictError",
     "LoadResult",
+    "LocalEmbedder",
     "MutationResult",
     "NotFoundError",
     "OmniGraphError",
     "OutcomeUnknownError",
+    "PendingIndex",
     "PreconditionFailedError",
     "QueryError",
     "ReadSetConflictError",
@@ -106,6 +124,7 @@ __all__ = [
     "StorageError",
     "VersionConflictError",
     "__version__",
+    "embedder_from",
     "init",
     "open",
 ]

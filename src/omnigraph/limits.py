@@ -133,3 +133,9 @@ VECTOR_BLOCK_VALUES: Final = 1 << 20
 
 EMBED_BATCH_TEXTS: Final = 128
 """Texts sent to an embedder at once: few calls for a load, and no request a server refuses."""
+
+IVF_PARTITION_ROWS: Final = 4096
+"""Vectors per partition of a vector index: small enough to probe a few, large enough to train."""
+
+IVF_PARTITIONS_MAX: Final = 1024
+"""Partitions of a vector index; more take long to train and gain little."""

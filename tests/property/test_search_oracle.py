@@ -55,7 +55,7 @@ def make(root: Path, seed: int) -> Collection:
     documents: dict[str, Document] = {}
     # Several commits, replaced and deleted rows: what is kept between versions must stay right.
     for _commit in range(rng.randint(1, 4)):
-        rows = [
+        rows: list[Document] = [
             {
                 "id": f"d{rng.randint(0, 24)}",
                 "body": None if rng.random() < 0.15 else sentence(rng),

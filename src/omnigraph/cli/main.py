@@ -14,7 +14,9 @@ from omnigraph.cli.exit_codes import FAILURE, exit_code
 from omnigraph.errors import OmniGraphError
 
 COMMANDS = {
+    "blob": "omnigraph.cli.blob:blob",
     "commit": "omnigraph.cli.commit:commit",
+    "ensure-indices": "omnigraph.cli.indexes:ensure_indices",
     "export": "omnigraph.cli.data:export",
     "init": "omnigraph.cli.data:init",
     "load": "omnigraph.cli.data:load",

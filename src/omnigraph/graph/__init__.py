@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from omnigraph.graph.blobs import Blobs, BlobStat, blob_range
 from omnigraph.graph.graph import Graph, init, open_graph
 from omnigraph.graph.history import Commits
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
+from omnigraph.ops.indexing import PendingIndex
 
 __all__ = [
+    "BlobStat",
+    "Blobs",
     "Commits",
     "Graph",
     "LoadResult",
     "MutationResult",
+    "PendingIndex",
     "Result",
     "Snapshot",
+    "blob_range",
     "init",
     "open_graph",
 ]

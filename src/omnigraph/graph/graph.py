@@ -13,6 +13,7 @@ from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.catalog import AcceptedSchema, Catalog, accept_initial
 from omnigraph.embed import Embedder
 from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.graph.blobs import Blobs
 from omnigraph.graph.history import Commits
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
@@ -30,6 +31,7 @@ from omnigraph.manifest import (
 )
 from omnigraph.ops.export import export_envelopes, export_lines, export_rows
 from omnigraph.ops.fold import Folding
+from omnigraph.ops.indexing import Indexing, PendingIndex
 from omnigraph.ops.initialize import MANIFEST, initialize
 from omnigraph.ops.load import Load, LoadMode
 from omnigraph.ops.mutate import Mutation
@@ -50,6 +52,7 @@ from omnigraph.store import (
 from omnigraph.write import ChangeSet, Request, Writer
 from omnigraph.write.base import Base
 from omnigraph.write.contract import SchemaContract
+from omnigraph.write.embeddings import Embeddings
 
 Mode = Literal["rw", "ro"]
 
@@ -164,6 +167,9 @@ class Graph:
         self._compiled: dict[tuple[str, str | None, str], CompiledQuery] = {}
         self._compiled_lock = threading.Lock()
         self.commits = Commits(self._coordinator)
+        self.blobs = Blobs(
+            self._tables, lambda commit: self._resolve(commit=commit), lambda: self.catalog
+        )
         self.recovered: list[Verdict] = []
         if mode == "rw":
             self.recovered = Recovery(self._publisher).sweep(self._ids.next)
@@ -254,6 +260,7 @@ class Graph:
                 bind_parameters(plan.parameters, params),
                 now=datetime.datetime.now(datetime.UTC),
                 new_id=self._ids.next,
+                embeddings=Embeddings(self._embedder),
             )
             request = self._request(actor, expected_head, operation_id)
             commit, changes = self._writer.run(mutation, request, lambda: schema)
@@ -296,7 +303,7 @@ class Graph:
         self._check_writable()
         with measured() as io:
             schema = self._contract.validate()
-            load = Load(schema, LoadMode.parse(mode), new_ids=self._ids.run)
+            load = self._new_load(schema, mode)
             load.read(data, progress)
             return self._finish_load(load, schema, expected_head, operation_id, actor, dry_run, io)
 
@@ -323,9 +330,13 @@ class Graph:
         self._check_writable()
         with measured() as io:
             schema = self._contract.validate()
-            load = Load(schema, LoadMode.parse(mode), new_ids=self._ids.run)
+            load = self._new_load(schema, mode)
             load.read_table(type_name, table, from_col=from_col, to_col=to_col)
             return self._finish_load(load, schema, expected_head, operation_id, actor, dry_run, io)
+
+    def _new_load(self, schema: AcceptedSchema, mode: LoadMode | str) -> Load:
+        embeddings = Embeddings(self._embedder)
+        return Load(schema, LoadMode.parse(mode), new_ids=self._ids.run, embeddings=embeddings)
 
     def _finish_load(
         self,
@@ -403,6 +414,20 @@ class Graph:
     def _check_writable(self) -> None:
         if self._mode != "rw":
             raise BadRequestError("the graph is open read-only", hint="open it with mode='rw'")
+
+    # ---- maintenance ----------------------------------------------------------------------
+
+    def ensure_indices(self, branch: str = MAIN) -> list[PendingIndex]:
+        """Build what the schema's indexes lack, as one commit that changes no row.
+
+        Indexes make storage faster and never change a result. Returns the declared indexes that
+        could not be built yet, because there is nothing to index.
+        """
+        _check_branch(branch)
+        self._check_writable()
+        schema = self._contract.validate()
+        indexing = Indexing(self._publisher, self._ids)
+        return indexing.run(schema, actor_id=self.actor).pending
 
     # ---- reading --------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from omnigraph.manifest.publisher import (
 )
 from omnigraph.manifest.records import (
     MAIN,
+    MAINTENANCE_KINDS,
     RECOVERY_ACTOR,
     GraphCommit,
     Pin,
@@ -26,6 +27,7 @@ from omnigraph.manifest.recovery import Recovery, Verdict
 
 __all__ = [
     "MAIN",
+    "MAINTENANCE_KINDS",
     "RECOVERY_ACTOR",
     "Capture",
     "Coordinator",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from omnigraph.store.blobs import BlobRef, find_blob, open_blob
 from omnigraph.store.control import ControlFiles
 from omnigraph.store.counters import count, measured
 from omnigraph.store.durability import Durability, Syncer, parse_durability
 from omnigraph.store.fragments import FragmentGroup, fragment_groups
+from omnigraph.store.indexing import IndexSpec, missing_indexes, rebased, stage_indexes
 from omnigraph.store.journal import Journal, JournalView, StagedAppend, StaleJournal
 from omnigraph.store.keys import ID_INDEX, KeyProbe, addresses_of, id_filter, quoted
 from omnigraph.store.location import Location, locate
@@ -36,10 +38,12 @@ from omnigraph.store.torn import newest_version, set_aside_torn
 __all__ = [
     "ID_INDEX",
     "OPERATION_PROPERTY",
+    "BlobRef",
     "ControlFiles",
     "Durability",
     "FragmentGroup",
     "HeldSlot",
+    "IndexSpec",
     "Journal",
     "JournalView",
     "KeyProbe",
@@ -56,21 +60,26 @@ __all__ = [
     "blob_field",
     "commit_staged",
     "count",
+    "find_blob",
     "fragment_groups",
     "id_filter",
     "is_blob",
     "locate",
     "measured",
+    "missing_indexes",
     "newest_version",
     "only_maintenance",
     "only_ours",
+    "open_blob",
     "parse_durability",
     "primary_key_field",
     "quoted",
+    "rebased",
     "restore",
     "set_aside_torn",
     "stage_delete",
     "stage_index",
+    "stage_indexes",
     "stage_insert",
     "stage_overwrite",
     "stage_upsert",
