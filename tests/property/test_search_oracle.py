@@ -77,6 +77,8 @@ def make(root: Path, seed: int) -> Collection:
             mode="merge",
         )
         ask(graph, 'match { $d: Doc search($d.body, "graph") } return { $d }')
+        if rng.random() < 0.3:
+            graph.ensure_indices()
         if rng.random() < 0.5 and documents:
             gone = rng.choice(sorted(documents))
             del documents[gone]
