@@ -199,13 +199,12 @@ class _Run:
         first = np.full(len(distinct), np.nan)
         first[inverse] = scores
         ids = self._ranker.columns.column(self._frame.sources[arm.variable].pin, "id")
-        ranked = np.nonzero(~np.isnan(first))[0]
+        # A nearest neighbour beyond what was asked for is nobody's neighbour.
+        depth = self.depth if isinstance(arm, Nearest) else None
+        ranked = _best(first, arm, depth)
         names = pc.rank(ids.take(distinct[ranked]), tiebreaker="first").to_numpy()
         values = first[ranked] if isinstance(arm, Nearest) else -first[ranked]
-        order = np.lexsort((names, values))
-        if isinstance(arm, Nearest) and self.depth is not None:
-            # A nearest neighbour beyond what was asked for is nobody's neighbour.
-            order = order[: self.depth]
+        order = np.lexsort((names, values))[:depth]
         places = np.full(len(distinct), -1, dtype=np.int64)
         places[ranked[order]] = np.arange(len(order))
         found = places[inverse]

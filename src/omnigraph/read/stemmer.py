@@ -117,7 +117,9 @@ def _after_syllable(word: str, start: int) -> int:
 
 def _regions(word: str) -> tuple[int, int]:
     """Return the starts of the two regions in which suffixes may be cut."""
-    first = next((len(p) for p in _PREFIXES if word.startswith(p)), 0) or _after_syllable(word, 0)
+    first = _after_syllable(word, 0)
+    if word.startswith(_PREFIXES):
+        first = next(len(prefix) for prefix in _PREFIXES if word.startswith(prefix))
     return first, _after_syllable(word, first)
 
 

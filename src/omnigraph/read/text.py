@@ -59,11 +59,12 @@ class TextSegment:
         """Tell which rows hold the words at the same distances from each other."""
         found = np.zeros(len(self.lengths), dtype=bool)
         starts: Array | None = None
-        for place, word in words:
+        # Rare words first: they leave little to look for.
+        for place, word in sorted(words, key=lambda item: len(self.occurrences(item[1])[0])):
             rows, places = self.occurrences(word)
             # One number says in which row, and where in it, the phrase would begin.
             keys = (rows.astype(np.int64) << 32) + (places - np.int64(place) + (1 << 31))
-            starts = keys if starts is None else np.intersect1d(starts, keys, assume_unique=True)
+            starts = keys if starts is None else starts[_within(starts, keys)]
             if not len(starts):
                 return found
         if starts is not None:
@@ -92,11 +93,20 @@ class TextSegment:
         }
 
 
+def _within(values: Array, ordered: Array) -> Array:
+    """Tell which values occur in an ordered array."""
+    places = np.searchsorted(ordered, values)
+    places[places == len(ordered)] = 0
+    return ordered[places] == values
+
+
 def build_text_segment(texts: Any) -> TextSegment:
     """Return the words of some texts."""
     vocabulary: dict[str, int] = {}
     rows, places, words = split(texts, vocabulary)
-    order = np.argsort(words, kind="stable")
+    # Sixteen bits sort by counting, which is several times faster.
+    keys = words.astype(np.uint16) if len(vocabulary) <= 1 << 16 else words
+    order = np.argsort(keys, kind="stable")
     offsets = np.zeros(len(vocabulary) + 1, dtype=np.int64)
     np.cumsum(np.bincount(words, minlength=len(vocabulary)), out=offsets[1:])
     return TextSegment(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,8 @@ Array = Any
 
 _SEPARATORS = r"[^\p{L}\p{N}\p{M}]+"
 _ACCENTS = re.compile("[\u0300-\u036f]")
+_WORD_BYTES = np.array([chr(byte).isalnum() and byte < 128 for byte in range(256)])
+_LOWER = np.array([ord(chr(byte).lower()) if byte < 128 else byte for byte in range(256)], np.uint8)
 
 STOP_WORDS = frozenset(
     (
@@ -43,19 +44,26 @@ def is_stop_word(word: str) -> bool:
 
 def normal_form(piece: str) -> str | None:
     """Return the word a piece of text stands for, None when it is too long to be one."""
-    folded = unicodedata.normalize("NFD", piece.casefold())
-    word = unicodedata.normalize("NFC", _ACCENTS.sub("", folded))
+    if piece.isascii():
+        word = piece.lower()
+    else:
+        folded = unicodedata.normalize("NFD", piece.casefold())
+        word = unicodedata.normalize("NFC", _ACCENTS.sub("", folded))
     if not word or len(word) > WORD_CHARS_MAX:
         return None
     return stem(word) if word.isascii() and word.isalpha() else word
 
 
 def split(texts: Any, vocabulary: dict[str, int]) -> tuple[Array, Array, Array]:
-    """Return row, place in the row and word number of every word of some texts.
+    """Return row, place in the row and word number of every word of some texts, in order.
 
     New words are added to the vocabulary. Words that are too long are left out.
     """
-    found = [_split_chunk(chunk, start, vocabulary) for start, chunk in _chunks(texts)]
+    numbers: dict[str, int] = {}
+    found = [
+        _split_chunk(texts.slice(start, TEXT_CHUNK_ROWS), start, vocabulary, numbers)
+        for start in range(0, len(texts), TEXT_CHUNK_ROWS)
+    ]
     if not found:
         empty = np.empty(0, dtype=np.int32)
         return empty, empty, empty
@@ -63,40 +71,90 @@ def split(texts: Any, vocabulary: dict[str, int]) -> tuple[Array, Array, Array]:
     return rows, places, words
 
 
-def _chunks(texts: Any) -> Iterator[tuple[int, Any]]:
-    for start in range(0, len(texts), TEXT_CHUNK_ROWS):
-        yield start, texts.slice(start, TEXT_CHUNK_ROWS)
-
-
-def _split_chunk(texts: Any, start: int, vocabulary: dict[str, int]) -> tuple[Array, Array, Array]:
-    lists = pc.split_pattern_regex(pc.utf8_normalize(texts, form="NFKC"), pattern=_SEPARATORS)
-    sizes = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
-    pieces = pc.list_flatten(lists).dictionary_encode()
-    rows = np.repeat(np.arange(len(texts), dtype=np.int32), sizes)
-    spelled = pieces.dictionary.to_pylist()
-    codes = pieces.indices.to_numpy(zero_copy_only=False)
-    # A text that starts or ends with a separator yields an empty piece there.
-    solid = np.array([piece != "" for piece in spelled], dtype=bool)
-    if len(codes):
-        keep = solid[codes]
-        rows, codes = rows[keep], codes[keep]
+def _split_chunk(
+    texts: Any, start: int, vocabulary: dict[str, int], numbers: dict[str, int]
+) -> tuple[Array, Array, Array]:
+    texts = pc.fill_null(texts, "")
+    plain = pc.string_is_ascii(texts)
+    if pc.all(plain).as_py():
+        rows, words = _encoded(*_plain_pieces(texts), vocabulary, numbers)
+    else:
+        rows, words = _mixed(texts, plain, vocabulary, numbers)
     counts = np.bincount(rows, minlength=len(texts))
     places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    numbers = np.fromiter(
-        (_number(piece, vocabulary) for piece in spelled), dtype=np.int32, count=len(spelled)
-    )
-    words = numbers[codes] if len(codes) else np.empty(0, dtype=np.int32)
     real = words >= 0
     return (
-        (rows[real] + np.int32(start)).astype(np.int32),
+        (rows[real] + start).astype(np.int32),
         places[real].astype(np.int32),
         words[real],
     )
 
 
-def _number(piece: str, vocabulary: dict[str, int]) -> int:
-    word = normal_form(piece) if piece else None
-    return -1 if word is None else vocabulary.setdefault(word, len(vocabulary))
+def _mixed(
+    texts: Any, plain: Any, vocabulary: dict[str, int], numbers: dict[str, int]
+) -> tuple[Array, Array]:
+    """Split ASCII texts the fast way and others the general way, and put them in order again."""
+    flags = plain.to_numpy(zero_copy_only=False)
+    parts: list[tuple[Array, Array]] = []
+    for chosen, pieces_of in ((flags, _plain_pieces), (~flags, _pieces)):
+        origin = np.nonzero(chosen)[0]
+        rows, words = _encoded(*pieces_of(texts.filter(pa.array(chosen))), vocabulary, numbers)
+        parts.append((origin[rows], words))
+    rows, words = (np.concatenate(part) for part in zip(*parts, strict=True))
+    # A chunk has few enough rows for sixteen bits, which sort by counting.
+    order = np.argsort(rows.astype(np.uint16), kind="stable")
+    return rows[order], words[order]
+
+
+def _pieces(texts: Any) -> tuple[Array, Any]:
+    """Return the pieces of texts between separators, and the row of each."""
+    lists = pc.split_pattern_regex(pc.utf8_normalize(texts, form="NFKC"), pattern=_SEPARATORS)
+    sizes = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
+    rows = np.repeat(np.arange(len(texts)), sizes)
+    pieces = pc.list_flatten(lists)
+    # A text that starts or ends with a separator yields an empty piece there.
+    solid = pc.greater(pc.utf8_length(pieces), 0)
+    return rows[solid.to_numpy(zero_copy_only=False)], pieces.filter(solid)
+
+
+def _plain_pieces(texts: Any) -> tuple[Array, Any]:
+    """Return the same as `_pieces` for ASCII texts, lower-cased, without looking for patterns."""
+    buffers = texts.buffers()
+    ends = np.frombuffer(buffers[1], dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    if not len(texts) or ends[0] == ends[-1]:
+        return np.empty(0, dtype=np.int64), pa.array([], pa.string())
+    letters = np.frombuffer(buffers[2], dtype=np.uint8)[ends[0] : ends[-1]]
+    inside = _WORD_BYTES[letters]
+    first, last = inside.copy(), inside.copy()
+    first[1:] &= ~inside[:-1]
+    last[:-1] &= ~inside[1:]
+    # A word does not go on in the next text.
+    begins = ends[:-1][ends[:-1] < ends[-1]] - ends[0]
+    first[begins] = inside[begins]
+    before = begins[begins > 0] - 1
+    last[before] = inside[before]
+    starts = np.nonzero(first)[0]
+    kept = _LOWER[letters[inside]]
+    offsets = np.zeros(len(starts) + 1, dtype=np.int32)
+    np.cumsum(np.nonzero(last)[0] - starts + 1, out=offsets[1:])
+    pieces = pa.StringArray.from_buffers(len(starts), pa.py_buffer(offsets), pa.py_buffer(kept))
+    return np.searchsorted(ends - ends[0], starts, side="right") - 1, pieces
+
+
+def _encoded(
+    rows: Array, pieces: Any, vocabulary: dict[str, int], numbers: dict[str, int]
+) -> tuple[Array, Array]:
+    """Return rows and the word number of each piece, -1 where it is no word."""
+    encoded = pieces.dictionary_encode()
+    spelled = encoded.dictionary.to_pylist()
+    for piece in spelled:
+        if piece not in numbers:
+            word = normal_form(piece)
+            number = -1 if word is None else vocabulary.setdefault(word, len(vocabulary))
+            numbers[piece] = number
+    table = np.array([numbers[piece] for piece in spelled], dtype=np.int32)
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    return rows, table[codes] if len(codes) else np.empty(0, dtype=np.int32)
 
 
 def query_words(text: str) -> list[tuple[int, str]]:
