@@ -139,3 +139,12 @@ IVF_PARTITION_ROWS: Final = 4096
 
 IVF_PARTITIONS_MAX: Final = 1024
 """Partitions of a vector index; more take long to train and gain little."""
+
+NEAREST_ROWS_MIN: Final = 4096
+"""Rows below which all distances are computed in full: sorting them out first gains nothing."""
+
+ANN_BYTES_MIN: Final = 1024**3
+"""Size of a vector column from which `nearest` over a whole type asks the vector index."""
+
+ANN_PROBES_MIN: Final = 32
+"""Partitions of a vector index that are searched at least; an eighth of them if that is more."""

@@ -12,7 +12,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.limits import INDEX_SEGMENTS_MAX
-from omnigraph.store import stage_indexes
+from omnigraph.store import measured, stage_indexes
 from tests.integration.conftest import Cli
 from tests.integration.helpers import NewGraph, edge, exported, node, pins, run
 
@@ -322,6 +322,43 @@ def test_a_replaced_row_makes_it_stage_again(
     assert len(staged) == 2
     graph.refresh()
     assert covered(graph, "node:Doc")
+
+
+def test_a_large_column_is_searched_through_its_index(
+    new_graph: NewGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = new_graph(SCHEMA)
+    graph.load(documents(0, 40), mode="append")
+    text = (
+        "query q($v: Vector(4)) { match { $d: Doc } return { $d, nearest($d.vec, $v) as s } "
+        "order { nearest($d.vec, $v) } limit 9 }"
+    )
+    filtered = text.replace("$d: Doc", "$d: Doc { flag: true }")
+
+    def ask(text: str) -> tuple[list[Any], int]:
+        with measured() as io:
+            rows = graph.query(text, {"v": [3, 2, 1, 1]}).to_pylist()
+        return rows, io.get("vector_index_searches", 0)
+
+    def check(*, through_index: bool) -> None:
+        exact = ask(text)
+        with monkeypatch.context() as patch:
+            patch.setattr("omnigraph.read.ranking.ANN_BYTES_MIN", 0)
+            # One partition holds everything here, so the index misses nothing.
+            assert ask(text) == (exact[0], int(through_index))
+            assert ask(filtered)[1] == 0
+        assert exact[1] == 0
+
+    check(through_index=False)
+    graph.ensure_indices()
+    check(through_index=True)
+    graph.load(documents(40, 60), mode="append")
+    check(through_index=True)
+    run(graph, "update Doc set { vec: $v } where code = 5", v=("Vector(4)", [3, 2, 1, 1]))
+    run(graph, 'delete Doc where slug = "d9"')
+    check(through_index=True)
+    graph.ensure_indices()
+    check(through_index=True)
 
 
 def test_read_only_graphs_build_nothing(new_graph: NewGraph) -> None:

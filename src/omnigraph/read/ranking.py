@@ -15,12 +15,13 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog import NodeType
 from omnigraph.errors import QueryError
+from omnigraph.limits import ANN_BYTES_MIN
 from omnigraph.manifest import Pin
 from omnigraph.plan.expression import INT, SCORE, Bm25, Expression, Nearest, PropertyOf, Rrf
 from omnigraph.plan.read import ReadPlan, SortKey
 from omnigraph.read.frame import Frame, Source
 from omnigraph.read.search import COMPUTED, Constant, SearchColumns, rewritten_plan, words_of
-from omnigraph.read.vectors import as_query, distances, nullable
+from omnigraph.read.vectors import as_query, nullable
 from omnigraph.read.words import meaningful
 
 Array = Any
@@ -45,6 +46,8 @@ class Ranker:
         """Return a plan whose rankings are columns, and the rows that have a place in it."""
         run = _Run(self, plan, frame)
         ranking = plan.ranking
+        if isinstance(ranking, Nearest):
+            run.measure(ranking)
         # Fused places are places among all candidates, so every ranking comes before the cut.
         plan = replace(rewritten_plan(plan, run.replaced), ranking=None)
         if ranking is None:
@@ -136,7 +139,7 @@ class _Run:
         if found is None:
             match ranking:
                 case Nearest():
-                    found = self._distances(ranking)
+                    found = self._distances(ranking, None)
                 case Bm25():
                     found = self._text_scores(ranking)
                 case Rrf():
@@ -149,7 +152,12 @@ class _Run:
         distinct, inverse = np.unique(self._frame.numbers[variable], return_inverse=True)
         return distinct, inverse.reshape(-1)
 
-    def _distances(self, ranking: Nearest) -> Array:
+    def measure(self, ranking: Nearest) -> None:
+        """Compute the distances of a ranking that cuts the rows: only the nearest matter."""
+        self._known[ranking] = self._distances(ranking, self.depth)
+
+    def _distances(self, ranking: Nearest, depth: int | None) -> Array:
+        """Return distances; with a depth, at least those of that many nearest rows."""
         source = self._frame.sources[ranking.variable]
         size = source.entity.properties[ranking.property].type.vector_dim or 0
         value = self._ranker.constant(ranking.query)
@@ -163,8 +171,20 @@ class _Run:
         if not np.isfinite(query).all():
             raise QueryError("a query vector must hold finite 32-bit numbers")
         distinct, inverse = self._entities(ranking.variable)
-        segments = self._ranker.columns.vectors(source.pin, ranking.property)
-        return distances(segments, distinct, query)[inverse]
+        distinct = distinct.astype(np.int64)
+        if depth is None:
+            column = self._ranker.columns.vectors(source.pin, ranking.property)
+            return column.distances(distinct, query)[inverse]
+        rows = source.pin.row_count
+        whole_type = len(distinct) == rows and rows > 0 and distinct[0] == 0
+        if whole_type and 4 * size * rows >= ANN_BYTES_MIN:
+            found = self._ranker.columns.approximate(
+                source.pin, ranking.property, query, depth=depth
+            )
+            if found is not None:
+                return found[inverse]
+        column = self._ranker.columns.vectors(source.pin, ranking.property)
+        return column.nearest(distinct, query, depth=depth)[inverse]
 
     def _text_scores(self, ranking: Bm25) -> Array:
         text = self._ranker.constant(ranking.query)
@@ -194,7 +214,12 @@ class _Run:
         found = self._places.get(arm)
         if found is not None:
             return found
-        scores = self.scores(arm)
+        known = self._known.get(arm)
+        if known is None and isinstance(arm, Nearest):
+            # Not kept: as a column of its own the distance is wanted for every row.
+            scores = self._distances(arm, self.depth)
+        else:
+            scores = self.scores(arm)
         distinct, inverse = self._entities(arm.variable)
         first = np.full(len(distinct), np.nan)
         first[inverse] = scores

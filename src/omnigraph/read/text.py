@@ -96,8 +96,7 @@ class TextSegment:
 def _within(values: Array, ordered: Array) -> Array:
     """Tell which values occur in an ordered array."""
     places = np.searchsorted(ordered, values)
-    places[places == len(ordered)] = 0
-    return ordered[places] == values
+    return ordered[np.where(places == len(ordered), 0, places)] == values
 
 
 def build_text_segment(texts: Any) -> TextSegment:

@@ -7,7 +7,13 @@ from omnigraph.store.control import ControlFiles
 from omnigraph.store.counters import count, measured
 from omnigraph.store.durability import Durability, Syncer, parse_durability
 from omnigraph.store.fragments import FragmentGroup, fragment_groups
-from omnigraph.store.indexing import IndexSpec, missing_indexes, rebased, stage_indexes
+from omnigraph.store.indexing import (
+    IndexSpec,
+    missing_indexes,
+    nearest_rows,
+    rebased,
+    stage_indexes,
+)
 from omnigraph.store.journal import Journal, JournalView, StagedAppend, StaleJournal
 from omnigraph.store.keys import ID_INDEX, KeyProbe, addresses_of, id_filter, quoted
 from omnigraph.store.location import Location, locate
@@ -67,6 +73,7 @@ __all__ = [
     "locate",
     "measured",
     "missing_indexes",
+    "nearest_rows",
     "newest_version",
     "only_maintenance",
     "only_ours",

@@ -10,7 +10,12 @@ import lance
 from lance import LanceOperation
 from lance.dataset import Index
 
-from omnigraph.limits import INDEX_SEGMENTS_MAX, IVF_PARTITION_ROWS, IVF_PARTITIONS_MAX
+from omnigraph.limits import (
+    ANN_PROBES_MIN,
+    INDEX_SEGMENTS_MAX,
+    IVF_PARTITION_ROWS,
+    IVF_PARTITIONS_MAX,
+)
 from omnigraph.store.counters import count
 from omnigraph.store.fragments import fragment_groups
 from omnigraph.store.lance_errors import translated
@@ -136,3 +141,25 @@ def rebased(staged: StagedTable, table: Table) -> StagedTable | None:
         files=staged.files,
         rows_after=table.count_rows(),
     )
+
+
+def nearest_rows(table: Table, column: str, query: Any, *, limit: int) -> Any | None:
+    """Return id and vector of about the nearest rows by L2, None without a vector index.
+
+    Rows that the index does not cover are compared as well.
+    """
+    name = IndexSpec(column=column, kind=VECTOR_KIND).name
+    if not table.index_segments(name):
+        return None
+    count("vector_index_searches")
+    dataset: Any = table.dataset
+    with translated(f"searching {table.path}"):
+        partitions = int(dataset.stats.index_stats(name)["indices"][0]["num_partitions"])
+        asked = {
+            "column": column,
+            "q": query.astype("float32"),
+            "k": limit,
+            "metric": "L2",
+            "nprobes": min(partitions, max(ANN_PROBES_MIN, partitions // 8)),
+        }
+        return dataset.scanner(columns=["id", column, "_distance"], nearest=asked).to_table()
