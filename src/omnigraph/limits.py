@@ -148,3 +148,6 @@ ANN_BYTES_MIN: Final = 1024**3
 
 ANN_PROBES_MIN: Final = 32
 """Partitions of a vector index that are searched at least; an eighth of them if that is more."""
+
+TAKE_SHARE: Final = 8
+"""A large vector column is not read as a whole for less than this fraction of its rows."""

@@ -326,6 +326,9 @@ def test_a_scan_of_fragments_gives_their_rows_in_order(table: LanceDataset) -> N
         addresses = found["_rowaddr"].to_pylist()
         assert addresses == sorted(addresses)
     assert parts == whole == ["a", "b", "c2", "d1", "d2", "e1", "e2"]
+    # Places count live rows.
+    taken = table.take([6, 0, 2, 3], columns=["id"])["id"].to_pylist()
+    assert taken == [whole[place] for place in (6, 0, 2, 3)]
 
 
 def vectors(*ids: str, value: float) -> Any:

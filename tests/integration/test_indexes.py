@@ -334,6 +334,7 @@ def test_a_large_column_is_searched_through_its_index(
         "order { nearest($d.vec, $v) } limit 9 }"
     )
     filtered = text.replace("$d: Doc", "$d: Doc { flag: true }")
+    few = text.replace("$d: Doc", '$d: Doc $d.slug in ["d3", "d4", "d17", "d9"]')
 
     def ask(text: str) -> tuple[list[Any], int]:
         with measured() as io:
@@ -342,11 +343,16 @@ def test_a_large_column_is_searched_through_its_index(
 
     def check(*, through_index: bool) -> None:
         exact = ask(text)
+        some = [ask(item) for item in (filtered, few)]
         with monkeypatch.context() as patch:
-            patch.setattr("omnigraph.read.ranking.ANN_BYTES_MIN", 0)
+            patch.setattr("omnigraph.read.neighbours.ANN_BYTES_MIN", 0)
             # One partition holds everything here, so the index misses nothing.
             assert ask(text) == (exact[0], int(through_index))
-            assert ask(filtered)[1] == 0
+            assert [ask(item) for item in (filtered, few)] == some
+            patch.setattr("omnigraph.read.neighbours.RESIDENT_BYTES_MAX", 0)
+            assert ask(few) == some[1]
+            with pytest.raises(og.ResourceLimitError, match="vectors of one column"):
+                ask(filtered)
         assert exact[1] == 0
 
     check(through_index=False)

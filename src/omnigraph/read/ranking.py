@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog import NodeType
 from omnigraph.errors import QueryError
-from omnigraph.limits import ANN_BYTES_MIN
 from omnigraph.manifest import Pin
 from omnigraph.plan.expression import INT, SCORE, Bm25, Expression, Nearest, PropertyOf, Rrf
 from omnigraph.plan.read import ReadPlan, SortKey
@@ -171,20 +170,10 @@ class _Run:
         if not np.isfinite(query).all():
             raise QueryError("a query vector must hold finite 32-bit numbers")
         distinct, inverse = self._entities(ranking.variable)
-        distinct = distinct.astype(np.int64)
-        if depth is None:
-            column = self._ranker.columns.vectors(source.pin, ranking.property)
-            return column.distances(distinct, query)[inverse]
-        rows = source.pin.row_count
-        whole_type = len(distinct) == rows and rows > 0 and distinct[0] == 0
-        if whole_type and 4 * size * rows >= ANN_BYTES_MIN:
-            found = self._ranker.columns.approximate(
-                source.pin, ranking.property, query, depth=depth
-            )
-            if found is not None:
-                return found[inverse]
-        column = self._ranker.columns.vectors(source.pin, ranking.property)
-        return column.nearest(distinct, query, depth=depth)[inverse]
+        found = self._ranker.columns.neighbours.distances(
+            source.pin, ranking.property, distinct, query, depth=depth
+        )
+        return found[inverse]
 
     def _text_scores(self, ranking: Bm25) -> Array:
         text = self._ranker.constant(ranking.query)

@@ -11,9 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.compute import constant_value
@@ -42,11 +40,11 @@ from omnigraph.plan.read import (
     Step,
 )
 from omnigraph.read.columns import ResidentCache, TableColumns
-from omnigraph.read.segments import Segment, Segments
+from omnigraph.read.neighbours import Neighbours
+from omnigraph.read.segments import Segments
 from omnigraph.read.text import TextColumn, build_text_segment
-from omnigraph.read.vectors import VectorColumn, build_vector_segment
 from omnigraph.read.words import meaningful, query_words
-from omnigraph.store import Tables, nearest_rows
+from omnigraph.store import Tables
 
 COMPUTED = "#"
 """First character of the names of columns that a query computes; no property starts with it."""
@@ -60,6 +58,7 @@ class SearchColumns(TableColumns):
     def __init__(self, tables: Tables, cache: ResidentCache, constant: Constant) -> None:
         super().__init__(tables, cache)
         self._segments = Segments(tables, cache)
+        self.neighbours = Neighbours(tables, cache)
         self._constant = constant
         self._predicates: list[TextMatch] = []
         self._computed: dict[tuple[str, str], Any] = {}
@@ -92,30 +91,6 @@ class SearchColumns(TableColumns):
     def text(self, pin: Pin, name: str) -> TextColumn:
         """Return the words of a column."""
         return TextColumn(self._segments.get(pin, name, "words", build_text_segment))
-
-    def vectors(self, pin: Pin, name: str) -> VectorColumn:
-        """Return the vectors of a column."""
-        return VectorColumn(self._segments.get(pin, name, "vectors", build_vector_segment))
-
-    def approximate(self, pin: Pin, name: str, query: Any, *, depth: int) -> Any | None:
-        """Return the distances of about the nearest rows of a table, NaN for others.
-
-        Asks the vector index, without reading the column; None when there is no index.
-        """
-        table = self._tables.open(pin.path, pin.version)
-        # More than asked for, so that equal distances at the end are still settled by id.
-        found = nearest_rows(table, name, query, limit=2 * depth + 16)
-        if found is None:
-            return None
-        ids = super().column(pin, "id")
-        chosen = pc.is_in(ids, value_set=found["id"].combine_chunks())
-        rows = np.nonzero(chosen.to_numpy(zero_copy_only=False))[0]
-        order = pc.index_in(ids.take(pa.array(rows)), value_set=found["id"].combine_chunks())
-        segment = build_vector_segment(found[name].combine_chunks().take(order))
-        distances = np.full(len(ids), np.nan)
-        whole = VectorColumn([Segment(segment, 0, len(rows), None)])
-        distances[rows] = whole.distances(np.arange(len(rows)), query)
-        return distances
 
     def _matches(self, pin: Pin, match: TextMatch) -> Any:
         size = len(super().column(pin, "id"))
