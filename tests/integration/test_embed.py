@@ -167,7 +167,8 @@ def test_models_are_kept_apart(open_with: Open) -> None:
 
 
 def test_nearest_embeds_a_text(open_with: Open) -> None:
-    graph = open_with(Counting())
+    embedder = Counting()
+    graph = open_with(embedder)
     graph.load([node("Doc", slug=t, body=t) for t in ("one", "two", "three")], mode="append")
     found = graph.query(
         "query q($t: String) { match { $d: Doc } return { $d, nearest($d.vec, $t) as far } "
@@ -175,6 +176,14 @@ def test_nearest_embeds_a_text(open_with: Open) -> None:
         {"t": "two"},
     ).to_pylist()
     assert found == [{"d": "two", "far": pytest.approx(0, abs=1e-6)}]
+    ranking = 'rrf(nearest($d.vec, $t), bm25($d.body, "one"))'
+    embedder.calls.clear()
+    graph.query(
+        f"query q($t: String) {{ match {{ $d: Doc }} return {{ nearest($d.vec, $t) as far }} "
+        f"order {{ {ranking} }} limit 2 }}",
+        {"t": "three"},
+    )
+    assert embedder.calls == [["three"]]
     with pytest.raises(og.QueryError, match="the query text of `nearest` is empty"):
         graph.query(
             'query q() { match { $d: Doc } return { $d } order { nearest($d.vec, " ") } limit 1 }'

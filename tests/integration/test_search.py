@@ -273,6 +273,12 @@ def test_rrf_ranks_nodes_not_rows(graph: og.Graph) -> None:
     assert both[0][2] == both[1][2]
 
 
+def test_the_limit_of_groups_does_not_cut_a_ranking(graph: og.Graph) -> None:
+    ranking = 'rrf(nearest($d.vec, [0, 0]), bm25($d.body, "elephant"))'
+    body = f"match {{ $d: Doc }} return {{ count({ranking}) as n }} limit 1"
+    assert ask(graph, body) == [(5,)]
+
+
 def test_limit_zero_ranks_nothing(graph: og.Graph) -> None:
     body = "match { $d: Doc } return { $d } order { nearest($d.vec, [0, 0]) } limit 0"
     assert ask(graph, body) == []

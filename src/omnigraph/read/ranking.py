@@ -79,8 +79,11 @@ class _Run:
         self._known: dict[Nearest | Bm25 | Rrf, Array] = {}
         self._places: dict[Nearest | Bm25, Array] = {}
         self._columns: dict[str, Array] = {}
+        self._queries: dict[tuple[Expression, int], Array] = {}
         limit, offset = (self._count(item) for item in (plan.limit, plan.offset))
-        self.depth = None if limit is None else limit + (offset or 0)
+        # Where rows are merged, the limit says nothing about how many of them matter.
+        merged = limit is None or plan.grouped or plan.distinct
+        self.depth = None if merged else (limit or 0) + (offset or 0)
 
     def _count(self, expression: Expression | None) -> int | None:
         value = None if expression is None else self._ranker.constant(expression)
@@ -159,21 +162,32 @@ class _Run:
         """Return distances; with a depth, at least those of that many nearest rows."""
         source = self._frame.sources[ranking.variable]
         size = source.entity.properties[ranking.property].type.vector_dim or 0
-        value = self._ranker.constant(ranking.query)
-        if value is None:
+        query = self._vector(ranking, size)
+        if query is None:
             return np.full(self._frame.size, np.nan)
-        query = (
-            self._ranker.embed(ranking, value, size) if isinstance(value, str) else as_query(value)
-        )
-        if query.shape != (size,):
-            raise QueryError(f"expected {size} values for Vector({size}), got {len(query)}")
-        if not np.isfinite(query).all():
-            raise QueryError("a query vector must hold finite 32-bit numbers")
         distinct, inverse = self._entities(ranking.variable)
         found = self._ranker.columns.neighbours.distances(
             source.pin, ranking.property, distinct, query, depth=depth
         )
         return found[inverse]
+
+    def _vector(self, ranking: Nearest, size: int) -> Array | None:
+        """Return the query vector; a text is embedded once, wherever it stands."""
+        value = self._ranker.constant(ranking.query)
+        if value is None:
+            return None
+        key = (ranking.query, size)
+        if not isinstance(value, str):
+            query = as_query(value)
+        elif key in self._queries:
+            return self._queries[key]
+        else:
+            query = self._queries[key] = self._ranker.embed(ranking, value, size)
+        if query.shape != (size,):
+            raise QueryError(f"expected {size} values for Vector({size}), got {len(query)}")
+        if not np.isfinite(query).all():
+            raise QueryError("a query vector must hold finite 32-bit numbers")
+        return query
 
     def _text_scores(self, ranking: Bm25) -> Array:
         text = self._ranker.constant(ranking.query)
