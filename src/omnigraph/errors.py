@@ -66,6 +66,7 @@ class ErrorKind(StrEnum):
     EXTERNAL_BLOB_POLICY = "external_blob_policy"
     BLOB_RANGE = "blob_range"
     NOT_FOUND = "not_found"
+    VERSION_RECLAIMED = "version_reclaimed"
     CHANGE_FEED_GAP = "change_feed_gap"
     UNAUTHORIZED = "unauthorized"
     POLICY_DENIED = "policy_denied"
@@ -77,6 +78,7 @@ class ErrorKind(StrEnum):
     ALREADY_EXISTS = "already_exists"
     ALREADY_INITIALIZED = "already_initialized"
     MERGE_CONFLICT = "merge_conflict"
+    MERGE_CHECK_FAILED = "merge_check_failed"
     PRECONDITION_FAILED = "precondition_failed"
     RECOVERY_REQUIRED = "recovery_required"
     RECOVERY_INVARIANT = "recovery_invariant"
@@ -251,6 +253,13 @@ class NotFoundError(NotFound):
     """Graph, branch, commit, type or entity does not exist."""
 
 
+class VersionReclaimedError(NotFoundError):
+    """A state existed, but a cleanup removed what it needs."""
+
+    kind = ErrorKind.VERSION_RECLAIMED
+    http_status = 410
+
+
 class ChangeFeedGapError(NotFound):
     """History needed by a change-feed cursor is no longer kept."""
 
@@ -410,6 +419,23 @@ class MergeConflictError(ConflictError, MergeConflict):
     def to_json(self) -> dict[str, object]:
         """Return the wire form with the full `merge_conflicts` list."""
         return {**super().to_json(), "merge_conflicts": [dict(item) for item in self.conflicts]}
+
+
+class CheckFailedError(ConflictError):
+    """A query that must return no rows on the merged state returned some; nothing was merged."""
+
+    kind = ErrorKind.MERGE_CHECK_FAILED
+    retryable = False
+    detail_name = "merge_check"
+    detail_fields = ("query_name", "row_count", "rows")
+
+    def __init__(
+        self, query_name: str, rows: Sequence[Mapping[str, object]], row_count: int
+    ) -> None:
+        noun = "row" if row_count == 1 else "rows"
+        super().__init__(f"the check '{query_name}' returns {row_count} {noun} once merged")
+        self.query_name, self.row_count = query_name, row_count
+        self.rows = tuple(dict(row) for row in rows)
 
 
 class PreconditionFailedError(Conflict):

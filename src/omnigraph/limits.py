@@ -98,6 +98,9 @@ FOLD_ROWS: Final = 20_000
 TIER_FRAGMENTS_MIN: Final = 24
 """Fragments below a tier's size that make a fold rewrite them as larger ones."""
 
+VERSION_RUNS_MAX = 16
+"""Runs of row versions one compacted fragment keeps; each costs bytes in every later version."""
+
 COMPACTION_TIERS: Final = (2_048, 65_536, 1_048_576)
 """Sizes, in rows, that fragments grow through: each row is rewritten at most once per tier."""
 
@@ -151,3 +154,30 @@ ANN_PROBES_MIN: Final = 32
 
 TAKE_SHARE: Final = 8
 """A large vector column is not read as a whole for less than this fraction of its rows."""
+
+BRANCH_CONTROL_ATTEMPTS_MAX: Final = 50
+"""Times somebody else may be first before making or removing a branch gives up."""
+
+FEED_CHANGES_DEFAULT: Final = 1_000
+"""Changes in one answer of the feed, unless asked for otherwise."""
+
+FEED_CHANGES_MAX: Final = 8_192
+"""The most changes anybody may ask for in one answer."""
+
+FEED_COMMITS_DEFAULT: Final = 128
+"""Commits in one answer of the feed."""
+
+CLEANUP_GRACE_S: Final = 600.0
+"""States replaced less than this ago are never cleaned up: somebody may be reading them."""
+
+LATE_PUBLISH_S: Final = CLEANUP_GRACE_S / 2
+"""A publish that took longer looks for its commit before it is acknowledged."""
+
+CLEANUP_KEEP_DEFAULT: Final = 50
+"""Graph versions a cleanup keeps when it is not told."""
+
+OPTIMIZE_ATTEMPTS_MAX: Final = 8
+"""Times writers may come first before an optimize gives up on a branch."""
+
+OPTIMIZE_THREADS: Final = 4
+"""Tables compacted at the same time."""

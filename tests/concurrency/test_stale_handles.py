@@ -57,11 +57,11 @@ def test_a_strict_write_passes_over_maintenance(root: Path) -> None:
     with og.open(root, durability="none") as writer:
         for number in range(30):
             writer.mutate(ADD, {"s": f"tail{number}"})
-        folding = writer._folding
+        folding = writer._lines.main.folding
         before = writer.commits.head()
         with og.open(root, durability="none") as stale:
             pins = writer.snapshot().tables["node:Person"]
-            capture = writer._coordinator.capture()
+            capture = writer._lines.main.coordinator.capture()
             table = writer._tables.open(pins.path, pins.version)
             done = folding._fold(
                 capture, capture.pins["node:Person"], table, ["id"], writer._schema
@@ -186,7 +186,7 @@ def park_before_publish(
     waiting = [meanwhile]
 
     def publish(self: Publisher, *args: Any, **kwargs: Any) -> Any:
-        if self is graph._publisher and waiting:
+        if self is graph._lines.main.publisher and waiting:
             waiting.pop()()
         return inner(self, *args, **kwargs)
 

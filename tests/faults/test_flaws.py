@@ -22,7 +22,7 @@ from lance import LanceDataset
 
 import omnigraph as og
 from omnigraph import store
-from omnigraph.manifest import Publisher, Recovery, Verdict, publisher, recovery, slot_name
+from omnigraph.manifest import Publisher, Verdict, publisher, recovery, slot_name
 from omnigraph.manifest.intents import Intent, IntentTable, decode_intent, encode_intent
 from omnigraph.store import Durability, Slots, Syncer, locate
 from tests.faults.rig import (
@@ -69,7 +69,7 @@ def before_publish(graph: og.Graph, monkeypatch: pytest.MonkeyPatch, hook: Hook)
     waiting = [hook]
 
     def publish(self: Publisher, *args: Any, **kwargs: Any) -> Any:
-        if self is graph._publisher and waiting:
+        if self is graph._lines.main.publisher and waiting:
             waiting.pop()()
         return inner(self, *args, **kwargs)
 
@@ -287,7 +287,7 @@ def test_f7_a_rollback_publishes_its_restore_and_not_what_lies_above(
 
     monkeypatch.setattr(recovery, "restore", restore)
     name = slots_of(root)[0]
-    assert Recovery(second._publisher).resolve(name) is Verdict.ROLLED_BACK
+    assert second._lines.main.recovery.resolve(name) is Verdict.ROLLED_BACK
     assert state_of(second) == before
     assert_sound(root, heads=False)
     second.mutate(ADD, {"s": "next"})

@@ -144,7 +144,7 @@ def test_a_strict_write_passes_over_maintenance_but_not_over_a_change(
     with og.open(folded.uri, durability="none") as other:
         before = other.snapshot().tables["node:Person"].version
         monkeypatch.setattr(fold_module, "FOLD_FRAGMENTS", 1)
-        assert folded._folding.run_if_due(folded._schema) == 1
+        assert folded._lines.main.folding.run_if_due(folded._schema) == 1
         assert folded.snapshot().tables["node:Person"].version > before
         assert run(other, 'delete Person where name = "p1"').affected_nodes == 1
         monkeypatch.undo()

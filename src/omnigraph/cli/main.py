@@ -17,6 +17,12 @@ COMMANDS = {
     "blob": "omnigraph.cli.blob:blob",
     "commit": "omnigraph.cli.commit:commit",
     "ensure-indices": "omnigraph.cli.indexes:ensure_indices",
+    "branch": "omnigraph.cli.branch:branch",
+    "cleanup": "omnigraph.cli.maintain:cleanup",
+    "optimize": "omnigraph.cli.maintain:optimize",
+    "repair": "omnigraph.cli.maintain:repair",
+    "changes": "omnigraph.cli.changes:changes",
+    "diff": "omnigraph.cli.changes:diff",
     "export": "omnigraph.cli.data:export",
     "init": "omnigraph.cli.data:init",
     "load": "omnigraph.cli.data:load",
@@ -25,7 +31,9 @@ COMMANDS = {
     "lint": "omnigraph.cli.lint:lint",
     "check": "omnigraph.cli.lint:check",
     "query": "omnigraph.cli.query:query",
+    "recover": "omnigraph.cli.recover:recover",
     "schema": "omnigraph.cli.schema:schema",
+    "tag": "omnigraph.cli.branch:tag",
     "version": "omnigraph.cli.version:version",
 }
 

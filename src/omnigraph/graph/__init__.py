@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from omnigraph.graph.blobs import Blobs, BlobStat, blob_range
-from omnigraph.graph.graph import Graph, init, open_graph
+from omnigraph.graph.create import init, open_graph
+from omnigraph.graph.graph import Graph
 from omnigraph.graph.history import Commits
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot

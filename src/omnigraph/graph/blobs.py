@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from omnigraph.catalog import Catalog, Scalar
+from omnigraph.catalog import AcceptedSchema, Scalar
 from omnigraph.errors import (
     BadRequestError,
     BlobRangeError,
@@ -69,12 +69,12 @@ class Blobs:
     def __init__(
         self,
         tables: Tables,
-        resolve: Callable[[str | None], Capture],
-        catalog: Callable[[], Catalog],
+        resolve: Callable[[str | None, str | None], Capture],
+        schema: Callable[[], AcceptedSchema],
     ) -> None:
         self._tables = tables
         self._resolve = resolve
-        self._catalog = catalog
+        self._schema = schema
 
     def stat(
         self,
@@ -116,10 +116,8 @@ class Blobs:
     ) -> tuple[Table, BlobRef, BlobStat]:
         if branch is not None and snapshot is not None:
             raise BadRequestError("give a branch or a snapshot, not both")
-        if branch not in (None, MAIN):
-            raise NotFoundError(f"branch '{branch}' does not exist")
         self._check_property(kind, type_name, prop)
-        capture = self._resolve(snapshot)
+        capture = self._resolve(branch, snapshot)
         pin = capture.pins[f"{kind}:{type_name}"]
         table = self._tables.open(pin.path, pin.version)
         exists, found = find_blob(table, prop, id)
@@ -143,7 +141,7 @@ class Blobs:
     def _check_property(self, kind: str, type_name: str, prop: str) -> None:
         if kind not in ("node", "edge"):
             raise BadRequestError(f"expected node or edge, not {kind!r}")
-        catalog = self._catalog()
+        catalog = self._schema().catalog
         entity = (catalog.nodes if kind == "node" else catalog.edges).get(type_name)
         if entity is None:
             raise NotFoundError(f"unknown {kind} type '{type_name}'")

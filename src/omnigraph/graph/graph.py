@@ -2,37 +2,53 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import datetime
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from omnigraph import INTERNAL_SCHEMA_VERSION
-from omnigraph.catalog import AcceptedSchema, Catalog, accept_initial
+from omnigraph.catalog import AcceptedSchema, Catalog
 from omnigraph.embed import Embedder
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.graph.blobs import Blobs
+from omnigraph.graph.branches import Branches, Tags
+from omnigraph.graph.changes import ChangeFeed, Changes, Diff
 from omnigraph.graph.history import Commits
+from omnigraph.graph.lines import Line, Lines
+from omnigraph.graph.maintenance import (
+    CleanupReport,
+    Maintenance,
+    OptimizeReport,
+    RepairReport,
+)
+from omnigraph.graph.merging import Merging
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
+from omnigraph.graph.targets import resolve
+from omnigraph.graph.view import BranchView
 from omnigraph.ids import UlidSource
 from omnigraph.lang import CompiledQuery, bind_parameters, compile_query, compile_schema
-from omnigraph.limits import COMPILED_QUERIES_MAX
+from omnigraph.limits import CLEANUP_GRACE_S, COMPILED_QUERIES_MAX
 from omnigraph.manifest import (
+    AUDIT,
     MAIN,
     Capture,
-    Coordinator,
     GraphCommit,
-    Publisher,
-    Recovery,
+    PendingWrite,
+    RecoveryAudit,
+    RecoveryRecord,
     Verdict,
 )
+from omnigraph.ops.cleanup import Retention
+from omnigraph.ops.diff import ChangeFilter
 from omnigraph.ops.export import export_envelopes, export_lines, export_rows
-from omnigraph.ops.fold import Folding
-from omnigraph.ops.indexing import Indexing, PendingIndex
-from omnigraph.ops.initialize import MANIFEST, initialize
+from omnigraph.ops.indexing import PendingIndex
 from omnigraph.ops.load import Load, LoadMode
 from omnigraph.ops.mutate import Mutation
 from omnigraph.plan import MutationPlan, ReadPlan
@@ -42,15 +58,13 @@ from omnigraph.store import (
     Durability,
     Journal,
     KeyProbe,
-    Slots,
     Syncer,
     Tables,
     locate,
     measured,
     parse_durability,
 )
-from omnigraph.write import ChangeSet, Request, Writer
-from omnigraph.write.base import Base
+from omnigraph.write import ChangeSet, Request
 from omnigraph.write.contract import SchemaContract
 from omnigraph.write.embeddings import Embeddings
 
@@ -59,73 +73,6 @@ Mode = Literal["rw", "ro"]
 
 def _compile(text: str) -> Catalog:
     return compile_schema(text, name="_schema.pg").catalog
-
-
-def init(
-    uri: str | os.PathLike[str],
-    schema: str | os.PathLike[str],
-    *,
-    force: bool = False,
-    durability: Durability | str = Durability.FULL,
-) -> Graph:
-    """Create a graph and open it.
-
-    Args:
-        uri: Where it shall live; the folder must not hold a graph yet.
-        schema: Schema text, or the path of a `.pg` file.
-        force: Replace schema files left there without a graph.
-        durability: `full` survives power loss; `none` is for scratch graphs.
-    """
-    location = locate(uri)
-    text, name = _schema_text(schema)
-    compiled = compile_schema(text, name=name)
-    ids = UlidSource()
-    syncer = Syncer(parse_durability(durability), root=location.root)
-    initialize(
-        location,
-        syncer,
-        schema_source=text,
-        accepted=accept_initial(compiled.catalog, domain=ids.next()),
-        ids=ids,
-        stamp=INTERNAL_SCHEMA_VERSION,
-        force=force,
-    )
-    syncer.close()
-    return Graph(uri, durability=durability)
-
-
-def _schema_text(schema: str | os.PathLike[str]) -> tuple[str, str]:
-    is_path = not isinstance(schema, str) or ("\n" not in schema and schema.endswith(".pg"))
-    if not is_path:
-        return str(schema), "<schema>"
-    path = os.fspath(schema)
-    try:
-        with open(path, encoding="utf-8") as handle:
-            return handle.read(), path
-    except FileNotFoundError:
-        raise NotFoundError(f"schema file not found: {path}") from None
-    except UnicodeDecodeError as error:
-        raise BadRequestError(f"{path} is not valid UTF-8: {error.reason}") from error
-
-
-def open_graph(
-    uri: str | os.PathLike[str],
-    *,
-    mode: Mode = "rw",
-    actor: str | None = None,
-    durability: Durability | str = Durability.FULL,
-    embedder: Embedder | None = None,
-) -> Graph:
-    """Open a graph.
-
-    Args:
-        uri: Where it lives.
-        mode: `rw` resolves interrupted writes first; `ro` writes nothing at all.
-        actor: Who the commits of this handle are by.
-        durability: `full` survives power loss; `none` is for scratch graphs.
-        embedder: Turns texts into vectors, for `@embed` properties and `nearest` with a text.
-    """
-    return Graph(uri, mode=mode, actor=actor, durability=durability, embedder=embedder)
 
 
 class Graph:
@@ -149,31 +96,39 @@ class Graph:
         self._syncer = Syncer(parse_durability(durability), root=self._location.root)
         self._control = ControlFiles(self._location, self._syncer)
         self._contract = SchemaContract(self._control, _compile)
-        journal = Journal(self._location.path(MANIFEST))
-        if mode == "rw":
-            journal.set_aside_torn()
-        self._coordinator = Coordinator(journal, stamp=INTERNAL_SCHEMA_VERSION)
         self._tables = Tables(self._location)
         self._probe = KeyProbe()
         self._ids = UlidSource()
-        self._publisher = Publisher(
-            self._coordinator, self._tables, Slots(self._location, self._syncer), self._syncer
+        self._audit = RecoveryAudit(Journal(self._location.path(AUDIT)), self._syncer)
+        self._lines = Lines(
+            self._location,
+            tables=self._tables,
+            syncer=self._syncer,
+            probe=self._probe,
+            ids=self._ids,
+            audit=self._audit,
+            stamp=INTERNAL_SCHEMA_VERSION,
+            writable=mode == "rw",
         )
-        self._writer = Writer(self._publisher, self._probe, self._ids)
         self._embedder = embedder
         self._reader = Reader(self._tables, embedder=embedder)
-        self._folding = Folding(self._publisher, self._probe, self._ids)
         self._schema: AcceptedSchema = self._contract.validate()
         self._compiled: dict[tuple[str, str | None, str], CompiledQuery] = {}
         self._compiled_lock = threading.Lock()
-        self.commits = Commits(self._coordinator)
-        self.blobs = Blobs(
-            self._tables, lambda commit: self._resolve(commit=commit), lambda: self.catalog
+        self.commits = Commits(self._lines, self._tables, self.accepted_schema)
+        self.blobs = Blobs(self._tables, self._resolve, self.accepted_schema)
+        merging = Merging(self._lines, self._tables)
+        self.branches = Branches(self, self._lines, merging)
+        self.tags = Tags(self, self._lines)
+        self._maintenance = Maintenance(
+            self._location.uri, self._lines, self._tables, self._ids, merging
         )
+        self.feed = ChangeFeed(self._lines, self._tables, self.accepted_schema)
         self.recovered: list[Verdict] = []
         if mode == "rw":
-            self.recovered = Recovery(self._publisher).sweep(self._ids.next)
-        self._observed = self._pins(self._coordinator.capture(fresh=False))
+            self.recovered = self._lines.sweep()
+        main = self._lines.main
+        main.observe(main.coordinator.capture(fresh=False))
 
     # ---- handle ---------------------------------------------------------------------------
 
@@ -193,7 +148,7 @@ class Graph:
 
     def close(self) -> None:
         """Release threads and handles. Closing twice is fine."""
-        self._publisher.close()
+        self._lines.close()
         self._syncer.close()
 
     @property
@@ -212,18 +167,46 @@ class Graph:
         return self._schema.catalog
 
     def refresh(self) -> None:
-        """Look at the newest state: strict writes from now on are judged against it."""
+        """Look at the newest state: strict writes from now on are judged against it.
+
+        A write whose owner died after its last table commit is finished; nothing is undone.
+        """
         self._schema = self._contract.validate()
-        self._observed = self._pins(self._coordinator.capture())
+        for line in self._lines.warm():
+            self._refresh(line)
 
     def sync(self, branch: str = MAIN) -> None:
-        """Bind the handle to the newest head of a branch."""
-        _check_branch(branch)
-        self.refresh()
+        """Look at the newest head of one branch, as `refresh` does for all in use."""
+        self._schema = self._contract.validate()
+        self._refresh(self._lines.get(branch))
 
-    @staticmethod
-    def _pins(capture: Capture) -> dict[str, int]:
-        return {key: pin.version for key, pin in capture.pins.items()}
+    def _refresh(self, line: Line) -> None:
+        capture = line.coordinator.capture()
+        if self._mode == "rw" and line.publisher.slots.exists(capture.slot):
+            line.recovery.resolve(capture.slot, forward_only=True)
+            capture = line.coordinator.capture()
+        line.observe(capture)
+
+    def as_actor(self, actor: str) -> Graph:
+        """Return a handle on the same open graph whose commits are by somebody else."""
+        _check_actor(actor)
+        other = copy.copy(self)
+        other.actor = actor
+        other.branches = Branches(other, self._lines, Merging(self._lines, self._tables))
+        return other
+
+    def recover(self) -> list[Verdict]:
+        """Resolve every interrupted write now, as opening does; return what became of each."""
+        self.check_writable()
+        return self._lines.sweep()
+
+    def recoveries(self) -> list[RecoveryRecord]:
+        """Return every recovery this graph has seen, oldest first."""
+        return self._audit.records()
+
+    def pending_writes(self) -> list[PendingWrite]:
+        """Return the writes that are under way or wait for recovery."""
+        return self._lines.main.recovery.pending()
 
     # ---- writing --------------------------------------------------------------------------
 
@@ -250,9 +233,9 @@ class Graph:
                 instead of writing twice.
             actor: Overrides the handle's actor.
         """
-        _check_branch(branch)
-        self._check_writable()
+        self.check_writable()
         with measured() as io:
+            line = self._lines.get(branch)
             schema = self._contract.validate()
             plan = self._compile_mutation(source, name, schema)
             mutation = Mutation(
@@ -262,13 +245,14 @@ class Graph:
                 new_id=self._ids.next,
                 embeddings=Embeddings(self._embedder),
             )
-            request = self._request(actor, expected_head, operation_id)
-            commit, changes = self._writer.run(mutation, request, lambda: schema)
-            self._settle(commit, changes)
+            request = self.request(line, actor, expected_head, operation_id)
+            commit, changes = line.writer.run(mutation, request, lambda: schema)
+            self.settle(line, commit, changes)
         return MutationResult(
             affected_nodes=mutation.affected_nodes,
             affected_edges=mutation.affected_edges,
             commit=commit,
+            branch=branch,
             query_name=plan.name,
             actor_id=request.actor_id,
             io=dict(io),
@@ -280,6 +264,7 @@ class Graph:
         *,
         mode: LoadMode | str,
         branch: str = MAIN,
+        create_from: str | None = None,
         expected_head: str | None = None,
         operation_id: str | None = None,
         actor: str | None = None,
@@ -293,19 +278,38 @@ class Graph:
             mode: `append` (ids must be new), `merge` (replace by id) or `overwrite` (replace
                 the content of every type present).
             branch: Branch to write to.
+            create_from: Make the branch from this one if it does not exist.
             expected_head: Refuse unless this commit is the branch's head.
             operation_id: As for `mutate`.
             actor: Overrides the handle's actor.
             dry_run: Validate everything and write nothing.
             progress: Called with the number of bytes read so far.
         """
-        _check_branch(branch)
-        self._check_writable()
+        self.check_writable()
         with measured() as io:
+            line, created = self._line_or_new(branch, create_from, dry_run)
             schema = self._contract.validate()
             load = self._new_load(schema, mode)
             load.read(data, progress)
-            return self._finish_load(load, schema, expected_head, operation_id, actor, dry_run, io)
+            request = self.request(line, actor, expected_head, operation_id)
+            found = self._finish_load(load, line, schema, request, dry_run, io)
+        if not created:
+            return found
+        return replace(found, branch=branch, base_branch=create_from, branch_created=True)
+
+    def _line_or_new(
+        self, branch: str, create_from: str | None, dry_run: bool
+    ) -> tuple[Line, bool]:
+        """Return the branch to load into, made from another one if it is not there."""
+        try:
+            return self._lines.get(branch), False
+        except NotFoundError:
+            if create_from is None:
+                raise
+        if dry_run:
+            return self._lines.get(create_from), False
+        self.branches.create(branch, from_=create_from)
+        return self._lines.get(branch), True
 
     def load_table(
         self,
@@ -326,13 +330,14 @@ class Graph:
         Columns are properties (and `id`); for an edge type `from_col` and `to_col` name the
         columns with the endpoint ids.
         """
-        _check_branch(branch)
-        self._check_writable()
+        self.check_writable()
         with measured() as io:
+            line = self._lines.get(branch)
             schema = self._contract.validate()
             load = self._new_load(schema, mode)
             load.read_table(type_name, table, from_col=from_col, to_col=to_col)
-            return self._finish_load(load, schema, expected_head, operation_id, actor, dry_run, io)
+            request = self.request(line, actor, expected_head, operation_id)
+            return self._finish_load(load, line, schema, request, dry_run, io)
 
     def _new_load(self, schema: AcceptedSchema, mode: LoadMode | str) -> Load:
         embeddings = Embeddings(self._embedder)
@@ -341,34 +346,33 @@ class Graph:
     def _finish_load(
         self,
         load: Load,
+        line: Line,
         schema: AcceptedSchema,
-        expected_head: str | None,
-        operation_id: str | None,
-        actor: str | None,
+        request: Request,
         dry_run: bool,
         io: Mapping[str, int],
     ) -> LoadResult:
-        request = self._request(actor, expected_head, operation_id)
         commit = None
         if dry_run:
-            capture = self._coordinator.capture()
-            load.prepare(Base(schema, capture, self._tables, self._probe))
+            line.writer.rehearse(load, request, schema)
         else:
-            commit, changes = self._writer.run(load, request, lambda: schema)
-            self._settle(commit, changes)
+            commit, changes = line.writer.run(load, request, lambda: schema)
+            self.settle(line, commit, changes)
         return LoadResult(
             mode=str(load.mode),
             nodes=load.counts("node"),
             edges=load.counts("edge"),
             commit=commit,
+            branch=line.branch.name,
             actor_id=request.actor_id,
             dry_run=dry_run,
             io=dict(io),
         )
 
-    def _request(
-        self, actor: str | None, expected_head: str | None, operation_id: str | None
+    def request(
+        self, line: Line, actor: str | None, expected_head: str | None, operation_id: str | None
     ) -> Request:
+        """Return what a caller says about a write."""
         _check_actor(actor)
         if operation_id is not None and not operation_id.strip():
             raise BadRequestError("operation_id must not be blank")
@@ -376,18 +380,18 @@ class Graph:
             actor_id=actor if actor is not None else self.actor,
             operation_id=operation_id or self._ids.next(),
             expected_head=expected_head,
-            observed=self._observed,
+            observed=line.observed,
         )
 
-    def _settle(self, commit: GraphCommit | None, changes: ChangeSet | None) -> None:
+    def settle(self, line: Line, commit: GraphCommit | None, changes: ChangeSet | None) -> None:
         """After a write: this handle has seen the tables it wrote; long tails are folded away."""
         if commit is None or changes is None:
             return
-        self._folding.run_if_due(self._schema)
-        pins = self._coordinator.capture(fresh=False).pins
+        line.folding.run_if_due(self._schema)
+        pins = line.coordinator.capture(fresh=False).pins
         for change in changes.effective():
             key = change.entity.table_key
-            self._observed[key] = pins[key].version
+            line.observed[key] = pins[key].version
 
     def _compile_mutation(
         self, source: str, name: str | None, schema: AcceptedSchema
@@ -411,23 +415,66 @@ class Graph:
                 self._compiled[key] = found
         return found
 
-    def _check_writable(self) -> None:
+    def accepted_schema(self) -> AcceptedSchema:
+        """Return the accepted schema, checked against what is stored."""
+        return self._contract.validate()
+
+    def check_writable(self) -> None:
+        """Refuse to go on when the graph is open read-only."""
         if self._mode != "rw":
             raise BadRequestError("the graph is open read-only", hint="open it with mode='rw'")
 
     # ---- maintenance ----------------------------------------------------------------------
 
     def ensure_indices(self, branch: str = MAIN) -> list[PendingIndex]:
-        """Build what the schema's indexes lack, as one commit that changes no row.
+        """Build what the schema's indexes lack, as one commit that changes no entity.
 
-        Indexes make storage faster and never change a result. Returns the declared indexes that
-        could not be built yet, because there is nothing to index.
+        Returns the declared indexes that could not be built yet, for want of anything to index.
         """
-        _check_branch(branch)
-        self._check_writable()
-        schema = self._contract.validate()
-        indexing = Indexing(self._publisher, self._ids)
-        return indexing.run(schema, actor_id=self.actor).pending
+        self.check_writable()
+        return self._maintenance.ensure_indices(self.accepted_schema(), branch, self.actor)
+
+    def optimize(
+        self, branch: str = MAIN, *, progress: Callable[[str], None] | None = None
+    ) -> OptimizeReport:
+        """Compact small fragments and index every row, as one commit that changes no entity."""
+        self.check_writable()
+        return self._maintenance.optimize(self.accepted_schema(), branch, progress)
+
+    def repair(
+        self, branch: str = MAIN, *, confirm: bool = False, force: bool = False
+    ) -> RepairReport:
+        """Find tables somebody moved past this engine; publish them only when told to."""
+        self.check_writable()
+        return self._maintenance.repair(branch, confirm=confirm, force=force)
+
+    def cleanup(
+        self,
+        *,
+        keep: int | None = None,
+        older_than: datetime.timedelta | float | None = None,
+        dry_run: bool = True,
+        grace: datetime.timedelta | float = CLEANUP_GRACE_S,
+        progress: Callable[[str], None] | None = None,
+    ) -> CleanupReport:
+        """Remove old versions and the files only they used.
+
+        Args:
+            keep: Graph versions of each branch that stay.
+            older_than: Only versions older than this go (seconds or a timedelta).
+            dry_run: Only tell what would go; the default.
+            grace: What was current less than this ago stays: somebody may be reading it.
+            progress: Called with each table's key.
+        """
+        self.check_writable()
+        seconds = (
+            older_than.total_seconds()
+            if isinstance(older_than, datetime.timedelta)
+            else (older_than)
+        )
+        grace_s = grace.total_seconds() if isinstance(grace, datetime.timedelta) else grace
+        retention = Retention(keep=keep, older_than_s=seconds, grace_s=grace_s)
+        return self._maintenance.cleanup(retention, dry_run=dry_run, progress=progress)
 
     # ---- reading --------------------------------------------------------------------------
 
@@ -440,6 +487,8 @@ class Graph:
         branch: str | None = None,
         snapshot: str | None = None,
         version: int | None = None,
+        tag: str | None = None,
+        timestamp: datetime.datetime | str | None = None,
     ) -> Result:
         """Run a read query on one snapshot.
 
@@ -449,15 +498,16 @@ class Graph:
             name: Which query of the text to run, if it holds several.
             branch: Branch to read.
             snapshot: Commit id to read at, instead of the newest state.
-            version: Graph version to read at.
+            version: Graph version of the branch to read at.
+            tag: Tag to read at.
+            timestamp: Read the branch as it was at this moment.
         """
-        _check_branch(branch or MAIN)
         schema = self._contract.validate()
         compiled = self._compile_cached(source, name, schema)
         if not isinstance(compiled.plan, ReadPlan):
             raise BadRequestError(f"query '{compiled.name}' writes; use it as a mutation")
         values = bind_parameters(compiled.plan.parameters, params)
-        capture = self._resolve(commit=snapshot, version=version)
+        capture = self._resolve(branch, snapshot, version, tag, timestamp)
         table = self._reader.execute(
             compiled.plan,
             schema.catalog,
@@ -469,37 +519,88 @@ class Graph:
             table,
             query_name=compiled.name,
             commit_id=capture.head.graph_commit_id,
-            branch=None if snapshot else branch or MAIN,
+            branch=None if snapshot else capture.branch.name,
             snapshot=snapshot,
         )
 
     def snapshot(
-        self, branch: str = MAIN, *, commit: str | None = None, version: int | None = None
+        self,
+        branch: str | None = None,
+        *,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: datetime.datetime | str | None = None,
     ) -> Snapshot:
-        """Return the newest snapshot, or the one at a commit id or graph version."""
-        _check_branch(branch)
-        capture = self._resolve(commit=commit, version=version)
+        """Return the newest snapshot, or the one at a commit id, graph version, tag or moment."""
+        capture = self._resolve(branch, commit, version, tag, timestamp)
         return Snapshot(
             version=capture.version,
             commit=capture.head,
             tables=capture.pins,
             internal_schema_version=INTERNAL_SCHEMA_VERSION,
+            branch=capture.branch.name,
         )
 
-    def _resolve(self, *, commit: str | None = None, version: int | None = None) -> Capture:
-        if commit is not None and version is not None:
-            raise BadRequestError("give a commit or a version, not both")
-        newest = self._coordinator.capture()
-        if commit is not None:
-            version = self.commits.get(commit).manifest_version
-        if version is not None:
-            return self._coordinator.at_version(version)
-        self._observed = self._pins(newest)
-        return newest
+    def _resolve(
+        self,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: datetime.datetime | str | None = None,
+    ) -> Capture:
+        line, capture = resolve(
+            self._lines, branch, commit=commit, version=version, tag=tag, timestamp=timestamp
+        )
+        if commit is None and version is None and tag is None and timestamp is None:
+            line.observe(capture)
+        return capture
 
-    def entity_at(self, table_key: str, id: str, *, version: int) -> dict[str, object] | None:
+    def branch(self, name: str, *, from_: str | int = MAIN) -> BranchView:
+        """Return a view of one branch; it is made from another one if it does not exist."""
+        if not self.branches.exists(name):
+            self.branches.create(name, from_)
+        return BranchView(self, name)
+
+    @contextlib.contextmanager
+    def transaction(self, *, base: str = MAIN, name: str | None = None) -> Iterator[BranchView]:
+        """Work on a branch of its own: merged at the end of the block, dropped on an error.
+
+        When merging meets conflicts the branch stays, so that they can be decided.
+        """
+        branch = name or f"tx-{self._ids.next().lower()}"
+        self.branches.create(branch, base)
+        view = BranchView(self, branch)
+        try:
+            yield view
+        except BaseException:
+            self.branches.delete(branch)
+            raise
+        view.merge(base, delete_source=True)
+
+    def diff(
+        self,
+        a: str | int,
+        b: str | int,
+        *,
+        kinds: Iterable[str] = (),
+        types: Iterable[str] = (),
+        ops: Iterable[str] = (),
+    ) -> Diff:
+        """Return what turns one state into another.
+
+        States are branches, commit ids, graph versions, tags, or `branch@version`. `kinds`
+        (`node`, `edge`), `types` and `ops` (`insert`, `update`, `delete`) narrow the answer.
+        """
+        wanted = ChangeFilter.of(kinds, types, ops)
+        return Changes(self._lines, self._tables).diff(self.accepted_schema(), a, b, wanted)
+
+    def entity_at(
+        self, table_key: str, id: str, *, version: int, branch: str = MAIN
+    ) -> dict[str, object] | None:
         """Return one entity as it was at a graph version, None when it did not exist."""
-        capture = self._resolve(version=version)
+        capture = self._resolve(branch, version=version)
         if table_key not in capture.pins:
             raise NotFoundError(f"no table {table_key} at graph version {version}")
         pin = capture.pins[table_key]
@@ -510,29 +611,25 @@ class Graph:
         self,
         dest: str | os.PathLike[str] | None = None,
         *,
-        branch: str = MAIN,
+        branch: str | None = None,
         types: Iterable[str] = (),
         commit: str | None = None,
         version: int | None = None,
+        tag: str | None = None,
+        timestamp: datetime.datetime | str | None = None,
     ) -> Iterator[dict[str, object]] | int:
         """Yield every entity as an envelope, nodes before edges; with `dest` write them as JSONL.
 
         The output of one call is one snapshot. Loading it into an empty graph of the same
         schema reproduces all entities, ids and values. Returns the number of lines with `dest`.
         """
-        _check_branch(branch)
-        capture = self._resolve(commit=commit, version=version)
+        capture = self._resolve(branch, commit, version, tag, timestamp)
         tables = {
             key: self._tables.open(pin.path, pin.version) for key, pin in capture.pins.items()
         }
         if dest is None:
             return export_envelopes(self._schema.catalog, tables, tuple(types))
         return export_lines(self._schema.catalog, tables, tuple(types), dest)
-
-
-def _check_branch(branch: str) -> None:
-    if branch != MAIN:
-        raise NotFoundError(f"branch '{branch}' does not exist")
 
 
 def _check_actor(actor: str | None) -> None:

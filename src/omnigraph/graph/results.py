@@ -41,6 +41,8 @@ class LoadResult:
     edges: Mapping[str, int]
     commit: GraphCommit | None
     branch: str = "main"
+    base_branch: str | None = None
+    branch_created: bool = False
     actor_id: str | None = None
     dry_run: bool = False
     io: Mapping[str, int] = field(default_factory=dict)
@@ -59,8 +61,8 @@ class LoadResult:
         ]
         return {
             "branch": self.branch,
-            "base_branch": None,
-            "branch_created": False,
+            "base_branch": self.base_branch,
+            "branch_created": self.branch_created,
             "mode": self.mode,
             "tables": tables,
             "nodes": [{"name": n, "entities_loaded": c} for n, c in self.nodes.items()],
@@ -89,7 +91,7 @@ class Snapshot:
                 "table_key": pin.table_key,
                 "table_path": pin.path,
                 "table_version": pin.version,
-                "table_branch": None,
+                "table_branch": pin.table_branch,
                 "row_count": pin.row_count,
             }
             for pin in self.tables.values()
@@ -100,7 +102,7 @@ class Snapshot:
                 "type_name": pin.table_key.partition(":")[2],
                 "dataset_path": pin.path,
                 "published_dataset_version": pin.version,
-                "native_dataset_branch": None,
+                "native_dataset_branch": pin.table_branch,
                 "entity_count": pin.row_count,
             }
             for pin in self.tables.values()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from omnigraph.manifest.ancestry import merge_base
+from omnigraph.manifest.audit import AUDIT, RecoveryAudit, RecoveryKind, RecoveryRecord
+from omnigraph.manifest.branch_ids import MAIN_BRANCH, MANIFEST, BranchId, parse_incarnation
+from omnigraph.manifest.branches import CONTROL_SLOT, BranchDirectory, BranchInfo, Tag
 from omnigraph.manifest.coordinator import Capture, Coordinator, check_stamp
 from omnigraph.manifest.intents import slot_name
 from omnigraph.manifest.ledger import Ledger
@@ -23,12 +27,19 @@ from omnigraph.manifest.records import (
     encode,
     manifest_schema,
 )
-from omnigraph.manifest.recovery import Recovery, Verdict
+from omnigraph.manifest.recovery import PendingWrite, Recovery, Verdict
 
 __all__ = [
+    "AUDIT",
+    "CONTROL_SLOT",
     "MAIN",
     "MAINTENANCE_KINDS",
+    "MAIN_BRANCH",
+    "MANIFEST",
     "RECOVERY_ACTOR",
+    "BranchDirectory",
+    "BranchId",
+    "BranchInfo",
     "Capture",
     "Coordinator",
     "Effect",
@@ -36,15 +47,22 @@ __all__ = [
     "Identity",
     "Ledger",
     "Lost",
+    "PendingWrite",
     "Pin",
     "PlannedTable",
     "PublishPlan",
     "Publisher",
     "Recovery",
+    "RecoveryAudit",
+    "RecoveryKind",
+    "RecoveryRecord",
     "TableRecord",
+    "Tag",
     "Verdict",
     "check_stamp",
     "encode",
     "manifest_schema",
+    "merge_base",
+    "parse_incarnation",
     "slot_name",
 ]

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from omnigraph.errors import FormatVersionError, NotFoundError
+from omnigraph.manifest.branch_ids import MAIN_BRANCH, BranchId
+from omnigraph.manifest.intents import slot_name
 from omnigraph.manifest.ledger import Ledger
-from omnigraph.manifest.records import MAIN, STAMP_KEY, GraphCommit, Pin, Record, decode
+from omnigraph.manifest.records import STAMP_KEY, GraphCommit, Pin, Record, decode
 from omnigraph.store import Journal, JournalView
 
 REBUILD = (
@@ -25,21 +27,31 @@ class Capture:
     version: int
     head: GraphCommit
     pins: Mapping[str, Pin]
-    branch: str = MAIN
+    branch: BranchId
+
+    @property
+    def slot(self) -> str:
+        """The name of the slot whoever moves this head must own."""
+        return slot_name(self.branch.incarnation, self.head.graph_commit_id)
 
 
 class Coordinator:
     """Keeps the manifest of one branch folded in memory. Safe to share between threads."""
 
-    def __init__(self, journal: Journal, *, stamp: int) -> None:
+    def __init__(self, journal: Journal, *, stamp: int, branch: BranchId = MAIN_BRANCH) -> None:
         self.journal = journal
-        self.branch = MAIN
+        self.branch = branch
         self.ledger = Ledger()
         self._lock = threading.RLock()
         self._seen: set[str] = set()
         self._view = journal.open_latest()
         check_stamp(self._view, stamp)
         self._take_in(self._view)
+
+    @property
+    def view(self) -> JournalView:
+        """The warm view as it is, without looking for anything newer."""
+        return self._view
 
     def _take_in(self, view: JournalView) -> None:
         for rows in self.journal.unread_rows(view, self._seen):

@@ -35,6 +35,7 @@ class Intent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     actor_id: str | None
     schema_hash: str
     created_at_us: int
+    merged_parent_commit_id: str | None = None
     tables: tuple[IntentTable, ...] = ()
 
 
@@ -61,9 +62,9 @@ def newer_format(body: bytes) -> int | None:
     return number if isinstance(number, int) and number > INTENT_FORMAT else None
 
 
-def slot_name(branch: str, head_commit_id: str) -> str:
+def slot_name(incarnation: str, head_commit_id: str) -> str:
     """Return the slot of a branch at a head. Long branch names are hashed: names have limits."""
-    safe = quote(branch, safe="")
+    safe = quote(incarnation, safe="")
     if len(safe) > NAME_CHARS_MAX:
-        safe = hashlib.sha256(branch.encode()).hexdigest()
+        safe = hashlib.sha256(incarnation.encode()).hexdigest()
     return f"{safe}@{head_commit_id}.json"

@@ -64,6 +64,27 @@ class Ledger:
                     found[pin.table_key] = pin
         return found
 
+    def pin_history(self, table_key: str, version: int) -> list[Pin]:
+        """Return every published version of a table up to a manifest version, oldest first."""
+        found: list[Pin] = []
+        for key in sorted(self._pins):
+            if key[0] == table_key:
+                found = [pin for pin in self._pins[key] if pin.seq <= version]
+        return found
+
+    def grew_from(self, pin: Pin | None, origin: Pin | None) -> bool:
+        """Whether a table's state came out of another one, step by step, on this branch.
+
+        Only then do version numbers along the way mean anything.
+        """
+        if pin is None or origin is None or origin.seq > pin.seq:
+            return False
+        history = self._pins.get((pin.table_key, pin.incarnation), [])
+        index = bisect_right(history, origin.seq, key=lambda known: known.seq) - 1
+        if index < 0:
+            return False
+        return (history[index].path, history[index].version) == (origin.path, origin.version)
+
     def commits_to(self, version: int) -> list[GraphCommit]:
         """Return the commits up to a manifest version, oldest first."""
         index = bisect_right(self._order, version, key=lambda commit: commit.manifest_version)

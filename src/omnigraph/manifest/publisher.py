@@ -9,14 +9,27 @@ only gives order: losing it costs a retry, never data.
 from __future__ import annotations
 
 import contextvars
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from omnigraph.errors import ConflictError, OmniGraphError, OutcomeUnknownError
-from omnigraph.limits import PUBLISH_ATTEMPTS_MAX, SLOT_WAIT_S, TABLE_COMMIT_THREADS
+from omnigraph.errors import (
+    ConflictError,
+    NotFoundError,
+    OmniGraphError,
+    OutcomeUnknownError,
+)
+from omnigraph.failpoints import Failpoint, fire
+from omnigraph.limits import (
+    LATE_PUBLISH_S,
+    PUBLISH_ATTEMPTS_MAX,
+    SLOT_WAIT_S,
+    TABLE_COMMIT_THREADS,
+)
+from omnigraph.manifest.branch_ids import MANIFEST
 from omnigraph.manifest.coordinator import Capture, Coordinator
-from omnigraph.manifest.intents import Intent, IntentTable, encode_intent, slot_name
+from omnigraph.manifest.intents import Intent, IntentTable, encode_intent
 from omnigraph.manifest.records import GraphCommit, Pin, Record, encode
 from omnigraph.store import (
     OPERATION_PROPERTY,
@@ -28,6 +41,7 @@ from omnigraph.store import (
     Syncer,
     Table,
     Tables,
+    branch_exists,
     commit_staged,
     version_file,
 )
@@ -53,6 +67,7 @@ class Identity:
     created_at_us: int
     schema_hash: str
     recovery_for_actor: str | None = None
+    merged_parent_commit_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +124,7 @@ class Publisher:
         return slot
 
     def _take(self, capture: Capture, body: bytes, *, wait: bool = True) -> HeldSlot | None:
-        name = slot_name(capture.branch, capture.head.graph_commit_id)
+        name = capture.slot
         slot = self.slots.take(name, body)
         if slot is None and wait and not self.slots.wait(name, timeout_s=SLOT_WAIT_S):
             raise ConflictError(
@@ -117,6 +132,11 @@ class Publisher:
                 hint="try again",
             )
         return slot
+
+    def exists(self) -> bool:
+        """Whether the branch exists. Whoever deletes it owns its slot, so ask under the slot."""
+        branch = self.coordinator.branch
+        return branch.is_main or branch_exists(self.tables.folder(MANIFEST), branch.incarnation)
 
     def _moved(self, capture: Capture) -> bool:
         """Whether the manifest moved since the capture."""
@@ -148,11 +168,19 @@ class Publisher:
         )
 
     def publish_effects(
-        self, capture: Capture, identity: Identity, rollback_id: str, effects: list[Effect]
+        self,
+        capture: Capture,
+        identity: Identity,
+        rollback_id: str,
+        effects: list[Effect],
+        *,
+        record: Callable[[Intent, GraphCommit], None] | None = None,
+        reserved: HeldSlot | None = None,
     ) -> GraphCommit:
         """Apply changes that cannot be staged, and publish them, unless somebody is writing.
 
-        If the owner dies on the way, they are undone. Raises as `publish` does.
+        If the owner dies on the way, they are undone. `record` is called before the slot goes.
+        Raises as `publish` does.
         """
         tables = tuple(
             IntentTable(
@@ -166,10 +194,19 @@ class Publisher:
             for item in effects
         )
         intent = _intent(capture, identity, rollback_id, tables)
-        slot = self._take(capture, encode_intent(intent), wait=False)
+        slot = reserved or self._take(capture, encode_intent(intent), wait=False)
         if slot is None:
             raise Lost
-        return self._run(capture, identity, intent, lambda: self._apply_effects(effects), slot)
+        return self._run(
+            capture, identity, intent, lambda: self._apply_effects(effects), slot, record
+        )
+
+    def publish_pins(
+        self, capture: Capture, identity: Identity, rollback_id: str, pins: list[Pin]
+    ) -> GraphCommit:
+        """Publish versions that exist already; no table is touched. Raises as `publish` does."""
+        intent = _intent(capture, identity, rollback_id, ())
+        return self._run(capture, identity, intent, lambda: (pins, None), None)
 
     def _run(
         self,
@@ -178,6 +215,7 @@ class Publisher:
         intent: Intent,
         apply: Callable[[], tuple[list[Pin], StagedRows | None]],
         reserved: HeldSlot | None,
+        record: Callable[[Intent, GraphCommit], None] | None = None,
     ) -> GraphCommit:
         body = encode_intent(intent)
         slot = reserved or self._take(capture, body)
@@ -186,11 +224,16 @@ class Publisher:
         with slot:
             if reserved is not None:
                 slot.rewrite(body)
+            if not self.exists():
+                slot.remove()
+                raise NotFoundError(f"branch '{capture.branch.name}' was deleted")
             if self._moved(capture):
                 slot.remove()
                 raise Lost
             try:
+                fire(Failpoint.PUBLISH_POST_SLOT_PRE_EFFECT)
                 pins, staged = apply()
+                fire(Failpoint.PUBLISH_POST_EFFECTS)
             except ConflictError:
                 # No right to undo anything here: what lies above a pin goes with the next owner.
                 slot.remove()
@@ -200,7 +243,20 @@ class Publisher:
                     f"the commit was interrupted: {error.message}",
                     operation_id=identity.operation_id,
                 ) from error
-            return self.append(capture, identity, pins, slot, staged=staged)
+            commit = self.append(capture, identity, pins, slot, staged=staged)
+            if record is not None:
+                record(intent, commit)
+            self.release(slot)
+            return commit
+
+    def release(self, slot: HeldSlot) -> None:
+        """Give up the slot of a commit that landed. It stands even if the slot cannot go."""
+        try:
+            fire(Failpoint.PUBLISH_PRE_SLOT_DELETE)
+            slot.remove()
+        except OmniGraphError:
+            # Whoever finds it sees the commit in the lineage and removes it.
+            slot.close()
 
     def _threads(self) -> ThreadPoolExecutor:
         if self._pool is None:
@@ -213,7 +269,7 @@ class Publisher:
         """Write the manifest rows of a commit from a captured head; nothing is visible yet."""
         seq = capture.view.version + 1
         records: list[Record] = [replace(pin, seq=seq) for pin in pins]
-        records.append(_commit(identity, seq, capture.head.graph_commit_id))
+        records.append(_commit(identity, seq, capture))
         rows = encode(records, capture.view.dataset.schema)
         return StagedRows(
             records=records, append=self.coordinator.journal.stage(capture.view, rows)
@@ -255,9 +311,9 @@ class Publisher:
     def _commit_tables(self, plan: PublishPlan) -> list[Table]:
         staged = [item.staged for item in plan.tables]
         if len(staged) == 1:
-            return [commit_staged(self.tables, staged[0])]
+            return [self._commit_table(staged[0])]
         futures = [
-            self._threads().submit(contextvars.copy_context().run, commit_staged, self.tables, item)
+            self._threads().submit(contextvars.copy_context().run, self._commit_table, item)
             for item in staged
         ]
         # Every commit is awaited before any failure is raised: none may land later unseen.
@@ -266,6 +322,12 @@ class Publisher:
             if error is not None:
                 raise error
         return [future.result() for future in futures]
+
+    def _commit_table(self, staged: StagedTable) -> Table:
+        fire(Failpoint.PUBLISH_PRE_TABLE_COMMIT)
+        table = commit_staged(self.tables, staged)
+        fire(Failpoint.PUBLISH_POST_TABLE_COMMIT)
+        return table
 
     def append(
         self,
@@ -276,16 +338,18 @@ class Publisher:
         *,
         staged: StagedRows | None = None,
     ) -> GraphCommit:
-        """Publish pins under a commit, from the captured head. Removes the slot on success.
+        """Publish pins under a commit, from the captured head. The slot stays, unless it is lost.
 
         This is the only place where anything becomes visible.
         """
         journal = self.coordinator.journal
         properties = {OPERATION_PROPERTY: identity.operation_id}
+        started = time.monotonic()
         for _attempt in range(PUBLISH_ATTEMPTS_MAX):
             if staged is None:
                 staged = self._stage_rows(capture, identity, pins)
                 self.syncer.sync(journal.data_files(staged.append))
+            fire(Failpoint.PUBLISH_PRE_CAS)
             try:
                 view, version = journal.append(staged.append, properties)
             except StaleJournal:
@@ -295,16 +359,25 @@ class Publisher:
                 if found is not None:
                     # The answer was lost, not the commit: it must be as durable as any other.
                     self._acknowledge(identity, journal.version_path(found.manifest_version))
-                    slot.remove()
                     return found
                 continue
+            fire(Failpoint.PUBLISH_POST_MANIFEST_COMMIT)
             self._acknowledge(identity, version)
+            if time.monotonic() - started > LATE_PUBLISH_S:
+                self._check_late(identity)
             self.coordinator.adopt(view, staged.records)
-            slot.remove()
             return self.coordinator.ledger.commits[identity.commit_id]
         raise OutcomeUnknownError(
             "the manifest could not be written", operation_id=identity.operation_id
         )
+
+    def _check_late(self, identity: Identity) -> None:
+        """After a long sleep: a cleanup may have let us write a version below the newest one."""
+        self.coordinator.capture()
+        if identity.commit_id not in self.coordinator.ledger.commits:
+            raise OutcomeUnknownError(
+                "the commit came too late to be seen", operation_id=identity.operation_id
+            )
 
     def _look_again(self, capture: Capture, identity: Identity, slot: HeldSlot) -> Capture:
         """After a failed append: go on from the newest manifest if the head is still ours."""
@@ -331,11 +404,13 @@ class Publisher:
             self._pool = None
 
 
-def _commit(identity: Identity, seq: int, parent: str) -> GraphCommit:
+def _commit(identity: Identity, seq: int, capture: Capture) -> GraphCommit:
     return GraphCommit(
         graph_commit_id=identity.commit_id,
         manifest_version=seq,
-        parent_commit_id=parent,
+        parent_commit_id=capture.head.graph_commit_id,
+        merged_parent_commit_id=identity.merged_parent_commit_id,
+        branch=None if capture.branch.is_main else capture.branch.name,
         actor_id=identity.actor_id,
         created_at_us=identity.created_at_us,
         operation_id=identity.operation_id,
@@ -382,7 +457,8 @@ def _intent(
         commit_id=identity.commit_id,
         rollback_id=rollback_id,
         kind=identity.kind,
-        branch=capture.branch,
+        branch=capture.branch.incarnation,
+        merged_parent_commit_id=identity.merged_parent_commit_id,
         head_commit_id=capture.head.graph_commit_id,
         manifest_version=capture.version,
         actor_id=identity.actor_id,

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.errors import FormatError
-from omnigraph.store import primary_key_field
+from omnigraph.store import primary_key_field, split_branch
 
 MAIN = "main"
 STAMP_KEY = b"omnigraph:internal_schema_version"
@@ -48,6 +48,11 @@ class Pin:
     transaction_uuid: str
     seq: int
 
+    @property
+    def table_branch(self) -> str | None:
+        """The table's line of versions, None for its main one."""
+        return split_branch(self.path)[1]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphCommit:
@@ -63,6 +68,8 @@ class GraphCommit:
     kind: str = GENESIS_KIND
     schema_hash: str = ""
     recovery_for_actor: str | None = None
+    branch: str | None = None
+    """The branch it was made on, None for main."""
 
     @property
     def created_at(self) -> datetime.datetime:
@@ -73,8 +80,8 @@ class GraphCommit:
         """Return the wire form, with the newer field names beside the older ones."""
         return {
             "graph_commit_id": self.graph_commit_id,
-            "manifest_branch": None,
-            "graph_branch": None,
+            "manifest_branch": self.branch,
+            "graph_branch": self.branch,
             "manifest_version": self.manifest_version,
             "graph_manifest_version": self.manifest_version,
             "parent_commit_id": self.parent_commit_id,
@@ -122,9 +129,11 @@ def _row(item: Record) -> dict[str, object]:
                 "table_key": item.table_key,
             }
         case Pin():
+            branch = item.table_branch
             return {
-                "object_id": f"{item.table_key}${MAIN}${item.version:020d}",
+                "object_id": f"{item.table_key}${branch or MAIN}${item.version:020d}",
                 "object_type": "table_version",
+                "table_branch": branch,
                 "location": item.path,
                 "metadata": _json(
                     {
@@ -156,6 +165,7 @@ def _row(item: Record) -> dict[str, object]:
                 ),
                 "table_key": "",
                 "table_version": item.manifest_version,
+                "table_branch": item.branch,
             }
 
 
@@ -165,10 +175,10 @@ def _json(value: dict[str, object]) -> str:
 
 def decode(rows: Any) -> Iterator[Record]:
     """Yield the records of manifest rows."""
-    columns = ["object_id", "object_type", "location", "metadata", "table_key"]
+    columns = ["object_id", "object_type", "location", "metadata", "table_key", "table_branch"]
     numbers = ["table_version", "row_count"]
     values = zip(*(rows[name].to_pylist() for name in (*columns, *numbers)), strict=True)
-    for object_id, kind, location, metadata, table_key, version, row_count in values:
+    for object_id, kind, location, metadata, table_key, branch, version, row_count in values:
         known = json.loads(metadata)
         if kind == "graph_commit":
             yield GraphCommit(
@@ -182,6 +192,7 @@ def decode(rows: Any) -> Iterator[Record]:
                 kind=known["kind"],
                 schema_hash=known["schema_hash"],
                 recovery_for_actor=known["recovery_for_actor"],
+                branch=branch,
             )
         elif kind == "table_version":
             yield Pin(

@@ -13,10 +13,13 @@ from enum import StrEnum
 from functools import partial
 
 from omnigraph.errors import ConflictError, FormatError
+from omnigraph.failpoints import Failpoint, fire
+from omnigraph.manifest.audit import RecoveryAudit, RecoveryKind, TableOutcome, new_record
+from omnigraph.manifest.branch_ids import BranchId, parse_incarnation
 from omnigraph.manifest.coordinator import Capture
 from omnigraph.manifest.intents import Intent, IntentTable, decode_intent, newer_format
 from omnigraph.manifest.publisher import Effect, Identity, Lost, Publisher
-from omnigraph.manifest.records import RECOVERY_ACTOR, Pin
+from omnigraph.manifest.records import RECOVERY_ACTOR, GraphCommit, Pin
 from omnigraph.store import (
     HeldSlot,
     Table,
@@ -26,16 +29,44 @@ from omnigraph.store import (
     set_aside_torn,
 )
 
+RECOVERY = "recovery"
+
 
 class Verdict(StrEnum):
     """What became of an interrupted write."""
 
     NEVER_ARMED = "never_armed"
+    BRANCH_GONE = "branch_gone"
     ALREADY_DECIDED = "already_decided"
     HEAD_MOVED = "head_moved"
     NOTHING_MOVED = "nothing_moved"
     ROLLED_FORWARD = "rolled_forward"
     ROLLED_BACK = "rolled_back"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingWrite:
+    """A write that is under way, or was interrupted and not resolved yet."""
+
+    slot: str
+    alive: bool
+    operation_id: str | None
+    writer_kind: str | None
+    actor_id: str | None
+    branch: str | None
+    tables: tuple[str, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """Return the wire form."""
+        return {
+            "slot": self.slot,
+            "owner_alive": self.alive,
+            "operation_id": self.operation_id,
+            "writer_kind": self.writer_kind,
+            "actor_id": self.actor_id,
+            "branch": self.branch,
+            "tables": list(self.tables),
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,40 +102,33 @@ def judge_tables(evidence: list[TableEvidence]) -> Verdict:
 class Recovery:
     """Resolves slots of one graph."""
 
-    def __init__(self, publisher: Publisher) -> None:
+    def __init__(self, publisher: Publisher, audit: RecoveryAudit) -> None:
         self._publisher = publisher
+        self._audit = audit
 
-    def sweep(self, new_id: Callable[[], str]) -> list[Verdict]:
-        """Resolve every slot whose owner is dead, then undo what nobody will publish any more.
-
-        Slots of living owners, and the tables they are moving, are left alone.
-        """
-        self._set_aside_torn()
-        found: list[Verdict] = []
-        for name in self._publisher.slots.names():
-            verdict = self.resolve(name)
-            if verdict is not None:
-                found.append(verdict)
-        if self._clear_leftovers(new_id):
-            found.append(Verdict.ROLLED_BACK)
-        return found
-
-    def _set_aside_torn(self) -> None:
+    def set_aside_torn(self) -> None:
+        """Move version files of this branch's tables that a power loss tore out of the way."""
         publisher = self._publisher
-        for pin in publisher.coordinator.capture(fresh=False).pins.values():
+        for pin in self._own_pins(publisher.coordinator.capture(fresh=False)):
             folder = publisher.tables.folder(pin.path)
             if newest_version(folder) > pin.version:
                 set_aside_torn(folder, above=pin.version)
 
-    def _clear_leftovers(self, new_id: Callable[[], str]) -> bool:
+    @staticmethod
+    def _own_pins(capture: Capture) -> list[Pin]:
+        """Return the tables only this branch moves; an inherited one goes on without it."""
+        return [pin for pin in capture.pins.values() if capture.branch.owns(pin.table_branch)]
+
+    def clear_leftovers(self, new_id: Callable[[], str]) -> bool:
         """Restore tables that stand above their published version without a slot to explain it.
 
-        A version somebody wrote past this engine is left for a person to judge.
+        A version somebody wrote past this engine is left for a person to judge, and the tables a
+        living writer is moving are its own business.
         """
         publisher = self._publisher
         capture = publisher.coordinator.capture()
         effects: list[Effect] = []
-        for pin in capture.pins.values():
+        for pin in self._own_pins(capture):
             newest = newest_version(publisher.tables.folder(pin.path))
             if newest > pin.version and only_ours(
                 publisher.tables, pin.path, after=pin.version, up_to=newest
@@ -115,30 +139,86 @@ class Recovery:
         identity = Identity(
             operation_id=new_id(),
             commit_id=new_id(),
-            kind="recovery",
+            kind=RECOVERY,
             actor_id=RECOVERY_ACTOR,
             created_at_us=time.time_ns() // 1000,
             schema_hash=capture.head.schema_hash,
         )
         try:
-            publisher.publish_effects(capture, identity, new_id(), effects)
+            publisher.publish_effects(
+                capture, identity, new_id(), effects, record=self._record_if_recovered
+            )
         except (Lost, ConflictError):
             # A living writer is at work: what lies above its tables is its own business.
             return False
         return True
 
     def _restore(self, pin: Pin) -> Table:
-        return restore(self._publisher.tables, pin.path, pin.version)
+        table = restore(self._publisher.tables, pin.path, pin.version)
+        fire(Failpoint.RECOVERY_POST_RESTORE)
+        return table
 
-    def resolve(self, name: str) -> Verdict | None:
-        """Resolve one slot; None when it is gone or its owner lives."""
+    def pending(self) -> list[PendingWrite]:
+        """Return the writes that hold or left a slot, without touching anything."""
+        found: list[PendingWrite] = []
+        for name in self._publisher.slots.names():
+            seen = self._publisher.slots.peek(name)
+            if seen is None:
+                continue
+            body, alive = seen
+            intent = decode_intent(body)
+            found.append(
+                PendingWrite(
+                    slot=name,
+                    alive=alive,
+                    operation_id=intent.operation_id if intent else None,
+                    writer_kind=intent.kind if intent else None,
+                    actor_id=intent.actor_id if intent else None,
+                    branch=intent.branch if intent else None,
+                    tables=tuple(table.table_key for table in intent.tables) if intent else (),
+                )
+            )
+        return found
+
+    def branch_of(self, name: str) -> BranchId | None:
+        """Return whose slot it is; None when it is gone or cannot be read."""
+        seen = self._publisher.slots.peek(name)
+        intent = None if seen is None else decode_intent(seen[0])
+        return None if intent is None else parse_incarnation(intent.branch)
+
+    def discard(self, name: str) -> Verdict | None:
+        """Remove the slot of a dead owner whose branch is gone; None when its owner lives."""
         slot = self._publisher.slots.seize(name)
         if slot is None:
             return None
         with slot:
-            return self._resolve(slot)
+            intent = decode_intent(slot.body)
+            if intent is not None and intent.tables:
+                self._audit.add(
+                    new_record(
+                        commit_id=intent.commit_id,
+                        kind=RecoveryKind.ORPHANED_BRANCH_DISCARDED,
+                        actor_id=intent.actor_id,
+                        operation_id=intent.operation_id,
+                        writer_kind=intent.kind,
+                        tables=(),
+                    )
+                )
+            slot.remove()
+        return Verdict.BRANCH_GONE
 
-    def _resolve(self, slot: HeldSlot) -> Verdict:
+    def resolve(self, name: str, *, forward_only: bool = False) -> Verdict | None:
+        """Resolve one slot; None when it is gone or its owner lives.
+
+        With `forward_only` what would have to be undone is left for a write or an open.
+        """
+        slot = self._publisher.slots.seize(name)
+        if slot is None:
+            return None
+        with slot:
+            return self._resolve(slot, forward_only=forward_only)
+
+    def _resolve(self, slot: HeldSlot, *, forward_only: bool) -> Verdict | None:
         number = newer_format(slot.body)
         if number is not None:
             raise FormatError(
@@ -149,23 +229,65 @@ class Recovery:
         intent = decode_intent(slot.body)
         capture = self._publisher.coordinator.capture()
         lineage = self._publisher.coordinator.ledger.commits
+        fire(Failpoint.RECOVERY_POST_SEIZE)
         verdict = judge(intent, lineage, capture.head.graph_commit_id)
         if verdict is not None or intent is None:
+            if intent is not None and verdict is Verdict.ALREADY_DECIDED:
+                commit = lineage.get(intent.commit_id) or lineage[intent.rollback_id]
+                self._record_if_recovered(intent, commit)
             slot.remove()
             return verdict or Verdict.NEVER_ARMED
         evidence = [self._evidence(table) for table in intent.tables]
         verdict = judge_tables(evidence)
+        if verdict is Verdict.ROLLED_BACK and forward_only:
+            return None
         if verdict is Verdict.NOTHING_MOVED:
             slot.remove()
             return verdict
         try:
             if verdict is Verdict.ROLLED_FORWARD:
-                self._roll_forward(capture, intent, slot)
+                commit = self._roll_forward(capture, intent, slot)
             else:
-                self._roll_back(capture, intent, evidence, slot)
+                commit = self._roll_back(capture, intent, evidence, slot)
         except Lost:
             return Verdict.HEAD_MOVED
+        self._record_if_recovered(intent, commit)
+        self._publisher.release(slot)
         return verdict
+
+    def _record_if_recovered(self, intent: Intent, commit: GraphCommit) -> None:
+        """Record who was finished or undone. Repeating it adds nothing.
+
+        A commit its own owner published, who then died, needed no recovery.
+        """
+        if commit.actor_id != RECOVERY_ACTOR:
+            return
+        fire(Failpoint.RECOVERY_POST_PUBLISH_PRE_AUDIT)
+        forward = commit.graph_commit_id == intent.commit_id and intent.kind != RECOVERY
+        published = self._publisher.coordinator.ledger.pins_at(commit.manifest_version)
+        outcomes: list[TableOutcome] = []
+        for table in intent.tables:
+            pin = published.get(table.table_key)
+            if pin is None or pin.seq != commit.manifest_version:
+                continue
+            before, to = table.expected_version, pin.version
+            if not forward:
+                # The published number is the restoring commit's; what counts is what it restored.
+                before, to = pin.version - 1, table.expected_version
+            outcomes.append(
+                TableOutcome(table_key=table.table_key, from_version=before, to_version=to)
+            )
+        self._audit.add(
+            new_record(
+                commit_id=commit.graph_commit_id,
+                kind=RecoveryKind.ROLLED_FORWARD if forward else RecoveryKind.ROLLED_BACK,
+                actor_id=intent.actor_id,
+                operation_id=intent.operation_id,
+                writer_kind=intent.kind,
+                tables=outcomes,
+            )
+        )
+        fire(Failpoint.RECOVERY_POST_AUDIT)
 
     def _evidence(self, table: IntentTable) -> TableEvidence:
         latest = self._publisher.tables.open_latest(table.path)
@@ -176,7 +298,7 @@ class Recovery:
             ours = at.transaction_uuid() == table.transaction_uuid
         return TableEvidence(table=table, head_version=latest.version, next_is_ours=ours)
 
-    def _roll_forward(self, capture: Capture, intent: Intent, slot: HeldSlot) -> None:
+    def _roll_forward(self, capture: Capture, intent: Intent, slot: HeldSlot) -> GraphCommit:
         pins = [
             self._pin(table, self._publisher.tables.open(table.path, table.expected_version + 1))
             for table in intent.tables
@@ -189,8 +311,10 @@ class Recovery:
             created_at_us=intent.created_at_us,
             schema_hash=intent.schema_hash,
             recovery_for_actor=intent.actor_id,
+            merged_parent_commit_id=intent.merged_parent_commit_id,
         )
-        self._publisher.append(capture, identity, pins, slot)
+        fire(Failpoint.RECOVERY_PRE_PUBLISH)
+        return self._publisher.append(capture, identity, pins, slot)
 
     def _roll_back(
         self,
@@ -198,25 +322,25 @@ class Recovery:
         intent: Intent,
         evidence: list[TableEvidence],
         slot: HeldSlot,
-    ) -> None:
-        pins = [
-            self._pin(
-                item.table,
-                restore(self._publisher.tables, item.table.path, item.table.expected_version),
-            )
-            for item in evidence
-            if item.head_version > item.table.expected_version
-        ]
+    ) -> GraphCommit:
+        pins: list[Pin] = []
+        for item in evidence:
+            if item.head_version > item.table.expected_version:
+                path, version = item.table.path, item.table.expected_version
+                restored = restore(self._publisher.tables, path, version)
+                fire(Failpoint.RECOVERY_POST_RESTORE)
+                pins.append(self._pin(item.table, restored))
         identity = Identity(
             operation_id=intent.rollback_id,
             commit_id=intent.rollback_id,
-            kind="recovery",
+            kind=RECOVERY,
             actor_id=RECOVERY_ACTOR,
             created_at_us=intent.created_at_us,
             schema_hash=intent.schema_hash,
             recovery_for_actor=intent.actor_id,
         )
-        self._publisher.append(capture, identity, pins, slot)
+        fire(Failpoint.RECOVERY_PRE_PUBLISH)
+        return self._publisher.append(capture, identity, pins, slot)
 
     def _pin(self, table: IntentTable, at: Table) -> Pin:
         # The dead owner may not have come to it, and a manifest must never name unsynced files.

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
 from omnigraph.errors import OmniGraphError
+from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
 from omnigraph.limits import FOLD_FRAGMENTS, FOLD_ROWS
 from omnigraph.manifest import Capture, Effect, Identity, Lost, Pin, Publisher
@@ -66,7 +67,9 @@ class Folding:
         results = rewrite_small_fragments(table)
 
         def apply() -> Table:
+            fire(Failpoint.OPTIMIZE_BEFORE_COMPACT)
             moved = commit_rewrite(self._publisher.tables, table, results) if results else table
+            fire(Failpoint.OPTIMIZE_AFTER_COMPACT_PRE_INDEX)
             return index_tail(self._publisher.tables, moved, columns)
 
         identity = Identity(

@@ -15,6 +15,7 @@ from omnigraph.errors import ConflictError
 from omnigraph.ids import UlidSource
 from omnigraph.limits import RESERVE_AFTER_LOSSES, SLOT_WAIT_S, WRITE_ATTEMPTS_MAX
 from omnigraph.manifest import (
+    BranchId,
     Capture,
     GraphCommit,
     Identity,
@@ -23,7 +24,6 @@ from omnigraph.manifest import (
     Publisher,
     PublishPlan,
     Recovery,
-    slot_name,
 )
 from omnigraph.store import (
     OPERATION_PROPERTY,
@@ -31,8 +31,11 @@ from omnigraph.store import (
     IndexSpec,
     StagedTable,
     Table,
+    fork_table,
+    lacking_indexes,
     missing_indexes,
     rebased,
+    split_branch,
     stage_indexes,
 )
 
@@ -85,8 +88,9 @@ def _kind(entity: Entity, name: str) -> str | None:
 class Indexing:
     """Builds the indexes of one graph."""
 
-    def __init__(self, publisher: Publisher, ids: UlidSource) -> None:
+    def __init__(self, publisher: Publisher, recovery: Recovery, ids: UlidSource) -> None:
         self._publisher = publisher
+        self._recovery = recovery
         self._ids = ids
 
     def run(self, schema: AcceptedSchema, *, actor_id: str | None = None) -> IndexReport:
@@ -99,7 +103,7 @@ class Indexing:
             created_at_us=time.time_ns() // 1000,
             schema_hash=schema.ir_hash(),
         )
-        attempt = _Attempt(self._publisher, schema, identity)
+        attempt = _Attempt(self._publisher, schema, identity, self._ids)
         for losses in range(WRITE_ATTEMPTS_MAX):
             capture = self._publisher.coordinator.capture()
             done = self._publisher.coordinator.commit_of(identity.operation_id)
@@ -137,9 +141,8 @@ class Indexing:
         return self._publisher.publish(capture, plan, reserved=slot)
 
     def _clear_dead_owner(self, capture: Capture) -> None:
-        name = slot_name(capture.branch, capture.head.graph_commit_id)
-        if self._publisher.slots.exists(name):
-            Recovery(self._publisher).resolve(name)
+        if self._publisher.slots.exists(capture.slot):
+            self._recovery.resolve(capture.slot)
 
     def _report(self, schema: AcceptedSchema, commit: GraphCommit | None) -> IndexReport:
         pins = self._publisher.coordinator.capture(fresh=False).pins
@@ -160,8 +163,15 @@ class Indexing:
 class _Attempt:
     """What has been staged so far, by table."""
 
-    def __init__(self, publisher: Publisher, schema: AcceptedSchema, identity: Identity) -> None:
+    def __init__(
+        self,
+        publisher: Publisher,
+        schema: AcceptedSchema,
+        identity: Identity,
+        ids: UlidSource,
+    ) -> None:
         self._publisher = publisher
+        self._ids = ids
         self._schema = schema
         self._staged: dict[str, StagedTable] = {}
         self.identity = identity
@@ -176,7 +186,7 @@ class _Attempt:
             if not pin.row_count:
                 continue
             table = self._publisher.tables.open(pin.path, pin.version)
-            staged = self._of_table(entity, table)
+            staged = self._of_table(entity, table, capture.branch)
             if staged is not None:
                 self._staged[entity.table_key] = staged
                 planned.append(
@@ -187,11 +197,13 @@ class _Attempt:
         self.seconds = time.monotonic() - started
         return tuple(planned)
 
-    def _of_table(self, entity: Entity, table: Table) -> StagedTable | None:
+    def _of_table(self, entity: Entity, table: Table, branch: BranchId) -> StagedTable | None:
         known = self._staged.pop(entity.table_key, None)
         # What a lost attempt committed will be undone; it must not be committed a second time.
-        untouched = known is not None and (
-            self._publisher.tables.open_latest(table.path).version == table.version
+        untouched = (
+            known is not None
+            and known.path == table.path
+            and (self._publisher.tables.open_latest(table.path).version == table.version)
         )
         if known is not None and untouched:
             if known.parent.version == table.version:
@@ -199,5 +211,15 @@ class _Attempt:
             carried = rebased(known, table)
             if carried is not None:
                 return carried
+        specs = lacking_indexes(table, declared_indexes(entity))
+        if not specs:
+            return None
+        _root, line = split_branch(table.path)
+        if not branch.owns(line):
+            # The first change of a table on a branch starts a line of versions of its own.
+            table, files = fork_table(
+                self._publisher.tables, table, branch.fork_name(self._ids.next())
+            )
+            self._publisher.syncer.sync(files)
         properties = {OPERATION_PROPERTY: self.identity.operation_id}
-        return stage_indexes(table, declared_indexes(entity), properties)
+        return stage_indexes(table, specs, properties)

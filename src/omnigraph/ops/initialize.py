@@ -10,6 +10,7 @@ import time
 
 from omnigraph.catalog import AcceptedSchema, TypeKind
 from omnigraph.errors import AlreadyInitializedError, BadRequestError
+from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
 from omnigraph.manifest import GraphCommit, Pin, TableRecord, encode, manifest_schema
 from omnigraph.store import ControlFiles, Journal, Location, Slots, Syncer, Tables, version_file
@@ -61,6 +62,7 @@ def initialize(
             if abandoned is not None:
                 _remove_abandoned(location, abandoned.body)
                 abandoned.rewrite(body)
+            fire(Failpoint.INIT_AFTER_CLAIM)
             _create(location, syncer, schema_source, accepted, ids, stamp)
         finally:
             slot.remove()
@@ -121,8 +123,10 @@ def _create(
                 seq=1,
             )
         )
+    fire(Failpoint.INIT_AFTER_TABLES)
     write_contract(ControlFiles(location, syncer), schema_source, accepted)
     syncer.sync(files)
+    fire(Failpoint.INIT_AFTER_CONTRACT)
     operation_id = ids.next()
     records.append(
         GraphCommit(
@@ -138,4 +142,5 @@ def _create(
     view = journal.create(
         encode(records, manifest_schema(stamp)), {"omnigraph.operation_id": operation_id}
     )
+    fire(Failpoint.INIT_POST_MANIFEST_CREATE)
     syncer.sync(journal.files_of(view))

@@ -44,13 +44,31 @@ def missing_indexes(table: Table, specs: Sequence[IndexSpec]) -> list[IndexSpec]
     return [spec for spec in specs if not table.index_segments(spec.name)]
 
 
+def lacking_indexes(table: Table, specs: Sequence[IndexSpec]) -> list[IndexSpec]:
+    """Return the indexes that do not cover every fragment, if there is anything to add to them.
+
+    Fragments without a vector add nothing to a vector index.
+    """
+    return [spec for spec in specs if _uncovered(table, spec)]
+
+
+def _uncovered(table: Table, spec: IndexSpec) -> list[int]:
+    covered = table.index_fragments(spec.name)
+    missing = [item for item in table.fragments() if item.fragment_id not in covered]
+    if missing and spec.kind == VECTOR_KIND and not _vectors(table, spec, missing):
+        return []
+    return sorted(item.fragment_id for item in missing)
+
+
+def _vectors(table: Table, spec: IndexSpec, fragments: list[Any]) -> int:
+    where = f"`{spec.column}` IS NOT NULL"
+    return int(table.scan(columns=["id"], where=where, fragments=fragments).num_rows)
+
+
 def stage_indexes(
     table: Table, specs: Sequence[IndexSpec], properties: dict[str, str]
 ) -> StagedTable | None:
-    """Stage what is missing so that every index covers every fragment; None when nothing is.
-
-    A vector column without vectors is left out: there is nothing to train an index on.
-    """
+    """Stage what is missing so that every index covers every fragment; None when nothing is."""
     added: list[Any] = []
     removed: list[Any] = []
     with translated(f"indexing {table.path}"):
@@ -74,26 +92,21 @@ def stage_indexes(
 
 def _segment(table: Table, spec: IndexSpec) -> tuple[Any | None, list[Any]]:
     """Return a new segment of an index, and the segments it replaces."""
-    present = table.index_segments(spec.name)
-    fragments = {fragment.fragment_id: fragment for fragment in table.fragments()}
-    missing = sorted(set(fragments) - table.index_fragments(spec.name))
-    old: list[Any] = []
-    if missing and len(present) >= INDEX_SEGMENTS_MAX:
-        # Each segment costs every lookup: from here on one new segment takes the place of all.
-        old, missing = _as_indexes(table, spec.name), sorted(fragments)
-    options: dict[str, Any] = {}
-    if missing and spec.kind == VECTOR_KIND:
-        where = f"`{spec.column}` IS NOT NULL"
-        chosen = [fragments[number] for number in missing]
-        vectors = table.scan(columns=["id"], where=where, fragments=chosen).num_rows
-        if not vectors:
-            return None, []
-        partitions = min(max(vectors // IVF_PARTITION_ROWS, 1), IVF_PARTITIONS_MAX)
-        options = {"metric": "L2", "num_partitions": partitions}
-    elif spec.kind == "INVERTED":
-        options = {"with_position": True}
+    missing = _uncovered(table, spec)
     if not missing:
         return None, []
+    old: list[Any] = []
+    if len(table.index_segments(spec.name)) >= INDEX_SEGMENTS_MAX:
+        # Each segment costs every lookup: from here on one new segment takes the place of all.
+        old = _as_indexes(table, spec.name)
+        missing = sorted(item.fragment_id for item in table.fragments())
+    options: dict[str, Any] = {}
+    if spec.kind == VECTOR_KIND:
+        chosen = [item for item in table.fragments() if item.fragment_id in missing]
+        partitions = min(_vectors(table, spec, chosen) // IVF_PARTITION_ROWS, IVF_PARTITIONS_MAX)
+        options = {"metric": "L2", "num_partitions": max(partitions, 1)}
+    elif spec.kind == "INVERTED":
+        options = {"with_position": True}
     dataset: Any = table.dataset
     segment = dataset.create_index_uncommitted(
         spec.column, spec.kind, name=spec.name, fragment_ids=missing, replace=True, **options

@@ -20,6 +20,7 @@ from lance import LanceDataset, LanceOperation
 from lance.fragment import write_fragments
 
 from omnigraph.errors import AlreadyExistsError, NotFoundError, StorageError
+from omnigraph.failpoints import Failpoint, fire
 from omnigraph.limits import JOURNAL_CACHED_ROWS_MAX, JOURNAL_TIER_BASE
 from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import translate, translated
@@ -83,13 +84,16 @@ class Journal:
         if self.exists():
             raise AlreadyExistsError("the manifest exists already")
         count("manifest_commits")
+        fragments: list[Any] = []
         with translated("creating the manifest"):
-            fragments = write_fragments(
-                rows, self.path, schema=rows.schema, mode="create", data_storage_version="2.2"
-            )
+            if rows.num_rows:
+                written = write_fragments(
+                    rows, self.path, schema=rows.schema, mode="create", data_storage_version="2.2"
+                )
+                fragments = list(written)
             transaction = lance.Transaction(
                 0,
-                LanceOperation.Overwrite(rows.schema, list(fragments)),
+                LanceOperation.Overwrite(rows.schema, fragments),
                 transaction_properties=properties,
             )
             dataset = LanceDataset.commit(
@@ -101,7 +105,7 @@ class Journal:
             )
         if dataset.version != 1:
             raise AlreadyExistsError("the manifest was created by somebody else")
-        return JournalView(dataset, {_file(fragments[0]): rows})
+        return JournalView(dataset, {_file(fragment): rows for fragment in fragments})
 
     def open_latest(self) -> JournalView:
         """Open the newest version."""
@@ -180,7 +184,8 @@ class Journal:
         try:
             # max_retries=0 is what makes this a compare-and-swap: with retries it would erase.
             dataset = LanceDataset.commit(view.dataset, transaction, max_retries=0)
-        except OSError as error:
+            fire(Failpoint.PUBLISH_CAS_ANSWER_LOST)
+        except (OSError, StorageError) as error:
             raise StaleJournal(str(error)) from error
         if dataset.version != view.version + 1:
             raise StaleJournal(f"landed at version {dataset.version}")

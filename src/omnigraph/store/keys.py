@@ -57,7 +57,8 @@ class KeyProbe:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._tails: dict[tuple[str, str], frozenset[str]] = {}
+        # By file names, which are unique: branches of a table share what they inherit.
+        self._tails: dict[str, frozenset[str]] = {}
         self._plans: dict[tuple[str, int], _ProbePlan] = {}
 
     def existing(self, table: Table, ids: Collection[str]) -> set[str]:
@@ -92,7 +93,7 @@ class KeyProbe:
         known = {item.signature for item in self._plan(parent).small}
         new = [item for item in self._plan(table).small if item.signature not in known]
         if len(new) == 1 and new[0].fragment.physical_rows == len(ids):
-            self._remember(table, new[0], frozenset(ids))
+            self._remember(new[0], frozenset(ids))
 
     def _plan(self, table: Table) -> _ProbePlan:
         """Split a version's fragments by how their ids are looked up."""
@@ -119,17 +120,17 @@ class KeyProbe:
 
     def _tail(self, table: Table, item: _TailFragment) -> frozenset[str]:
         with self._lock:
-            known = self._tails.get((table.path, item.signature))
+            known = self._tails.get(item.signature)
         if known is not None:
             return known
         rows = table.scan(columns=["id"], fragments=[item.fragment])
-        return self._remember(table, item, frozenset(rows["id"].to_pylist()))
+        return self._remember(item, frozenset(rows["id"].to_pylist()))
 
-    def _remember(self, table: Table, item: _TailFragment, ids: frozenset[str]) -> frozenset[str]:
+    def _remember(self, item: _TailFragment, ids: frozenset[str]) -> frozenset[str]:
         with self._lock:
             if len(self._tails) >= TAIL_FRAGMENTS_CACHED_MAX:
                 self._tails.clear()
-            self._tails[(table.path, item.signature)] = ids
+            self._tails[item.signature] = ids
         return ids
 
 

@@ -14,11 +14,33 @@ from omnigraph.limits import COMPACTION_TIERS, INDEX_SEGMENTS_MAX, TIER_FRAGMENT
 from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.tables import Table, Tables
+from omnigraph.store.version_runs import shorten
 
 
 def index_name(column: str) -> str:
     """Return the name of the index on a column."""
     return f"{column}_idx"
+
+
+def rewrite_fragments(table: Table) -> list[Any]:
+    """Write full-size fragments in place of small ones and of those with many deleted rows."""
+    count("data_compactions")
+    with translated(f"compacting {table.path}"):
+        plan = Compaction.plan(table.dataset, options={"num_threads": 1})
+        return [shorten(task.execute(table.dataset)) for task in plan.tasks]
+
+
+def strip_auto_cleanup(tables: Tables, table: Table) -> Table:
+    """Remove settings that would make Lance delete versions by itself. Needs the slot."""
+    dataset: Any = table.dataset
+    keys = [name for name in dataset.config() if name.startswith("lance.auto_cleanup.")]
+    if not keys:
+        return table
+    count("data_commits")
+    with translated(f"changing settings of {table.path}"):
+        fresh: Any = dataset.checkout_version(table.version)
+        fresh.delete_config_keys(keys)
+    return _exact(tables, table, fresh)
 
 
 def rewrite_small_fragments(table: Table) -> list[Any]:
@@ -38,7 +60,7 @@ def rewrite_small_fragments(table: Table) -> list[Any]:
         plan = Compaction.plan(
             table.dataset, options={"target_rows_per_fragment": target, "num_threads": 1}
         )
-        return [task.execute(table.dataset) for task in plan.tasks]
+        return [shorten(task.execute(table.dataset)) for task in plan.tasks]
 
 
 def commit_rewrite(tables: Tables, table: Table, results: list[Any]) -> Table:

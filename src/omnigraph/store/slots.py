@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import secrets
 import time
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from omnigraph.store.durability import Syncer
 from omnigraph.store.location import Location
 
 RECOVERY_FOLDER = "__recovery"
+UNFINISHED_AFTER_S = 60.0
+_TEMPORARY = re.compile(r"\.[0-9a-f]{16}")
 
 
 @dataclass(slots=True)
@@ -137,17 +140,64 @@ class Slots:
         body = os.pread(descriptor, size, 0)
         return HeldSlot(name, path, body, descriptor, self._syncer)
 
+    def peek(self, name: str) -> tuple[bytes, bool] | None:
+        """Return a slot's body and whether its owner lives, without touching it; None when gone."""
+        try:
+            descriptor = os.open(os.path.join(self._folder, name), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise failure("open", name, error) from error
+        try:
+            body = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return body, True
+            return body, False
+        finally:
+            os.close(descriptor)
+
     def exists(self, name: str) -> bool:
         """Whether a slot file of this name exists."""
         return os.path.exists(os.path.join(self._folder, name))
 
+    def remove_unfinished(self) -> int:
+        """Remove temporary files of owners that died before their slot had a name."""
+        removed = 0
+        for name in self._listing():
+            if _TEMPORARY.fullmatch(name) is None:
+                continue
+            path = os.path.join(self._folder, name)
+            try:
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                continue
+            try:
+                # A living owner locks its file right after creating it.
+                old = time.time() - os.fstat(descriptor).st_mtime > UNFINISHED_AFTER_S
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if old:
+                    os.unlink(path)
+                    removed += 1
+            except (BlockingIOError, FileNotFoundError):
+                continue
+            finally:
+                os.close(descriptor)
+        return removed
+
     def names(self) -> list[str]:
         """List every slot; unfinished temporary files stay invisible."""
         count("slot_lists")
+        return [name for name in self._listing() if not name.startswith(".")]
+
+    def _listing(self) -> list[str]:
         try:
-            return sorted(n for n in os.listdir(self._folder) if not n.startswith("."))
+            return sorted(os.listdir(self._folder))
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise failure("list", RECOVERY_FOLDER, error) from error
 
     def wait(self, name: str, *, timeout_s: float) -> bool:
         """Wait until a slot is gone or its owner is; False when it is still held."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import lance
@@ -22,6 +22,7 @@ from lance.fragment import write_fragments
 from omnigraph.errors import ConflictError
 from omnigraph.limits import RESTORE_ATTEMPTS_MAX, ROWS_PER_FILE_MAX
 from omnigraph.store.counters import count
+from omnigraph.store.keys import addresses_of
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.tables import Table, Tables, file_name
 
@@ -88,21 +89,47 @@ def stage_upsert(parent: Table, rows: Any, properties: dict[str, str]) -> Staged
     )
 
 
+def stage_changes(
+    parent: Table, rows: Any, deleted: Sequence[str], properties: dict[str, str]
+) -> StagedTable:
+    """Stage rows to be replaced or added, and ids to be removed, as one version."""
+    staged = stage_upsert(parent, rows, properties)
+    operation: Any = staged.transaction.operation
+    # The upsert removes the old images of its own rows; a fragment has one list of removed rows,
+    # so it is written anew with both.
+    replaced = addresses_of(parent, "id", rows["id"].to_pylist())["_rowaddr"].to_numpy()
+    removed = addresses_of(parent, "id", deleted)["_rowaddr"].to_numpy()
+    with translated(f"writing {parent.path}"):
+        changed, gone = _without(parent, np.concatenate([replaced, removed]))
+    staged.transaction.operation = replace(
+        operation, removed_fragment_ids=gone, updated_fragments=changed
+    )
+    staged.files = _data_files(parent, operation.new_fragments) + _deletion_files(parent, changed)
+    staged.rows_after -= len(removed)
+    return staged
+
+
+def _without(parent: Table, addresses: Any) -> tuple[list[Any], list[int]]:
+    """Return the fragments that lose rows, and the ids of those that lose all."""
+    changed: list[Any] = []
+    gone: list[int] = []
+    owners = addresses >> np.uint64(32)
+    for fragment_id in np.unique(owners):
+        offsets = (addresses[owners == fragment_id] & np.uint64(0xFFFFFFFF)).tolist()
+        fragment: Any = parent.dataset.get_fragment(int(fragment_id))
+        metadata = fragment.delete_rows(offsets)
+        if metadata is None:
+            gone.append(int(fragment_id))
+        else:
+            changed.append(metadata)
+    return changed, gone
+
+
 def stage_delete(parent: Table, addresses: Any, properties: dict[str, str]) -> StagedTable:
     """Stage the removal of rows given by row address (a numpy array of unsigned 64-bit)."""
     count("data_stages")
-    changed: list[Any] = []
-    gone: list[int] = []
     with translated(f"writing {parent.path}"):
-        owners = addresses >> np.uint64(32)
-        for fragment_id in np.unique(owners):
-            offsets = (addresses[owners == fragment_id] & np.uint64(0xFFFFFFFF)).tolist()
-            fragment: Any = parent.dataset.get_fragment(int(fragment_id))
-            metadata = fragment.delete_rows(offsets)
-            if metadata is None:
-                gone.append(int(fragment_id))
-            else:
-                changed.append(metadata)
+        changed, gone = _without(parent, addresses)
     operation = LanceOperation.Delete(changed, gone, "omnigraph")
     return StagedTable(
         path=parent.path,

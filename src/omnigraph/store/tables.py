@@ -16,7 +16,7 @@ import lance
 import pyarrow as pa
 from lance import LanceDataset, LanceOperation
 
-from omnigraph.errors import AlreadyExistsError
+from omnigraph.errors import AlreadyExistsError, NotFoundError, VersionReclaimedError
 from omnigraph.limits import OPEN_TABLES_MAX
 from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import translated
@@ -216,10 +216,18 @@ class Tables:
                 self._open.move_to_end(key)
                 return found
         count("data_opens_pinned")
-        with translated(f"opening {path} at version {version}"):
-            dataset = lance.dataset(
-                self._location.path(path), version=version, session=self._session
-            )
+        try:
+            with translated(f"opening {path} at version {version}"):
+                dataset = lance.dataset(
+                    self._location.path(path), version=version, session=self._session
+                )
+        except NotFoundError as error:
+            if not os.path.isdir(os.path.join(self._location.path(path), "_versions")):
+                raise
+            raise VersionReclaimedError(
+                f"version {version} of {path} is no longer kept",
+                hint="a cleanup removed it; tag states that must stay",
+            ) from error
         return self.remember(Table(path, dataset))
 
     def open_latest(self, path: str) -> Table:

@@ -19,10 +19,11 @@ ASIDE = "_torn"
 
 def newest_version(folder: str) -> int:
     """Return the newest version a table has a file for, 0 when it has none. One listing."""
-    return max(_versions(folder), default=0)
+    return max(versions_on_disk(folder), default=0)
 
 
-def _versions(folder: str) -> dict[int, str]:
+def versions_on_disk(folder: str) -> dict[int, str]:
+    """Return the versions a dataset has files for, with the files' names. One listing."""
     count("version_lists")
     try:
         names = os.listdir(os.path.join(folder, "_versions"))
@@ -35,7 +36,7 @@ def _versions(folder: str) -> dict[int, str]:
 def set_aside_torn(folder: str, *, above: int) -> list[int]:
     """Move unreadable version files above a published version out of the way; return them."""
     moved: list[int] = []
-    versions = _versions(folder)
+    versions = versions_on_disk(folder)
     for version in sorted((v for v in versions if v > above), reverse=True):
         path = os.path.join(folder, "_versions", versions[version])
         if not _torn(path):

@@ -7,10 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from omnigraph.catalog import AcceptedSchema
 from omnigraph.errors import ConflictError, PreconditionFailedError, VersionConflictError
+from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
 from omnigraph.limits import RESERVE_AFTER_LOSSES, WRITE_ATTEMPTS_MAX
 from omnigraph.manifest import (
@@ -23,13 +24,17 @@ from omnigraph.manifest import (
     Publisher,
     PublishPlan,
     Recovery,
-    slot_name,
 )
 from omnigraph.store import (
     HeldSlot,
     KeyProbe,
+    StagedTable,
+    Table,
     addresses_of,
+    fork_table,
     only_maintenance,
+    split_branch,
+    stage_changes,
     stage_delete,
     stage_insert,
     stage_overwrite,
@@ -60,6 +65,8 @@ class Request:
     operation_id: str
     expected_head: str | None = None
     observed: Mapping[str, int] | None = None
+    merged_parent: str | None = None
+    """The commit a merge takes in: it is published even if no row changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +81,11 @@ class Prepared:
 class Writer:
     """Runs operations against one graph. In-process writers take turns; that is only politeness."""
 
-    def __init__(self, publisher: Publisher, probe: KeyProbe, ids: UlidSource) -> None:
+    def __init__(
+        self, publisher: Publisher, recovery: Recovery, probe: KeyProbe, ids: UlidSource
+    ) -> None:
         self.publisher = publisher
+        self.recovery = recovery
         self.probe = probe
         self._ids = ids
         self._turn = threading.Lock()
@@ -93,6 +103,18 @@ class Writer:
         with self._turn:
             return _Attempts(self, operation, request, schema()).run()
 
+    def rehearse(self, operation: Operation, request: Request, schema: AcceptedSchema) -> ChangeSet:
+        """Prepare and validate a write on the newest state and stop there."""
+        return _Attempts(self, operation, request, schema).rehearse()
+
+    def base(self, schema: AcceptedSchema) -> Base:
+        """Return the newest state as something to compute on."""
+        return self.base_at(self.publisher.coordinator.capture(), schema)
+
+    def base_at(self, capture: Capture, schema: AcceptedSchema) -> Base:
+        """Return a captured state as something to compute on."""
+        return Base(schema=schema, capture=capture, tables=self.publisher.tables, probe=self.probe)
+
     def stage(self, base: Base, changes: ChangeSet, operation_id: str) -> tuple[PlannedTable, ...]:
         """Write the files of a change set; nothing moves."""
         properties = {"omnigraph.operation_id": operation_id}
@@ -103,22 +125,38 @@ class Writer:
                 PlannedTable(
                     table_key=pin.table_key,
                     incarnation=pin.incarnation,
-                    staged=_stage_table(base, change, properties),
+                    staged=_stage_table(self._own_table(base, change), change, properties),
                 )
             )
         return tuple(planned)
+
+    def _own_table(self, base: Base, change: TableChange) -> Table:
+        """Return the table to write to; the first write on a branch starts a line of its own.
+
+        A line nobody publishes is only space: no other ever has its name.
+        """
+        table = base.table(change.entity)
+        branch = base.capture.branch
+        _root, line = split_branch(table.path)
+        if branch.owns(line):
+            return table
+        forked, files = fork_table(base.tables, table, branch.fork_name(self.new_id()))
+        fire(Failpoint.FORK_POST_CREATE)
+        self.publisher.syncer.sync(files)
+        return forked
 
     def new_id(self) -> str:
         """Return a new ULID."""
         return self._ids.next()
 
 
-def _stage_table(base: Base, change: TableChange, properties: dict[str, str]) -> Any:
-    parent = base.table(change.entity)
+def _stage_table(parent: Table, change: TableChange, properties: dict[str, str]) -> StagedTable:
+    rows = change.rows()
+    if change.deleted and rows is not None:
+        return stage_changes(parent, stored_rows(change.entity, rows), change.deleted, properties)
     if change.deleted:
         found = addresses_of(parent, "id", change.deleted)
         return stage_delete(parent, found["_rowaddr"].to_numpy(), properties)
-    rows = change.rows()
     if change.replaced:
         content = parent.schema.empty_table() if rows is None else stored_rows(change.entity, rows)
         return stage_overwrite(parent, content, properties)
@@ -147,6 +185,7 @@ class _Attempts:
             actor_id=request.actor_id,
             created_at_us=time.time_ns() // 1000,
             schema_hash=schema.ir_hash(),
+            merged_parent_commit_id=request.merged_parent,
         )
 
     def run(self) -> tuple[GraphCommit | None, ChangeSet | None]:
@@ -154,6 +193,7 @@ class _Attempts:
         for losses in range(WRITE_ATTEMPTS_MAX):
             with contextlib.ExitStack() as stack:
                 capture = self._publisher.coordinator.capture()
+                fire(Failpoint.WRITE_POST_CAPTURE)
                 done = self._publisher.coordinator.commit_of(self._request.operation_id)
                 if done is not None:
                     return done, None if prepared is None else prepared.changes
@@ -172,7 +212,7 @@ class _Attempts:
                     if slot is not None:
                         slot.remove()
                     raise
-                if not prepared.plan.tables:
+                if not prepared.plan.tables and self._request.merged_parent is None:
                     if slot is not None:
                         slot.remove()
                     return None, prepared.changes
@@ -189,6 +229,13 @@ class _Attempts:
             hint="try again",
         )
 
+    def rehearse(self) -> ChangeSet:
+        capture = self._publisher.coordinator.capture()
+        self._check_head(capture)
+        changes = self._operation.prepare(self._writer.base_at(capture, self._schema))
+        self._check_strict(changes, capture)
+        return changes
+
     def _reserve(self, capture: Capture) -> HeldSlot | None:
         """Take the slot before preparing: after lost races nobody may move the head any more."""
         slot = self._publisher.reserve(capture, self._identity, self._writer.new_id())
@@ -197,9 +244,8 @@ class _Attempts:
         return slot
 
     def _clear_dead_owner(self, capture: Capture) -> None:
-        name = slot_name(capture.branch, capture.head.graph_commit_id)
-        if self._publisher.slots.exists(name):
-            Recovery(self._publisher).resolve(name)
+        if self._publisher.slots.exists(capture.slot):
+            self._writer.recovery.resolve(capture.slot)
 
     def _check_head(self, capture: Capture) -> None:
         expected = self._request.expected_head
@@ -222,15 +268,12 @@ class _Attempts:
         )
 
     def _prepare(self, capture: Capture) -> Prepared:
-        base = Base(
-            schema=self._schema,
-            capture=capture,
-            tables=self._publisher.tables,
-            probe=self._writer.probe,
-        )
+        base = self._writer.base_at(capture, self._schema)
         changes = self._operation.prepare(base)
         self._check_strict(changes, capture)
+        fire(Failpoint.WRITE_POST_VALIDATE_PRE_STAGE)
         tables = self._writer.stage(base, changes, self._identity.operation_id)
+        fire(Failpoint.WRITE_POST_STAGE)
         plan = PublishPlan(
             identity=self._identity, rollback_id=self._writer.new_id(), tables=tables
         )

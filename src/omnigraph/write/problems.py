@@ -18,6 +18,8 @@ class Problem:
     entity_id: str | None = None
     field: str | None = None
     line: int | None = None
+    kind: str = "value_constraint_violation"
+    table_key: str | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return what is known, as plain JSON data."""

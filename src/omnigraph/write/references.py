@@ -50,6 +50,8 @@ def _check_endpoints(
                     entity_id=entity_id,
                     field="from" if column == "src" else "to",
                     line=problems.line_of(edge.table_key, entity_id),
+                    kind="orphan_edge",
+                    table_key=edge.table_key,
                 )
             )
 
@@ -101,6 +103,8 @@ def _check_orphans(
                         type_name=edge.name,
                         entity_id=row["id"],
                         field="from" if column == "src" else "to",
+                        kind="orphan_edge",
+                        table_key=edge.table_key,
                     )
                 )
 
@@ -158,5 +162,7 @@ def _check_cardinality(
                     type_name=edge.name,
                     entity_id=source,
                     field="from",
+                    kind="cardinality_violation",
+                    table_key=edge.table_key,
                 )
             )

@@ -124,6 +124,7 @@ def _report(problems: Problems, entity: Entity, bad: Any, field: str, text: Any)
                 entity_id=entity_id,
                 field=field,
                 line=problems.line_of(entity.table_key, entity_id),
+                table_key=entity.table_key,
             )
         )
 
@@ -201,5 +202,7 @@ def _unique_problem(
             entity_id=second,
             field=columns[0],
             line=problems.line_of(entity.table_key, second),
+            kind="unique_violation",
+            table_key=entity.table_key,
         )
     )

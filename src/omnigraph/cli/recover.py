@@ -1,0 +1,70 @@
+"""`omnigraph recover`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from omnigraph.cli.scope import json_option, open_graph, print_json, resolve_uri, uri_argument
+
+if TYPE_CHECKING:
+    from omnigraph.manifest import PendingWrite, RecoveryRecord
+
+
+@click.command()
+@uri_argument
+@click.option("--list", "only_list", is_flag=True, help="Change nothing; show what there is.")
+@json_option
+def recover(
+    uri: str | None,
+    store: str | None,
+    uri_option: str | None,
+    only_list: bool,
+    as_json: bool,
+) -> None:
+    """Resolve interrupted writes and show the record of recoveries.
+
+    Opening a graph for writing does the same; this command only shows it. A write that is
+    still under way in a living process is listed and left alone.
+    """
+    place = resolve_uri(uri, store, uri_option)
+    with open_graph(place, mode="ro" if only_list else "rw") as graph:
+        resolved = [str(verdict) for verdict in graph.recovered]
+        pending = graph.pending_writes()
+        records = graph.recoveries()
+    if as_json:
+        print_json(
+            {
+                "resolved": resolved,
+                "pending": [item.to_json() for item in pending],
+                "recoveries": [item.to_json() for item in records],
+            }
+        )
+        return
+    if not only_list:
+        click.echo(f"resolved now: {', '.join(resolved) if resolved else 'nothing to resolve'}")
+    for item in pending:
+        click.echo(_pending_line(item))
+    if not pending:
+        click.echo("pending: none")
+    click.echo(f"recoveries: {len(records)}")
+    for record in records:
+        click.echo(_record_line(record))
+
+
+def _pending_line(item: PendingWrite) -> str:
+    state = "under way" if item.alive else "interrupted"
+    what = item.writer_kind or "unreadable"
+    tables = ", ".join(item.tables) or "no tables yet"
+    return f"pending: {what} by {item.actor_id or '-'}, {state}, {tables} ({item.operation_id})"
+
+
+def _record_line(item: RecoveryRecord) -> str:
+    moment = item.created_at.strftime("%Y-%m-%d %H:%M:%S")
+    tables = ", ".join(
+        f"{table.table_key} {table.from_version} -> {table.to_version}" for table in item.tables
+    )
+    actor = item.recovery_for_actor or "-"
+    kind = str(item.recovery_kind)
+    return f"  {moment}  {kind:<13} {item.writer_kind:<8} {actor}  {tables}  {item.operation_id}"

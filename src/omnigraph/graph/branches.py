@@ -1,0 +1,257 @@
+"""Branches and tags as people use them."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Protocol
+
+from omnigraph.catalog import AcceptedSchema
+from omnigraph.errors import CheckFailedError, OmniGraphError
+from omnigraph.graph.lines import Line, Lines
+from omnigraph.graph.merging import MergePlan, MergeResult, Merging, Resolution, decider
+from omnigraph.graph.result import Result
+from omnigraph.graph.targets import resolve, resolve_name
+from omnigraph.manifest import MAIN, BranchInfo, GraphCommit, Tag
+from omnigraph.write import ChangeSet, Request
+from omnigraph.write.three_way import Conflict, Decision
+
+
+class Host(Protocol):
+    """What branches need of the handle they belong to."""
+
+    actor: str | None
+
+    def check_writable(self) -> None:
+        """Refuse to go on when the handle is read-only."""
+
+    def accepted_schema(self) -> AcceptedSchema:
+        """Return the schema, checked against what is stored."""
+
+    def query(self, source: str, *, name: str | None = None, branch: str | None = None) -> Result:
+        """Run a read query on a branch."""
+
+    def settle(self, line: Line, commit: GraphCommit | None, changes: ChangeSet | None) -> None:
+        """Do what follows every write."""
+
+    def request(
+        self,
+        line: Line,
+        actor: str | None,
+        expected_head: str | None,
+        operation_id: str | None,
+    ) -> Request:
+        """Return what a caller says about a write."""
+
+
+class Branches:
+    """The branches of a graph: isolated lines of work that share everything until written to."""
+
+    def __init__(self, host: Host, lines: Lines, merging: Merging) -> None:
+        self._host = host
+        self._lines = lines
+        self._merging = merging
+
+    def list(self) -> list[str]:
+        """Return the names of all branches, main first."""
+        return [info.name for info in self.details()]
+
+    def details(self) -> tuple[BranchInfo, ...]:
+        """Return all branches with where and when they were made."""
+        return tuple(self._lines.directory.branches())
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a branch of this name."""
+        return name == MAIN or any(info.name == name for info in self.details())
+
+    def create(self, name: str, from_: str | int = MAIN) -> BranchInfo:
+        """Make a branch from a branch, commit id, tag, or `branch@version`.
+
+        Costs the same whatever the graph holds; no data is copied.
+        """
+        self._host.check_writable()
+        _line, capture = resolve_name(self._lines, from_)
+        return self._lines.create(name, capture)
+
+    def delete(self, name: str) -> None:
+        """Remove a branch and what only it holds. Commits merged elsewhere stay there."""
+        self._host.check_writable()
+        line = self._lines.get(name)
+        self._lines.directory.delete(line.publisher, line.recovery)
+        self._lines.forget(name)
+
+    def merge_plan(
+        self,
+        source: str,
+        into: str = MAIN,
+        *,
+        resolve: Resolution | None = None,
+        property_merge: bool = False,
+    ) -> MergePlan:
+        """Compute a merge for review: every change and every conflict; nothing is written."""
+        decide = decider(resolve, property_merge=property_merge)
+        return self._merging.plan(self._host.accepted_schema(), source, into, decide)
+
+    def merge(
+        self,
+        source: str,
+        into: str = MAIN,
+        *,
+        resolve: Resolution | None = None,
+        property_merge: bool = False,
+        checks: Iterable[str] = (),
+        delete_source: bool = False,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+        actor: str | None = None,
+    ) -> MergeResult:
+        """Merge a branch into another as one commit with two parents.
+
+        Args:
+            source: Branch whose changes are taken; it stays as it is.
+            into: Branch that gets them.
+            resolve: `ours` (keep the target) or `theirs` for every conflict, or a mapping from
+                `Type` or `Type/id` to a side or to the values to write.
+            property_merge: Join two updates of one entity that changed different properties.
+            checks: Text of read queries that must return no rows on the merged state.
+            delete_source: Delete the source afterwards; failing to is reported, not raised.
+            expected_head: Refuse unless this commit is the target's head.
+            operation_id: Your own id for this write: repeating it returns the first outcome.
+            actor: Overrides the handle's actor.
+
+        Raises `MergeConflictError` with every conflict; the target is then untouched.
+        """
+        self._host.check_writable()
+        target = self._lines.get(into)
+        decide = decider(resolve, property_merge=property_merge)
+        queries = tuple(checks)
+        if queries:
+            expected_head = self._run_checks(source, into, decide, queries, expected_head)
+        request = self._host.request(target, actor, expected_head, operation_id)
+        outcome, commit, changes = self._merging.run(
+            self._host.accepted_schema(), source, into, decide, request
+        )
+        self._host.settle(target, commit, changes)
+        result = MergeResult(
+            outcome=outcome, source=source, target=into, commit=commit, actor_id=request.actor_id
+        )
+        return self._drop_source(result) if delete_source else result
+
+    def cherry_pick(
+        self,
+        commit_id: str,
+        into: str = MAIN,
+        *,
+        resolve: Resolution | None = None,
+        property_merge: bool = False,
+        operation_id: str | None = None,
+        actor: str | None = None,
+    ) -> GraphCommit | None:
+        """Make the changes of one commit on another branch; None when they are there already."""
+        return self._apply(commit_id, into, resolve, property_merge, operation_id, actor)
+
+    def revert(
+        self,
+        commit_id: str,
+        on: str = MAIN,
+        *,
+        resolve: Resolution | None = None,
+        property_merge: bool = False,
+        operation_id: str | None = None,
+        actor: str | None = None,
+    ) -> GraphCommit | None:
+        """Undo the changes of one commit in a new one; None when nothing of it is left.
+
+        Raises `MergeConflictError` when later commits changed the same entities.
+        """
+        return self._apply(commit_id, on, resolve, property_merge, operation_id, actor, True)
+
+    def _apply(
+        self,
+        commit_id: str,
+        branch: str,
+        resolve: Resolution | None,
+        property_merge: bool,
+        operation_id: str | None,
+        actor: str | None,
+        inverse: bool = False,
+    ) -> GraphCommit | None:
+        self._host.check_writable()
+        line = self._lines.get(branch)
+        commit, changes = self._merging.apply_commit(
+            self._host.accepted_schema(),
+            commit_id,
+            branch,
+            decider(resolve, property_merge=property_merge),
+            self._host.request(line, actor, None, operation_id),
+            inverse=inverse,
+        )
+        self._host.settle(line, commit, changes)
+        return commit
+
+    def _drop_source(self, result: MergeResult) -> MergeResult:
+        try:
+            self.delete(result.source)
+        except OmniGraphError as error:
+            return replace(result, branch_delete_error=error.message)
+        return replace(result, branch_deleted=True)
+
+    def _run_checks(
+        self,
+        source: str,
+        into: str,
+        decide: Callable[[Conflict], Decision],
+        queries: tuple[str, ...],
+        expected_head: str | None,
+    ) -> str:
+        """Merge on a throw-away branch and ask there; return the head the verdict holds for."""
+        target = self._lines.get(into)
+        head = target.coordinator.capture()
+        trial = f"merge-check-{head.head.graph_commit_id}-{time.time_ns()}"
+        self._lines.create(trial, head)
+        try:
+            line = self._lines.get(trial)
+            request = self._host.request(line, None, None, None)
+            self._merging.run(self._host.accepted_schema(), source, trial, decide, request)
+            for text in queries:
+                found = self._host.query(text, branch=trial)
+                if len(found):
+                    raise CheckFailedError(found.query_name, found.to_pylist()[:10], len(found))
+        finally:
+            self.delete(trial)
+        return expected_head or head.head.graph_commit_id
+
+
+class Tags:
+    """Names for states of the graph that never move."""
+
+    def __init__(self, host: Host, lines: Lines) -> None:
+        self._host = host
+        self._lines = lines
+
+    def list(self) -> list[Tag]:
+        """Return all tags, by name."""
+        return self._lines.directory.tags()
+
+    def create(
+        self,
+        name: str,
+        *,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        timestamp: datetime.datetime | str | None = None,
+    ) -> Tag:
+        """Name the newest state of a branch, or an older one."""
+        self._host.check_writable()
+        _line, capture = resolve(
+            self._lines, branch, commit=commit, version=version, timestamp=timestamp
+        )
+        return self._lines.directory.create_tag(name, self._lines.holding(capture))
+
+    def delete(self, name: str) -> None:
+        """Forget a tag; the state it named stays."""
+        self._host.check_writable()
+        self._lines.directory.delete_tag(name)

@@ -1,0 +1,82 @@
+"""Creates and opens graphs."""
+
+from __future__ import annotations
+
+import os
+
+from omnigraph import INTERNAL_SCHEMA_VERSION
+from omnigraph.catalog import accept_initial
+from omnigraph.embed import Embedder
+from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.graph.graph import Graph, Mode
+from omnigraph.ids import UlidSource
+from omnigraph.lang import compile_schema
+from omnigraph.ops.initialize import initialize
+from omnigraph.store import Durability, Syncer, locate, parse_durability
+
+
+def init(
+    uri: str | os.PathLike[str],
+    schema: str | os.PathLike[str],
+    *,
+    force: bool = False,
+    durability: Durability | str = Durability.FULL,
+) -> Graph:
+    """Create a graph and open it.
+
+    Args:
+        uri: Where it shall live; the folder must not hold a graph yet.
+        schema: Schema text, or the path of a `.pg` file.
+        force: Replace schema files left there without a graph.
+        durability: `full` survives power loss; `none` is for scratch graphs.
+    """
+    location = locate(uri)
+    text, name = _schema_text(schema)
+    compiled = compile_schema(text, name=name)
+    ids = UlidSource()
+    syncer = Syncer(parse_durability(durability), root=location.root)
+    initialize(
+        location,
+        syncer,
+        schema_source=text,
+        accepted=accept_initial(compiled.catalog, domain=ids.next()),
+        ids=ids,
+        stamp=INTERNAL_SCHEMA_VERSION,
+        force=force,
+    )
+    syncer.close()
+    return Graph(uri, durability=durability)
+
+
+def _schema_text(schema: str | os.PathLike[str]) -> tuple[str, str]:
+    is_path = not isinstance(schema, str) or ("\n" not in schema and schema.endswith(".pg"))
+    if not is_path:
+        return str(schema), "<schema>"
+    path = os.fspath(schema)
+    try:
+        with open(path, encoding="utf-8") as handle:
+            return handle.read(), path
+    except FileNotFoundError:
+        raise NotFoundError(f"schema file not found: {path}") from None
+    except UnicodeDecodeError as error:
+        raise BadRequestError(f"{path} is not valid UTF-8: {error.reason}") from error
+
+
+def open_graph(
+    uri: str | os.PathLike[str],
+    *,
+    mode: Mode = "rw",
+    actor: str | None = None,
+    durability: Durability | str = Durability.FULL,
+    embedder: Embedder | None = None,
+) -> Graph:
+    """Open a graph.
+
+    Args:
+        uri: Where it lives.
+        mode: `rw` resolves interrupted writes first; `ro` writes nothing at all.
+        actor: Who the commits of this handle are by.
+        durability: `full` survives power loss; `none` is for scratch graphs.
+        embedder: Turns texts into vectors, for `@embed` properties and `nearest` with a text.
+    """
+    return Graph(uri, mode=mode, actor=actor, durability=durability, embedder=embedder)

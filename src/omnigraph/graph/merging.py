@@ -1,0 +1,344 @@
+"""Merging branches: preview, decisions, checks and the merge itself."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from omnigraph.catalog import AcceptedSchema, TypeKind
+from omnigraph.errors import BadRequestError, ConflictError, NotFoundError
+from omnigraph.graph.lines import Line, Lines
+from omnigraph.manifest import BranchId, Capture, GraphCommit, Pin, merge_base
+from omnigraph.ops.merge import Merge, MergeOutcome
+from omnigraph.store import Tables
+from omnigraph.write import ChangeSet, Request
+from omnigraph.write.entities import envelopes
+from omnigraph.write.three_way import Conflict, Decision, Side, by_property
+
+ALREADY_UP_TO_DATE = "already_up_to_date"
+FAST_FORWARD = "fast_forward"
+MERGED = "merged"
+Resolution = str | Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeResult:
+    """Outcome of a merge; `commit` is None when there was nothing to merge."""
+
+    outcome: str
+    source: str
+    target: str
+    commit: GraphCommit | None = None
+    actor_id: str | None = None
+    branch_deleted: bool = False
+    branch_delete_error: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """Return the wire form."""
+        found: dict[str, object] = {
+            "source": self.source,
+            "target": self.target,
+            "outcome": self.outcome,
+            "actor_id": self.actor_id,
+            "commit": None if self.commit is None else self.commit.to_json(),
+            "branch_deleted": self.branch_deleted,
+        }
+        if self.branch_delete_error is not None:
+            found["branch_delete_error"] = self.branch_delete_error
+            found["branch_delete_error_details"] = {"error": self.branch_delete_error}
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergePlan:
+    """What a merge would do, for review. Nothing of it is written."""
+
+    source: str
+    target: str
+    outcome: str
+    base_commit_id: str | None
+    changes: tuple[Mapping[str, object], ...]
+    conflicts: tuple[Conflict, ...]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the merge would go through."""
+        return not self.conflicts
+
+    def to_json(self) -> dict[str, object]:
+        """Return the wire form; conflicts carry base, ours and theirs."""
+        return {
+            "source": self.source,
+            "target": self.target,
+            "outcome": self.outcome,
+            "base_commit_id": self.base_commit_id,
+            "changes": [dict(item) for item in self.changes],
+            "merge_conflicts": [item.to_review() for item in self.conflicts],
+        }
+
+    def to_arrow(self) -> Any:
+        """Return the changes and conflicts as an Arrow table, images as JSON text."""
+        import pyarrow as pa
+
+        rows = [
+            {
+                "table": item["table_key"],
+                "id": item["id"],
+                "what": item["op"],
+                "base": None,
+                "ours": None,
+                "theirs": _text(item.get("after")),
+            }
+            for item in self.changes
+        ]
+        rows += [
+            {
+                "table": item.table_key,
+                "id": item.entity_id,
+                "what": str(item.kind),
+                "base": _text(item.base),
+                "ours": _text(item.ours),
+                "theirs": _text(item.theirs),
+            }
+            for item in self.conflicts
+        ]
+        names = ("table", "id", "what", "base", "ours", "theirs")
+        return pa.Table.from_pylist(rows, schema=pa.schema([(n, pa.string()) for n in names]))
+
+    def to_pandas(self) -> Any:
+        """Return `to_arrow` as a pandas frame."""
+        return self.to_arrow().to_pandas()
+
+    def _repr_html_(self) -> str:
+        table = self.to_arrow()
+        cells = "".join(f"<th>{name}</th>" for name in table.column_names)
+        body = "".join(
+            "<tr>"
+            + "".join(f"<td>{html.escape(str(v)) if v is not None else ''}</td>" for v in row)
+            + "</tr>"
+            for row in zip(*(table[name].to_pylist() for name in table.column_names), strict=True)
+        )
+        head = html.escape(f"{self.source} into {self.target}: {self.outcome}")
+        return f"<p>{head}</p><table><tr>{cells}</tr>{body}</table>"
+
+
+def _text(image: object) -> str | None:
+    return None if image is None else json.dumps(image, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Setup:
+    source: Line
+    target: Line
+    captured: Capture
+    outcome: str
+    base: GraphCommit | None
+
+
+class Merging:
+    """Merges branches of one graph."""
+
+    def __init__(self, lines: Lines, tables: Tables) -> None:
+        self._lines = lines
+        self._tables = tables
+
+    def plan(
+        self, schema: AcceptedSchema, source: str, into: str, decide: Callable[[Conflict], Decision]
+    ) -> MergePlan:
+        """Compute a merge for review."""
+        setup = self._setup(source, into)
+        if setup.outcome == ALREADY_UP_TO_DATE:
+            outcome = MergeOutcome(changes=ChangeSet())
+        else:
+            outcome = self._merge(schema, setup, decide).compute(setup.target.writer.base(schema))
+        return MergePlan(
+            source=source,
+            target=into,
+            outcome=setup.outcome,
+            base_commit_id=None if setup.base is None else setup.base.graph_commit_id,
+            changes=tuple(_listed(outcome.changes)),
+            conflicts=tuple(outcome.conflicts),
+        )
+
+    def run(
+        self,
+        schema: AcceptedSchema,
+        source: str,
+        into: str,
+        decide: Callable[[Conflict], Decision],
+        request: Request,
+    ) -> tuple[str, GraphCommit | None, ChangeSet | None]:
+        """Merge; return the outcome, its commit, and what changed."""
+        done = self._lines.get(into).coordinator.commit_of(request.operation_id)
+        if done is not None:
+            return MERGED, done, None
+        setup = self._setup(source, into)
+        if setup.outcome == ALREADY_UP_TO_DATE:
+            return setup.outcome, None, None
+        merge = self._merge(schema, setup, decide)
+        request = replace(request, merged_parent=setup.captured.head.graph_commit_id)
+        commit, changes = setup.target.writer.run(merge, request, lambda: schema)
+        return setup.outcome, commit, changes
+
+    def apply_commit(
+        self,
+        schema: AcceptedSchema,
+        commit_id: str,
+        branch: str,
+        decide: Callable[[Conflict], Decision],
+        request: Request,
+        *,
+        inverse: bool,
+    ) -> tuple[GraphCommit | None, ChangeSet | None]:
+        """Make the changes of one commit on a branch, or undo them there."""
+        line, commit = self._lines.containing(commit_id)
+        if commit.parent_commit_id is None:
+            raise BadRequestError("the first commit of a graph has no changes to take")
+        coordinator = line.coordinator
+        parent = coordinator.ledger.commits[commit.parent_commit_id]
+        states = [coordinator.at_version(c.manifest_version) for c in (parent, commit)]
+        origin, wanted = reversed(states) if inverse else states
+        target = self._lines.get(branch)
+        merge = Merge(
+            schema,
+            self._tables,
+            source=wanted,
+            ledgers=(coordinator.ledger, target.coordinator.ledger),
+            base_of=lambda _target: origin.pins,
+            decide=decide,
+            kind="revert" if inverse else "cherry_pick",
+        )
+        return target.writer.run(merge, request, lambda: schema)
+
+    def _merge(
+        self, schema: AcceptedSchema, setup: _Setup, decide: Callable[[Conflict], Decision]
+    ) -> Merge:
+        return Merge(
+            schema,
+            self._tables,
+            source=setup.captured,
+            ledgers=(setup.source.coordinator.ledger, setup.target.coordinator.ledger),
+            base_of=partial(self._base_pins, setup.captured),
+            decide=decide,
+        )
+
+    def base(self, source: str, into: str) -> tuple[BranchId, int] | None:
+        """Return the state merging two branches starts from: a branch that holds it, and where."""
+        heads = [self._lines.get(name).coordinator.capture().head for name in (source, into)]
+        found = merge_base(heads[0], heads[1], self._lookup())
+        if found is None:
+            return None
+        line, commit = self._lines.containing(found.graph_commit_id)
+        return line.branch, commit.manifest_version
+
+    def _setup(self, source: str, into: str) -> _Setup:
+        if source == into:
+            raise BadRequestError("a branch cannot be merged into itself")
+        line, target = self._lines.get(source), self._lines.get(into)
+        captured, now = line.coordinator.capture(), target.coordinator.capture()
+        base = merge_base(captured.head, now.head, self._lookup())
+        if base is not None and base.graph_commit_id == captured.head.graph_commit_id:
+            outcome = ALREADY_UP_TO_DATE
+        elif base is not None and base.graph_commit_id == now.head.graph_commit_id:
+            outcome = FAST_FORWARD
+        else:
+            outcome = MERGED
+        return _Setup(source=line, target=target, captured=captured, outcome=outcome, base=base)
+
+    def _base_pins(self, source: Capture, target: Capture) -> Mapping[str, Pin]:
+        base = merge_base(source.head, target.head, self._lookup())
+        if base is None:
+            raise ConflictError("the branches have no commit in common")
+        line, commit = self._lines.containing(base.graph_commit_id)
+        return line.coordinator.at_version(commit.manifest_version).pins
+
+    def _lookup(self) -> Callable[[str], GraphCommit | None]:
+        """Return a way to find commits, on whatever branch; each is looked for once.
+
+        Those of a deleted branch are gone: its merges then start from an older common state.
+        """
+        known: dict[str, GraphCommit | None] = {}
+
+        def find(commit_id: str) -> GraphCommit | None:
+            if commit_id not in known:
+                try:
+                    known[commit_id] = self._lines.containing(commit_id)[1]
+                except NotFoundError:
+                    known[commit_id] = None
+            return known[commit_id]
+
+        return find
+
+
+def _listed(changes: ChangeSet) -> Iterable[dict[str, object]]:
+    nodes_first = sorted(changes.effective(), key=lambda c: c.entity.kind is not TypeKind.NODE)
+    for change in nodes_first:
+        entity = change.entity
+        key = entity.table_key
+        for op, rows in (("insert", change.added), ("update", change.changed)):
+            if rows is not None:
+                for image in envelopes(entity, rows):
+                    data = image["data"]
+                    entity_id = data["id"] if isinstance(data, dict) else None
+                    yield {"table_key": key, "id": entity_id, "op": op, "after": image}
+        for entity_id in change.deleted:
+            yield {"table_key": key, "id": entity_id, "op": "delete"}
+
+
+def decider(
+    resolve: Resolution | None, *, property_merge: bool = False
+) -> Callable[[Conflict], Decision]:
+    """Return what decides conflicts.
+
+    `resolve` is `ours` or `theirs` for everything, or a mapping from `Type`, `Type/id`, or a
+    table key with or without `/id`, to a side or to the values to write.
+    """
+    rules: Mapping[str, object] = {}
+    default: Side | None = None
+    if isinstance(resolve, str):
+        default = _side(resolve)
+    elif resolve is not None:
+        rules = dict(resolve)
+
+    def decide(conflict: Conflict) -> Decision:
+        name = conflict.table_key.partition(":")[2]
+        for key in (
+            f"{conflict.table_key}/{conflict.entity_id}",
+            f"{name}/{conflict.entity_id}",
+            conflict.table_key,
+            name,
+        ):
+            if key in rules:
+                return _decision(conflict, rules[key])
+        joined = by_property(conflict) if property_merge else None
+        return joined if joined is not None else default
+
+    return decide
+
+
+def _side(text: str) -> Side:
+    try:
+        return Side(text)
+    except ValueError:
+        raise BadRequestError(f"unknown resolution {text!r}; expected ours or theirs") from None
+
+
+def _decision(conflict: Conflict, value: object) -> Decision:
+    if isinstance(value, str):
+        return _side(value)
+    if not isinstance(value, Mapping):
+        raise BadRequestError(
+            f"a resolution of {conflict.table_key} must be ours, theirs or values"
+        )
+    if "data" in value:
+        return value
+    image = conflict.ours or conflict.theirs or conflict.base or {}
+    data = image.get("data")
+    known = dict(data) if isinstance(data, Mapping) else {}
+    ends = {name: value[name] for name in ("from", "to") if name in value and name in image}
+    changed = {name: item for name, item in value.items() if name not in ends}
+    return {**image, **ends, "data": {**known, **changed}}

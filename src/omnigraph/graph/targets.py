@@ -1,0 +1,89 @@
+"""Finds the state somebody means: a branch, or a commit, version, tag or moment of it."""
+
+from __future__ import annotations
+
+import datetime
+import re
+
+from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.graph.lines import Line, Lines
+from omnigraph.manifest import MAIN, Capture
+
+_COMMIT = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+
+
+def resolve(
+    lines: Lines,
+    branch: str | None = None,
+    *,
+    commit: str | None = None,
+    version: int | None = None,
+    tag: str | None = None,
+    timestamp: datetime.datetime | str | None = None,
+) -> tuple[Line, Capture]:
+    """Return a branch and its state at the given point, the newest one when none is given."""
+    points = {"commit": commit, "version": version, "tag": tag, "timestamp": timestamp}
+    given = [name for name, value in points.items() if value is not None]
+    if len(given) > 1:
+        raise BadRequestError(f"give {' or '.join(given)}, not both")
+    if tag is not None:
+        found = lines.directory.find_tag(tag)
+        return lines.at(found.branch, found.version)
+    if commit is not None:
+        if branch is not None:
+            line = lines.get(branch)
+            line.coordinator.capture()
+            known = line.coordinator.ledger.commits.get(commit)
+            if known is not None:
+                return line, line.coordinator.at_version(known.manifest_version)
+        line, known = lines.containing(commit)
+        return line, line.coordinator.at_version(known.manifest_version)
+    line = lines.get(branch or MAIN)
+    newest = line.coordinator.capture()
+    if version is not None:
+        return line, line.coordinator.at_version(version)
+    if timestamp is not None:
+        moment = as_instant(timestamp)
+        microseconds = int(moment.timestamp() * 1e6)
+        commits = line.coordinator.ledger.commits_to(newest.version)
+        kept = [item for item in commits if item.created_at_us <= microseconds]
+        if not kept:
+            raise NotFoundError(f"the graph did not exist at {moment.isoformat()}")
+        return line, line.coordinator.at_version(kept[-1].manifest_version)
+    return line, newest
+
+
+def resolve_name(lines: Lines, name: str | int) -> tuple[Line, Capture]:
+    """Return the state a single name means: commit id, version of main, branch or tag.
+
+    `branch@version` is a version of a branch. A branch wins over a tag of the same name.
+    """
+    if isinstance(name, int):
+        return resolve(lines, version=name)
+    if _COMMIT.fullmatch(name):
+        return resolve(lines, commit=name)
+    branch, separator, number = name.rpartition("@")
+    if separator and number.isdigit():
+        return resolve(lines, branch, version=int(number))
+    if name == MAIN or any(info.name == name for info in lines.directory.branches()):
+        return resolve(lines, name)
+    if any(found.name == name for found in lines.directory.tags()):
+        return resolve(lines, tag=name)
+    if name.isdigit():
+        return resolve(lines, version=int(name))
+    raise NotFoundError(
+        f"'{name}' is no branch, tag, commit id or version",
+        hint="use branch@version for a version of a branch",
+    )
+
+
+def as_instant(value: datetime.datetime | str) -> datetime.datetime:
+    """Return an instant; without a zone it is UTC."""
+    if isinstance(value, str):
+        from omnigraph.catalog.temporal import parse_datetime
+
+        try:
+            value = parse_datetime(value)
+        except ValueError as error:
+            raise BadRequestError(f"timestamp: {error}") from error
+    return value if value.tzinfo is not None else value.replace(tzinfo=datetime.UTC)

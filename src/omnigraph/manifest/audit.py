@@ -1,0 +1,177 @@
+"""The record of recoveries: one row for every interrupted write that was finished or undone.
+
+It is written for people. No verdict ever rests on it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.errors import AlreadyExistsError, StorageError
+from omnigraph.limits import PUBLISH_ATTEMPTS_MAX
+from omnigraph.store import Journal, JournalView, StaleJournal, Syncer, primary_key_field
+
+AUDIT = "_graph_commit_recoveries.lance"
+
+
+class RecoveryKind(StrEnum):
+    """How an interrupted write ended."""
+
+    ROLLED_FORWARD = "RolledForward"
+    ROLLED_BACK = "RolledBack"
+    ORPHANED_BRANCH_DISCARDED = "OrphanedBranchDiscarded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOutcome:
+    """One table of a recovery: where it stood, and the version it was taken to."""
+
+    table_key: str
+    from_version: int
+    to_version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryRecord:
+    """One recovery. A retried operation may have several; each made its own commit."""
+
+    graph_commit_id: str
+    recovery_kind: RecoveryKind
+    recovery_for_actor: str | None
+    operation_id: str
+    writer_kind: str
+    tables: tuple[TableOutcome, ...]
+    created_at_us: int
+
+    @property
+    def created_at(self) -> datetime.datetime:
+        """When the recovery was recorded, UTC."""
+        return datetime.datetime.fromtimestamp(self.created_at_us / 1e6, datetime.UTC)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the wire form."""
+        return {
+            "graph_commit_id": self.graph_commit_id,
+            "recovery_kind": str(self.recovery_kind),
+            "recovery_for_actor": self.recovery_for_actor,
+            "operation_id": self.operation_id,
+            "sidecar_writer_kind": self.writer_kind,
+            "per_table_outcomes": [
+                {
+                    "table_key": item.table_key,
+                    "from_version": item.from_version,
+                    "to_version": item.to_version,
+                }
+                for item in self.tables
+            ],
+            "created_at": self.created_at_us,
+        }
+
+
+def audit_schema() -> Any:
+    """Return the columns of the audit table."""
+    outcome = pa.struct(
+        [
+            pa.field("table_key", pa.string(), nullable=False),
+            pa.field("from_version", pa.uint64(), nullable=False),
+            pa.field("to_version", pa.uint64(), nullable=False),
+        ]
+    )
+    return pa.schema(
+        [
+            primary_key_field("graph_commit_id"),
+            pa.field("recovery_kind", pa.string(), nullable=False),
+            pa.field("recovery_for_actor", pa.string()),
+            pa.field("operation_id", pa.string(), nullable=False),
+            pa.field("sidecar_writer_kind", pa.string(), nullable=False),
+            pa.field("per_table_outcomes", pa.list_(outcome)),
+            pa.field("created_at", pa.int64(), nullable=False),
+        ]
+    )
+
+
+class RecoveryAudit:
+    """Reads and appends the recoveries of one graph."""
+
+    def __init__(self, journal: Journal, syncer: Syncer) -> None:
+        self._journal = journal
+        self._syncer = syncer
+
+    def add(self, record: RecoveryRecord) -> bool:
+        """Add a record unless its commit has one; whether it was added."""
+        if not self._journal.exists():
+            self._create()
+        for _attempt in range(PUBLISH_ATTEMPTS_MAX):
+            self._journal.set_aside_torn()
+            view = self._journal.open_latest()
+            if any(row["graph_commit_id"] == record.graph_commit_id for row in self._rows(view)):
+                return False
+            rows = pa.Table.from_pylist([record.to_json()], schema=audit_schema())
+            staged = self._journal.stage(view, rows)
+            self._syncer.sync(self._journal.data_files(staged))
+            try:
+                _view, version = self._journal.append(staged, {})
+            except StaleJournal:
+                # Somebody else recorded something: look whether it was this.
+                continue
+            self._syncer.sync([version])
+            return True
+        raise StorageError("the recovery could not be recorded", hint="try again")
+
+    def records(self) -> list[RecoveryRecord]:
+        """Return every recovery, oldest first."""
+        if not self._journal.exists():
+            return []
+        rows = self._rows(self._journal.open_latest())
+        return sorted(map(_record, rows), key=lambda item: item.created_at_us)
+
+    def _rows(self, view: JournalView) -> list[dict[str, Any]]:
+        tables = self._journal.unread_rows(view, set())
+        return [row for table in tables for row in table.to_pylist()]
+
+    def _create(self) -> None:
+        try:
+            view = self._journal.create(audit_schema().empty_table(), {})
+        except AlreadyExistsError:
+            return
+        self._syncer.sync(self._journal.files_of(view))
+
+
+def _record(row: dict[str, Any]) -> RecoveryRecord:
+    return RecoveryRecord(
+        graph_commit_id=row["graph_commit_id"],
+        recovery_kind=RecoveryKind(row["recovery_kind"]),
+        recovery_for_actor=row["recovery_for_actor"],
+        operation_id=row["operation_id"],
+        writer_kind=row["sidecar_writer_kind"],
+        tables=tuple(TableOutcome(**item) for item in row["per_table_outcomes"] or ()),
+        created_at_us=row["created_at"],
+    )
+
+
+def new_record(
+    *,
+    commit_id: str,
+    kind: RecoveryKind,
+    actor_id: str | None,
+    operation_id: str,
+    writer_kind: str,
+    tables: Iterable[TableOutcome],
+) -> RecoveryRecord:
+    """Return a record of a recovery that happens now."""
+    return RecoveryRecord(
+        graph_commit_id=commit_id,
+        recovery_kind=kind,
+        recovery_for_actor=actor_id,
+        operation_id=operation_id,
+        writer_kind=writer_kind,
+        tables=tuple(tables),
+        created_at_us=time.time_ns() // 1000,
+    )

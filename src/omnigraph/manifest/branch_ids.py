@@ -1,0 +1,86 @@
+"""Names of branches, and which life of a name is meant."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from omnigraph.errors import BadRequestError
+from omnigraph.manifest.records import MAIN
+
+MANIFEST = "__manifest"
+NAME_MAX = 128
+_PART = re.compile(r"[^\W_][\w.-]*")
+_ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+
+
+@dataclass(frozen=True, slots=True)
+class BranchId:
+    """A branch in one of its lives. A name deleted and made again is another branch.
+
+    Everything written for a branch carries the incarnation, so a writer that slept through
+    deletion and rebirth finds nothing of its own instead of somebody else's.
+    """
+
+    name: str
+    incarnation: str
+
+    @property
+    def path(self) -> str:
+        """Where its manifest lies, relative to the graph's root."""
+        return MANIFEST if self.is_main else f"{MANIFEST}/tree/{self.incarnation}"
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the main branch."""
+        return self.name == MAIN
+
+    def owns(self, table_branch: str | None) -> bool:
+        """Whether a table's line of versions belongs to this branch."""
+        if table_branch is None:
+            return self.is_main
+        return table_branch.startswith(f"{self.incarnation}.")
+
+    def fork_name(self, operation_id: str) -> str:
+        """Return a name for a table's line of versions that nothing else ever had."""
+        return f"{self.incarnation}.{operation_id}"
+
+
+MAIN_BRANCH = BranchId(MAIN, MAIN)
+
+
+def new_branch(name: str, ulid: str) -> BranchId:
+    """Return a new life of a name."""
+    return BranchId(name, f"{name}.{ulid}")
+
+
+def parse_incarnation(text: str) -> BranchId | None:
+    """Return the branch a line of manifest versions belongs to; None for a foreign one."""
+    if text == MAIN:
+        return MAIN_BRANCH
+    name, separator, ulid = text.rpartition(".")
+    return BranchId(name, text) if separator and _ULID.fullmatch(ulid) else None
+
+
+def check_branch_name(name: str) -> None:
+    """Refuse names a branch cannot have. Raises `BadRequestError`."""
+    if name == MAIN:
+        raise BadRequestError("the main branch is always there", hint="choose another name")
+    parts = name.split("/")
+    wrong = (
+        not name
+        or len(name) > NAME_MAX
+        or ".." in name
+        or any(not _PART.fullmatch(part) or part.endswith((".", ".lock")) for part in parts)
+    )
+    if wrong:
+        raise BadRequestError(
+            f"{name!r} is not a branch name",
+            hint="letters, digits, '-', '_' and '.', parts joined by '/', each beginning with "
+            f"a letter or digit, at most {NAME_MAX} characters",
+        )
+
+
+def collides(name: str, other: str) -> bool:
+    """Whether one name is the other, or a folder of it."""
+    return name == other or name.startswith(f"{other}/") or other.startswith(f"{name}/")

@@ -1,0 +1,296 @@
+"""Which branches and tags exist. A branch is a line of manifest versions; that line is the truth.
+
+Creating and deleting happens one at a time, under a slot of their own. Creating a branch is one
+step whatever the graph holds: no table is touched before somebody writes to it there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from omnigraph.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    ConflictError,
+    NotFoundError,
+    OmniGraphError,
+)
+from omnigraph.failpoints import Failpoint, fire
+from omnigraph.limits import BRANCH_CONTROL_ATTEMPTS_MAX, SLOT_WAIT_S
+from omnigraph.manifest.branch_ids import (
+    MAIN_BRANCH,
+    MANIFEST,
+    BranchId,
+    check_branch_name,
+    collides,
+    new_branch,
+    parse_incarnation,
+)
+from omnigraph.manifest.coordinator import Capture, Coordinator
+from omnigraph.manifest.publisher import Identity, Publisher
+from omnigraph.manifest.records import MAIN
+from omnigraph.manifest.recovery import Recovery
+from omnigraph.store import (
+    HeldSlot,
+    Slots,
+    Syncer,
+    Tables,
+    branch_exists,
+    branch_files,
+    create_branch,
+    create_tag,
+    delete_branch,
+    delete_forks,
+    delete_tag,
+    list_branches,
+    list_tags,
+    tag_file,
+)
+
+CONTROL_SLOT = "branches@control.json"
+TAG_RESERVED = "omnigraph_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchInfo:
+    """A branch, the branch it was made from, and the graph version where it left it."""
+
+    id: BranchId
+    parent: str | None = None
+    forked_at: int = 0
+    created_at_s: int = 0
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return self.id.name
+
+    @property
+    def created_at(self) -> datetime.datetime | None:
+        """When it was made; unknown for main."""
+        if not self.created_at_s:
+            return None
+        return datetime.datetime.fromtimestamp(self.created_at_s, datetime.UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tag:
+    """A name for one graph version of one branch."""
+
+    name: str
+    branch: BranchId
+    version: int
+    created_at_us: int
+
+    def to_json(self) -> dict[str, object]:
+        """Return the wire form."""
+        return {
+            "name": self.name,
+            "branch": self.branch.name,
+            "manifest_version": self.version,
+            "created_at": self.created_at_us,
+        }
+
+
+class BranchDirectory:
+    """Lists, makes and removes the branches and tags of one graph."""
+
+    def __init__(
+        self,
+        main: Coordinator,
+        tables: Tables,
+        slots: Slots,
+        syncer: Syncer,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._main = main
+        self._tables = tables
+        self._root = tables.folder(MANIFEST)
+        self._slots = slots
+        self._syncer = syncer
+        self._new_id = new_id
+
+    # ---- looking --------------------------------------------------------------------------
+
+    def branches(self) -> list[BranchInfo]:
+        """Return every branch: main first, the others by name."""
+        found = [BranchInfo(id=MAIN_BRANCH)]
+        for ref in list_branches(self._main.view.dataset):
+            branch = parse_incarnation(ref.name)
+            parent = parse_incarnation(ref.parent or MAIN)
+            if branch is None or parent is None:
+                continue
+            found.append(
+                BranchInfo(
+                    id=branch,
+                    parent=parent.incarnation,
+                    forked_at=ref.parent_version,
+                    created_at_s=ref.created_at_s,
+                )
+            )
+        return found
+
+    def find(self, name: str) -> BranchInfo:
+        """Return a branch by name. Raises `NotFoundError`."""
+        for info in self.branches():
+            if info.name == name:
+                return info
+        raise NotFoundError(f"branch '{name}' does not exist")
+
+    def exists(self, branch: BranchId) -> bool:
+        """Whether this life of a branch still goes on: one look."""
+        return branch.is_main or branch_exists(self._root, branch.incarnation)
+
+    # ---- changing -------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def control(self) -> Iterator[HeldSlot]:
+        """Hold the slot that lets one process at a time make and remove branches."""
+        for _attempt in range(BRANCH_CONTROL_ATTEMPTS_MAX):
+            slot = self._slots.take(CONTROL_SLOT, b"") or self._slots.seize(CONTROL_SLOT)
+            if slot is not None:
+                break
+            if not self._slots.wait(CONTROL_SLOT, timeout_s=SLOT_WAIT_S):
+                raise ConflictError(
+                    f"branches have been changing for more than {SLOT_WAIT_S:g} seconds",
+                    hint="try again",
+                )
+        else:
+            raise ConflictError("many are changing branches at once", hint="try again")
+        with slot:
+            try:
+                yield slot
+            finally:
+                slot.remove()
+
+    def create(self, name: str, capture: Capture) -> BranchInfo:
+        """Make a branch whose first state is the captured one."""
+        check_branch_name(name)
+        with self.control():
+            for info in self.branches():
+                if collides(name, info.name):
+                    raise AlreadyExistsError(
+                        f"branch '{name}' exists already"
+                        if name == info.name
+                        else f"branch '{name}' cannot exist beside '{info.name}'",
+                        hint="choose another name",
+                    )
+            if not self.exists(capture.branch):
+                raise NotFoundError(f"branch '{capture.branch.name}' does not exist")
+            branch = new_branch(name, self._new_id())
+            try:
+                create_branch(capture.view.dataset, branch.incarnation, capture.version)
+            except OmniGraphError:
+                # The answer may be lost, not the branch: nobody else makes this incarnation.
+                if not self.exists(branch):
+                    raise
+            fire(Failpoint.BRANCH_CREATE_POST_NATIVE)
+            self._syncer.sync(branch_files(self._root, branch.incarnation))
+            return self.find(name)
+
+    def delete(self, publisher: Publisher, recovery: Recovery) -> None:
+        """Remove a branch; its own state goes, what others hold stays.
+
+        Raises `ConflictError` while branches or tags rest on it.
+        """
+        branch = publisher.coordinator.branch
+        if branch.is_main:
+            raise BadRequestError("the main branch cannot be deleted")
+        with self.control():
+            self._refuse_needed(branch)
+            with self._reserved(publisher, recovery) as slot:
+                delete_branch(self._main.view.dataset, branch.incarnation)
+                self._syncer.sync_folder(f"{self._root}/_refs/branches")
+                slot.remove()
+            fire(Failpoint.BRANCH_DELETE_POST_NATIVE)
+            # From here on the branch is gone; what it leaves behind is only space.
+            for path in sorted({p.path for p in self._main.capture(fresh=False).pins.values()}):
+                with contextlib.suppress(OmniGraphError):
+                    delete_forks(self._tables, path, prefix=f"{branch.incarnation}.")
+
+    def _refuse_needed(self, branch: BranchId) -> None:
+        children = [info.name for info in self.branches() if info.parent == branch.incarnation]
+        if children:
+            raise ConflictError(
+                f"branch '{branch.name}' has branches of its own: {', '.join(children)}",
+                hint="delete or merge them first",
+            )
+        tags = [tag.name for tag in self.tags() if tag.branch == branch]
+        if tags:
+            raise ConflictError(
+                f"branch '{branch.name}' carries tags: {', '.join(tags)}", hint="delete them first"
+            )
+
+    @contextlib.contextmanager
+    def _reserved(self, publisher: Publisher, recovery: Recovery) -> Iterator[HeldSlot]:
+        """Own the head of a branch, so that nobody can be writing to it."""
+        for _attempt in range(BRANCH_CONTROL_ATTEMPTS_MAX):
+            capture = publisher.coordinator.capture()
+            identity = Identity(
+                operation_id=self._new_id(),
+                commit_id=self._new_id(),
+                kind="branch_delete",
+                actor_id=None,
+                created_at_us=0,
+                schema_hash=capture.head.schema_hash,
+            )
+            slot = publisher.reserve(capture, identity, self._new_id())
+            if slot is not None:
+                with slot:
+                    yield slot
+                return
+            recovery.resolve(capture.slot)
+        raise ConflictError(
+            f"branch '{publisher.coordinator.branch.name}' is written to all the time",
+            hint="try again",
+        )
+
+    # ---- tags -----------------------------------------------------------------------------
+
+    def tags(self) -> list[Tag]:
+        """Return every tag, by name."""
+        found: list[Tag] = []
+        for ref in list_tags(self._main.view.dataset):
+            branch = parse_incarnation(ref.branch or MAIN)
+            if branch is not None and not ref.name.startswith(TAG_RESERVED):
+                found.append(
+                    Tag(
+                        name=ref.name,
+                        branch=branch,
+                        version=ref.version,
+                        created_at_us=ref.created_at_us,
+                    )
+                )
+        return found
+
+    def create_tag(self, name: str, capture: Capture) -> Tag:
+        """Name a captured state."""
+        check_branch_name(name)
+        if "/" in name or name.startswith(TAG_RESERVED):
+            raise BadRequestError(
+                f"{name!r} is not a tag name", hint=f"no '/', and no '{TAG_RESERVED}' in front"
+            )
+        with self.control():
+            if any(tag.name == name for tag in self.tags()):
+                raise AlreadyExistsError(f"tag '{name}' exists already")
+            branch = None if capture.branch.is_main else capture.branch.incarnation
+            create_tag(self._main.view.dataset, name, branch, capture.version)
+            self._syncer.sync([tag_file(self._root, name)])
+            return self.find_tag(name)
+
+    def find_tag(self, name: str) -> Tag:
+        """Return a tag. Raises `NotFoundError`."""
+        for tag in self.tags():
+            if tag.name == name:
+                return tag
+        raise NotFoundError(f"tag '{name}' does not exist")
+
+    def delete_tag(self, name: str) -> None:
+        """Forget a tag; the state it named stays as long as any other."""
+        with self.control():
+            self.find_tag(name)
+            delete_tag(self._main.view.dataset, name)
+            self._syncer.sync_folder(f"{self._root}/_refs/tags")

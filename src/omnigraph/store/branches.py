@@ -1,0 +1,151 @@
+"""Lance branches and tags: named lines of versions beside a dataset's main one.
+
+A branch is a dataset of its own in a folder below its parent's root, and it shares the parent's
+files: making one costs the same whatever the size. Its path is all anybody needs to open it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from omnigraph.store.counters import count
+from omnigraph.store.lance_errors import translated
+from omnigraph.store.tables import Table, Tables
+
+TREE = "tree"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchRef:
+    """A branch of a dataset: its name, and where it left its parent."""
+
+    name: str
+    parent: str | None
+    parent_version: int
+    created_at_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagRef:
+    """A named version of a dataset or of one of its branches."""
+
+    name: str
+    branch: str | None
+    version: int
+    created_at_us: int
+
+
+def branch_path(root: str, name: str) -> str:
+    """Return the path of a branch of the dataset at `root`."""
+    return f"{root}/{TREE}/{name}"
+
+
+def split_branch(path: str) -> tuple[str, str | None]:
+    """Return the dataset's own path and the branch, None for its main line."""
+    root, separator, name = path.partition(f"/{TREE}/")
+    return root, name if separator else None
+
+
+def ref_file(root: str, name: str) -> str:
+    """Return the file that makes a branch exist."""
+    return os.path.join(root, "_refs", "branches", f"{quote(name, safe='')}.json")
+
+
+def branch_exists(root: str, name: str) -> bool:
+    """Whether a branch exists: one look at one file."""
+    count("branch_probes")
+    return os.path.exists(ref_file(root, name))
+
+
+def list_branches(dataset: Any) -> list[BranchRef]:
+    """Return the branches of a dataset, by name."""
+    count("branch_lists")
+    with translated("listing branches"):
+        found = dataset.branches.list()
+    return [
+        BranchRef(
+            name=name,
+            parent=known["parent_branch"],
+            parent_version=int(known["parent_version"]),
+            created_at_s=int(known["create_at"]),
+        )
+        for name, known in sorted(found.items())
+    ]
+
+
+def create_branch(dataset: Any, name: str, version: int) -> Any:
+    """Create a branch at a version of an open dataset; return the branch's dataset."""
+    count("branch_creates")
+    with translated(f"creating branch {name}"):
+        return dataset.create_branch(name, version)
+
+
+def delete_branch(dataset: Any, name: str) -> None:
+    """Delete a branch: first the file that makes it exist, then its folder."""
+    count("branch_deletes")
+    with translated(f"deleting branch {name}"):
+        dataset.branches.delete(name)
+
+
+def branch_files(root: str, name: str) -> Iterator[str]:
+    """Yield every file a new branch consists of, for syncing."""
+    for parent, _folders, names in os.walk(branch_path(root, name)):
+        for file in names:
+            yield os.path.join(parent, file)
+    yield ref_file(root, name)
+
+
+def list_tags(dataset: Any) -> list[TagRef]:
+    """Return the tags of a dataset, by name."""
+    with translated("listing tags"):
+        found = dataset.tags.list()
+    return [
+        TagRef(
+            name=name,
+            branch=known["branch"],
+            version=int(known["version"]),
+            created_at_us=int(known["created_at"].timestamp() * 1e6),
+        )
+        for name, known in sorted(found.items())
+    ]
+
+
+def create_tag(dataset: Any, name: str, branch: str | None, version: int) -> None:
+    """Name a version for good. The name must be free."""
+    with translated(f"creating tag {name}"):
+        dataset.tags.create(name, version if branch is None else (branch, version))
+
+
+def delete_tag(dataset: Any, name: str) -> None:
+    """Forget a tag; the version stays."""
+    with translated(f"deleting tag {name}"):
+        dataset.tags.delete(name)
+
+
+def tag_file(root: str, name: str) -> str:
+    """Return the file that makes a tag exist."""
+    return os.path.join(root, "_refs", "tags", f"{quote(name, safe='')}.json")
+
+
+def fork_table(tables: Tables, table: Table, name: str) -> tuple[Table, list[str]]:
+    """Start a line of versions of a table at this version; return it and its files."""
+    root, _branch = split_branch(table.path)
+    created = create_branch(table.dataset, name, table.version)
+    forked = tables.remember(Table(branch_path(root, name), created))
+    return forked, list(branch_files(tables.folder(root), name))
+
+
+def delete_forks(tables: Tables, path: str, *, prefix: str) -> int:
+    """Delete the branches of a table whose names begin so; return how many."""
+    root, _branch = split_branch(path)
+    if not os.path.isdir(os.path.join(tables.folder(root), "_refs", "branches")):
+        return 0
+    dataset = tables.open_latest(root).dataset
+    names = [ref.name for ref in list_branches(dataset) if ref.name.startswith(prefix)]
+    for name in names:
+        delete_branch(dataset, name)
+    return len(names)
