@@ -83,6 +83,17 @@ def test_blobs_belong_to_a_snapshot(graph: og.Graph) -> None:
         assert blob.read() == b"hello world"
 
 
+def test_blobs_of_a_branch(graph: og.Graph) -> None:
+    graph.branches.create("b")
+    run_on = 'query q($d: Blob) { update File set { data: $d } where name = "a" }'
+    graph.mutate(run_on, {"d": text(b"branch")}, branch="b")
+    for branch, data in (("main", b"hello world"), ("b", b"branch")):
+        with graph.blobs.open("node", "File", "a", "data", branch=branch) as blob:
+            assert blob.read() == data
+        with graph.blobs.open("node", "File", "b", "data", branch=branch) as blob:
+            assert blob.read(4) == LARGE[:4]
+
+
 @pytest.mark.parametrize(
     ("selector", "kind", "message"),
     [

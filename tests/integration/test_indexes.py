@@ -367,6 +367,60 @@ def test_a_large_column_is_searched_through_its_index(
     check(through_index=True)
 
 
+def test_compaction_keeps_indexes_and_answers(new_graph: NewGraph) -> None:
+    plain, indexed = new_graph(SCHEMA, name="plain"), new_graph(SCHEMA, name="indexed")
+    for graph in (plain, indexed):
+        graph.load([*documents(0, 30), *citations(1, 30)], mode="append")
+    indexed.ensure_indices()
+    for graph in (plain, indexed):
+        # Enough small commits for a table's tail to be folded by itself.
+        for number in range(30, 66):
+            graph.load(documents(number, number + 1), mode="append")
+        writes_after(graph)
+    assert "optimize" in {commit.kind for commit in indexed.commits.list()}
+    assert answers(indexed) == answers(plain)
+    indexed.optimize()
+    assert answers(indexed) == answers(plain)
+    indexed.ensure_indices()
+    assert covered(indexed, "node:Doc")
+    assert answers(indexed) == answers(plain)
+    query = {"column": "vec", "q": [3.0, 2.0, 1.0, 1.0], "k": 99}
+    pin = indexed.snapshot().tables["node:Doc"]
+    dataset: Any = lance.dataset(str(Path(indexed.uri) / pin.path), version=pin.version)
+    rows = dataset.scanner(columns=["id", "_distance"], nearest=query).to_table()
+    vectors = dataset.count_rows(filter="vec IS NOT NULL")
+    assert rows.num_rows == len(set(rows["id"].to_pylist())) == vectors
+
+
+def writes_after(graph: og.Graph) -> None:
+    run(graph, 'update Doc set { body: "an entirely new fox" } where code = 7')
+    run(graph, "update Doc set { vec: $v } where code = 33", v=("Vector(4)", [3, 2, 1, 1]))
+    run(graph, 'delete Doc where slug = "d11"')
+
+
+def test_a_branch_builds_its_own_indexes(new_graph: NewGraph) -> None:
+    graph = new_graph(SCHEMA)
+    graph.load([*documents(0, 30), *citations(1, 30)], mode="append")
+    graph.branches.create("b")
+    main = graph.snapshot().tables
+    graph.load(documents(30, 40), mode="append", branch="b")
+    graph.ensure_indices("b")
+    assert {key: pin.version for key, pin in graph.snapshot().tables.items()} == pins(graph)
+    assert graph.snapshot().tables == main
+    mine = graph.snapshot("b").tables
+    assert {key for key in mine if mine[key].path != main[key].path} == {"node:Doc", "edge:Cites"}
+    text = f"query q() {{ {QUERIES[0]} }}"
+    assert len(graph.query(text, branch="b")) == 16
+    assert len(graph.query(text)) == 12
+    # With its indexes complete a new branch has nothing to build, and takes nothing over.
+    graph.ensure_indices()
+    graph.branches.create("c")
+    graph.ensure_indices("c")
+    assert graph.snapshot("c").tables == graph.snapshot().tables
+    graph.branches.merge("b")
+    assert len(graph.query(text)) == 16
+
+
 def test_read_only_graphs_build_nothing(new_graph: NewGraph) -> None:
     graph = new_graph(SCHEMA)
     with (

@@ -34,9 +34,9 @@ def ensure_indices(
     place = resolve_uri(uri, store, uri_option)
     echo_target("ensure-indices", place, quiet=quiet)
     with open_graph(place) as graph:
-        before = graph.commits.head().graph_commit_id
+        before = graph.commits.head(branch).graph_commit_id
         pending = graph.ensure_indices(branch)
-        head = graph.commits.head()
+        head = graph.commits.head(branch)
     commit = None
     if head.graph_commit_id != before and head.kind == "ensure_indices":
         commit = head.graph_commit_id
