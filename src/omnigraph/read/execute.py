@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -47,32 +48,45 @@ class Reader:
         now: datetime.datetime,
     ) -> Any:
         """Return the result as an Arrow table; column names may repeat."""
-        ranker: Ranker | None = None
         if searches(plan):
-            constant = constants(parameters, now)
-            found = SearchColumns(self._tables, self._cache, constant)
-            plan = rewritten_plan(plan, found.replaced)
-            ranker = Ranker(found, constant, self._embed)
+            return self._search(plan, catalog, pins, parameters, now=now)
         context = Context(
             catalog=catalog,
             pins=pins,
-            columns=self._columns if ranker is None else ranker.columns,
+            columns=self._columns,
             topologies=self._topologies,
             parameters=parameters,
             now=now,
         )
-        try:
+        with _named(plan):
             frame = run_steps(context, plan.steps, Frame(1))
-            if ranker is not None:
-                plan, frame = ranker.rank(plan, frame)
-            table = build_output(context, plan, frame)
-        except (pa.ArrowException, OverflowError, ValueError) as error:
-            reason = str(error).split("\n", 1)[0]
-            raise QueryError(f"query '{plan.name}' cannot be evaluated: {reason}") from error
-        shown = [index for index, column in enumerate(plan.columns) if not column.hidden]
-        names = [plan.columns[index].name for index in shown]
-        arrays = [table.column(index) for index in shown]
-        return pa.Table.from_arrays(arrays, names=names)
+            return _shown(plan, build_output(context, plan, frame))
+
+    def _search(
+        self,
+        plan: ReadPlan,
+        catalog: Catalog,
+        pins: Mapping[str, Pin],
+        parameters: Mapping[str, LiteralValue],
+        *,
+        now: datetime.datetime,
+    ) -> Any:
+        """Run a plan that searches: its predicates are columns, its rankings come at the end."""
+        constant = constants(parameters, now)
+        columns = SearchColumns(self._tables, self._cache, constant)
+        context = Context(
+            catalog=catalog,
+            pins=pins,
+            columns=columns,
+            topologies=self._topologies,
+            parameters=parameters,
+            now=now,
+        )
+        with _named(plan):
+            plan = rewritten_plan(plan, columns.replaced)
+            frame = run_steps(context, plan.steps, Frame(1))
+            plan, frame = Ranker(columns, constant, self._embed).rank(plan, frame)
+            return _shown(plan, build_output(context, plan, frame))
 
     def _embed(self, ranking: Nearest, text: str, dimension: int) -> Any:
         """Return the vector of a text query."""
@@ -91,3 +105,21 @@ class Reader:
         if not text.strip():
             raise QueryError("the query text of `nearest` is empty")
         return as_query(embed_texts(embedder, [text], dimension=dimension)[0])
+
+
+@contextlib.contextmanager
+def _named(plan: ReadPlan) -> Iterator[None]:
+    """Say which query it was that could not be evaluated."""
+    try:
+        yield
+    except (pa.ArrowException, OverflowError, ValueError) as error:
+        reason = str(error).split("\n", 1)[0]
+        raise QueryError(f"query '{plan.name}' cannot be evaluated: {reason}") from error
+
+
+def _shown(plan: ReadPlan, table: Any) -> Any:
+    """Return the columns of a result that are not hidden."""
+    shown = [index for index, column in enumerate(plan.columns) if not column.hidden]
+    names = [plan.columns[index].name for index in shown]
+    arrays = [table.column(index) for index in shown]
+    return pa.Table.from_arrays(arrays, names=names)
