@@ -10,6 +10,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from omnigraph.embed import (
+        Embedder,
+        HashEmbedder,
+        HttpEmbedder,
+        LocalEmbedder,
+        embedder_from,
+    )
     from omnigraph.errors import (
         AlreadyExistsError,
         AlreadyInitializedError,
@@ -21,6 +28,7 @@ if TYPE_CHECKING:
         CursorRejectedError,
         DataError,
         DiffRefusedError,
+        EmbeddingError,
         FormatVersionError,
         InternalError,
         KeyConflictError,
@@ -45,6 +53,7 @@ if TYPE_CHECKING:
         MergePlan,
         MergeResult,
         MutationResult,
+        PendingIndex,
         Result,
         Snapshot,
         init,
@@ -65,10 +74,12 @@ _GRAPH = (
     "MergePlan",
     "MergeResult",
     "MutationResult",
+    "PendingIndex",
     "Result",
     "Snapshot",
     "init",
 )
+_EMBED = ("Embedder", "HashEmbedder", "HttpEmbedder", "LocalEmbedder", "embedder_from")
 _ERRORS = (
     "AlreadyExistsError",
     "AlreadyInitializedError",
@@ -80,6 +91,7 @@ _ERRORS = (
     "CursorRejectedError",
     "DataError",
     "DiffRefusedError",
+    "EmbeddingError",
     "FormatVersionError",
     "InternalError",
     "KeyConflictError",
@@ -100,6 +112,7 @@ _ERRORS = (
 # the command line stay fast.
 _HOMES = {
     **{name: ("omnigraph.graph", name) for name in _GRAPH},
+    **{name: ("omnigraph.embed", name) for name in _EMBED},
     **{name: ("omnigraph.errors", name) for name in _ERRORS},
     "open": ("omnigraph.graph", "open_graph"),
     "GraphCommit": ("omnigraph.manifest", "GraphCommit"),
@@ -119,12 +132,17 @@ __all__ = [
     "DataError",
     "Diff",
     "DiffRefusedError",
+    "Embedder",
+    "EmbeddingError",
     "FormatVersionError",
     "Graph",
     "GraphCommit",
+    "HashEmbedder",
+    "HttpEmbedder",
     "InternalError",
     "KeyConflictError",
     "LoadResult",
+    "LocalEmbedder",
     "MergeConflictError",
     "MergePlan",
     "MergeResult",
@@ -132,6 +150,7 @@ __all__ = [
     "NotFoundError",
     "OmniGraphError",
     "OutcomeUnknownError",
+    "PendingIndex",
     "PreconditionFailedError",
     "QueryError",
     "ReadSetConflictError",
@@ -143,6 +162,7 @@ __all__ = [
     "VersionConflictError",
     "VersionReclaimedError",
     "__version__",
+    "embedder_from",
     "init",
     "open",
 ]

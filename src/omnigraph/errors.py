@@ -39,7 +39,8 @@ Categories (second level) follow what the caller does next; leaves name the prec
     │   ├── StorageError
     │   ├── RecoveryInvariantError  a table lies below its published version
     │   ├── BlobIntegrityError
-    │   └── ExternalBlobSourceError
+    │   ├── ExternalBlobSourceError
+    │   └── EmbeddingError          an embedding model failed or gave no usable vector
     ├── OutcomeUnknown          it may have landed: look before retrying, delete nothing
     │   └── OutcomeUnknownError
     ├── FormatError             rebuild or upgrade
@@ -86,6 +87,7 @@ class ErrorKind(StrEnum):
     STORAGE = "storage"
     BLOB_INTEGRITY = "blob_integrity"
     EXTERNAL_BLOB_SOURCE = "external_blob_source"
+    EMBEDDING = "embedding"
     OUTCOME_UNKNOWN = "outcome_unknown"
     FORMAT_VERSION = "format_version"
     INTERNAL = "internal"
@@ -565,6 +567,14 @@ class ExternalBlobSourceError(StorageFailure):
     def __init__(self, *, uri: str, reason: str) -> None:
         super().__init__(f"external blob {uri} could not be read: {reason}")
         self.uri, self.reason = uri, reason
+
+
+class EmbeddingError(StorageFailure):
+    """An embedding model could not be reached, failed, or gave no usable vector."""
+
+    kind = ErrorKind.EMBEDDING
+    http_status = 424
+    code = None
 
 
 class OutcomeUnknown(OmniGraphError):

@@ -113,6 +113,48 @@ RESIDENT_BYTES_MAX: Final = 4 * 1024**3
 QUERY_ROWS_MAX: Final = 100_000_000
 """Rows a query may hold at once: about 1 GB for each variable of its pattern."""
 
+TEXT_CHUNK_ROWS: Final = 65_536
+"""Rows of text split into words at once; bounds the memory of splitting."""
+
+WORD_CHARS_MAX: Final = 40
+"""Longest word that text search knows: longer ones are data, not language."""
+
+STEMS_CACHED_MAX: Final = 65_536
+"""Stems remembered: the vocabulary of a large collection."""
+
+SEGMENT_ROWS_MIN: Final = 4096
+"""Rows from which a fragment's words or vectors are kept on their own between table versions."""
+
+BM25_K1: Final = 1.2
+"""How soon further occurrences of a word stop counting, the customary constant."""
+
+BM25_B: Final = 0.75
+"""How much a long text is held against a word in it, the customary constant."""
+
+VECTOR_BLOCK_VALUES: Final = 1 << 20
+"""Vector components converted to 64 bits at once: 8 MiB, which stays near the processor."""
+
+EMBED_BATCH_TEXTS: Final = 128
+"""Texts sent to an embedder at once: few calls for a load, and no request a server refuses."""
+
+IVF_PARTITION_ROWS: Final = 4096
+"""Vectors per partition of a vector index: small enough to probe a few, large enough to train."""
+
+IVF_PARTITIONS_MAX: Final = 1024
+"""Partitions of a vector index; more take long to train and gain little."""
+
+NEAREST_ROWS_MIN: Final = 4096
+"""Rows below which all distances are computed in full: sorting them out first gains nothing."""
+
+ANN_BYTES_MIN: Final = 1024**3
+"""Size of a vector column from which `nearest` over a whole type asks the vector index."""
+
+ANN_PROBES_MIN: Final = 32
+"""Partitions of a vector index that are searched at least; an eighth of them if that is more."""
+
+TAKE_SHARE: Final = 8
+"""A large vector column is not read as a whole for less than this fraction of its rows."""
+
 BRANCH_CONTROL_ATTEMPTS_MAX: Final = 50
 """Times somebody else may be first before making or removing a branch gives up."""
 

@@ -21,7 +21,7 @@ from tests.faults.victim import FOLD_AT, OPERATION, Zygote
 FULL = os.environ.get("OMNIGRAPH_FAULTS", "") == "full"
 SYNCED = ("insert", "delete")
 Case = tuple[str, int, str]
-ACTIONS = ("insert", "update", "delete", "load", "overwrite", "fold")
+ACTIONS = ("insert", "update", "delete", "load", "overwrite", "fold", "index")
 
 
 @pytest.fixture(scope="module")

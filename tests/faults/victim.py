@@ -120,6 +120,8 @@ def act(action: str, root: str, durability: str, *, arm: Callable[[], None]) -> 
                     mode="overwrite",
                     operation_id=OPERATION,
                 )
+            case "index":
+                graph.ensure_indices()
             case "reopen":
                 pass
             case _:

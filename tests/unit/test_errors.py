@@ -24,6 +24,7 @@ from omnigraph.errors import (
     CursorRejectedError,
     DataError,
     DiffRefusedError,
+    EmbeddingError,
     ErrorKind,
     ExternalBlobPolicyError,
     ExternalBlobSourceError,
@@ -295,6 +296,7 @@ ROWS = [
         "too_many_requests",
         {},
     ),
+    Row(lambda: EmbeddingError("m"), EmbeddingError, "embedding", StorageFailure, 424, None, {}),
     Row(lambda: StorageError("m"), StorageError, "storage", StorageFailure, 500, "internal", {}),
     Row(lambda: InternalError("m"), InternalError, "internal", InternalError, 500, "internal", {}),
     # Ours: refused rows, a taken name, a commit nobody can tell the fate of.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from omnigraph.graph.blobs import Blobs, BlobStat, blob_range
 from omnigraph.graph.changes import Diff
 from omnigraph.graph.create import init, open_graph
 from omnigraph.graph.graph import Graph
@@ -10,8 +11,11 @@ from omnigraph.graph.merging import MergePlan, MergeResult
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
 from omnigraph.graph.view import BranchView
+from omnigraph.ops.indexing import PendingIndex
 
 __all__ = [
+    "BlobStat",
+    "Blobs",
     "BranchView",
     "Commits",
     "Diff",
@@ -20,8 +24,10 @@ __all__ = [
     "MergePlan",
     "MergeResult",
     "MutationResult",
+    "PendingIndex",
     "Result",
     "Snapshot",
+    "blob_range",
     "init",
     "open_graph",
 ]

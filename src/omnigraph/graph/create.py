@@ -6,6 +6,7 @@ import os
 
 from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.catalog import accept_initial
+from omnigraph.embed import Embedder
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.graph.graph import Graph, Mode
 from omnigraph.ids import UlidSource
@@ -67,6 +68,7 @@ def open_graph(
     mode: Mode = "rw",
     actor: str | None = None,
     durability: Durability | str = Durability.FULL,
+    embedder: Embedder | None = None,
 ) -> Graph:
     """Open a graph.
 
@@ -75,5 +77,6 @@ def open_graph(
         mode: `rw` resolves interrupted writes first; `ro` writes nothing at all.
         actor: Who the commits of this handle are by.
         durability: `full` survives power loss; `none` is for scratch graphs.
+        embedder: Turns texts into vectors, for `@embed` properties and `nearest` with a text.
     """
-    return Graph(uri, mode=mode, actor=actor, durability=durability)
+    return Graph(uri, mode=mode, actor=actor, durability=durability, embedder=embedder)

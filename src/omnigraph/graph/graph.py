@@ -14,7 +14,9 @@ from typing import Any, Literal, Self
 
 from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.catalog import AcceptedSchema, Catalog
+from omnigraph.embed import Embedder
 from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.graph.blobs import Blobs
 from omnigraph.graph.branches import Branches, Tags
 from omnigraph.graph.changes import ChangeFeed, Changes, Diff
 from omnigraph.graph.history import Commits
@@ -46,6 +48,7 @@ from omnigraph.manifest import (
 from omnigraph.ops.cleanup import Retention
 from omnigraph.ops.diff import ChangeFilter
 from omnigraph.ops.export import export_envelopes, export_lines, export_rows
+from omnigraph.ops.indexing import PendingIndex
 from omnigraph.ops.load import Load, LoadMode
 from omnigraph.ops.mutate import Mutation
 from omnigraph.plan import MutationPlan, ReadPlan
@@ -63,6 +66,7 @@ from omnigraph.store import (
 )
 from omnigraph.write import ChangeSet, Request
 from omnigraph.write.contract import SchemaContract
+from omnigraph.write.embeddings import Embeddings
 
 Mode = Literal["rw", "ro"]
 
@@ -81,6 +85,7 @@ class Graph:
         mode: Mode = "rw",
         actor: str | None = None,
         durability: Durability | str = Durability.FULL,
+        embedder: Embedder | None = None,
     ) -> None:
         if mode not in ("rw", "ro"):
             raise BadRequestError(f"mode must be 'rw' or 'ro', not {mode!r}")
@@ -105,11 +110,13 @@ class Graph:
             stamp=INTERNAL_SCHEMA_VERSION,
             writable=mode == "rw",
         )
-        self._reader = Reader(self._tables)
+        self._embedder = embedder
+        self._reader = Reader(self._tables, embedder=embedder)
         self._schema: AcceptedSchema = self._contract.validate()
         self._compiled: dict[tuple[str, str | None, str], CompiledQuery] = {}
         self._compiled_lock = threading.Lock()
         self.commits = Commits(self._lines, self._tables, self.accepted_schema)
+        self.blobs = Blobs(self._tables, self._resolve, self.accepted_schema)
         merging = Merging(self._lines, self._tables)
         self.branches = Branches(self, self._lines, merging)
         self.tags = Tags(self, self._lines)
@@ -236,6 +243,7 @@ class Graph:
                 bind_parameters(plan.parameters, params),
                 now=datetime.datetime.now(datetime.UTC),
                 new_id=self._ids.next,
+                embeddings=Embeddings(self._embedder),
             )
             request = self.request(line, actor, expected_head, operation_id)
             commit, changes = line.writer.run(mutation, request, lambda: schema)
@@ -281,7 +289,7 @@ class Graph:
         with measured() as io:
             line, created = self._line_or_new(branch, create_from, dry_run)
             schema = self._contract.validate()
-            load = Load(schema, LoadMode.parse(mode), new_ids=self._ids.run)
+            load = self._new_load(schema, mode)
             load.read(data, progress)
             request = self.request(line, actor, expected_head, operation_id)
             found = self._finish_load(load, line, schema, request, dry_run, io)
@@ -326,10 +334,14 @@ class Graph:
         with measured() as io:
             line = self._lines.get(branch)
             schema = self._contract.validate()
-            load = Load(schema, LoadMode.parse(mode), new_ids=self._ids.run)
+            load = self._new_load(schema, mode)
             load.read_table(type_name, table, from_col=from_col, to_col=to_col)
             request = self.request(line, actor, expected_head, operation_id)
             return self._finish_load(load, line, schema, request, dry_run, io)
+
+    def _new_load(self, schema: AcceptedSchema, mode: LoadMode | str) -> Load:
+        embeddings = Embeddings(self._embedder)
+        return Load(schema, LoadMode.parse(mode), new_ids=self._ids.run, embeddings=embeddings)
 
     def _finish_load(
         self,
@@ -413,6 +425,14 @@ class Graph:
             raise BadRequestError("the graph is open read-only", hint="open it with mode='rw'")
 
     # ---- maintenance ----------------------------------------------------------------------
+
+    def ensure_indices(self, branch: str = MAIN) -> list[PendingIndex]:
+        """Build what the schema's indexes lack, as one commit that changes no entity.
+
+        Returns the declared indexes that could not be built yet, for want of anything to index.
+        """
+        self.check_writable()
+        return self._maintenance.ensure_indices(self.accepted_schema(), branch, self.actor)
 
     def optimize(
         self, branch: str = MAIN, *, progress: Callable[[str], None] | None = None

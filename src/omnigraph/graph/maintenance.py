@@ -12,6 +12,7 @@ from omnigraph.ids import UlidSource
 from omnigraph.manifest import MAIN, BranchId, GraphCommit
 from omnigraph.ops.cleanup import CleanedTable, Cleanup, Retention
 from omnigraph.ops.fold import indexed_columns
+from omnigraph.ops.indexing import Indexing, PendingIndex
 from omnigraph.ops.optimize import Optimize, OptimizedTable
 from omnigraph.ops.repair import Repair, RepairedTable
 from omnigraph.store import Tables
@@ -118,6 +119,14 @@ class Maintenance:
         )
         commit, tables = work.run()
         return OptimizeReport(uri=self._uri, branch=branch, commit=commit, tables=tuple(tables))
+
+    def ensure_indices(
+        self, schema: AcceptedSchema, branch: str, actor_id: str | None
+    ) -> list[PendingIndex]:
+        """Build the declared indexes of a branch; return those that have nothing to hold yet."""
+        line = self._lines.get(branch)
+        work = Indexing(line.publisher, line.recovery, self._ids)
+        return work.run(schema, actor_id=actor_id).pending
 
     def repair(self, branch: str, *, confirm: bool, force: bool) -> RepairReport:
         """Look for tables moved past the engine."""

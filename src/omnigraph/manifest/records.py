@@ -22,6 +22,8 @@ MAIN = "main"
 STAMP_KEY = b"omnigraph:internal_schema_version"
 GENESIS_KIND = "init"
 RECOVERY_ACTOR = "omnigraph:recovery"
+MAINTENANCE_KINDS = frozenset(("optimize", "ensure_indices"))
+"""Kinds of commits that change no row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -115,6 +115,12 @@ class Table:
                 blob_bytes=blob_bytes,
             ).to_table()
 
+    def take(self, rows: Any, *, columns: Sequence[str]) -> Any:
+        """Return rows by their place among the live rows, in the order given."""
+        count("data_scans")
+        with translated(f"reading {self.path}"):
+            return self.dataset.take(rows.tolist(), columns=list(columns))
+
     def batches(
         self,
         *,

@@ -15,6 +15,7 @@ from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
 from omnigraph.limits import RESERVE_AFTER_LOSSES, WRITE_ATTEMPTS_MAX
 from omnigraph.manifest import (
+    MAINTENANCE_KINDS,
     Capture,
     GraphCommit,
     Identity,
@@ -253,7 +254,9 @@ class _Attempts:
         head: GraphCommit | None = capture.head
         commits = self._publisher.coordinator.ledger.commits
         # Maintenance changes nothing anybody could have relied on, so it does not count.
-        while head is not None and head.kind == "optimize" and head.graph_commit_id != expected:
+        while (
+            head is not None and head.kind in MAINTENANCE_KINDS and head.graph_commit_id != expected
+        ):
             head = commits.get(head.parent_commit_id or "")
         if head is None or head.graph_commit_id != expected:
             raise PreconditionFailedError(expected=expected, actual=capture.head.graph_commit_id)
