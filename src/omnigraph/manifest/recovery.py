@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
-from omnigraph.errors import ConflictError, FormatError
+from omnigraph.errors import ConflictError, FormatError, OutcomeUnknownError, StorageError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.manifest.audit import RecoveryAudit, RecoveryKind, TableOutcome, new_record
 from omnigraph.manifest.coordinator import Capture
@@ -158,6 +158,11 @@ class Recovery:
         except (Lost, ConflictError):
             # A living writer is at work: what lies above its tables is its own business.
             return False
+        except OutcomeUnknownError as error:
+            # Nobody asked for this commit by an operation id, so nobody could repeat it.
+            raise StorageError(
+                f"recovery was interrupted: {error.message}", hint="open the graph again"
+            ) from error
         return True
 
     def _restore(self, pin: Pin) -> Table:
