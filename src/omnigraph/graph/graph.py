@@ -290,10 +290,12 @@ class Graph:
             request = self._request(actor, expected_head, operation_id)
             commit, changes = self._writer.run(mutation, request, lambda: schema)
             self._settle(commit, changes)
+        repeated = commit is not None and changes is None
         return MutationResult(
-            affected_nodes=mutation.affected_nodes,
-            affected_edges=mutation.affected_edges,
+            affected_nodes=None if repeated else mutation.affected_nodes,
+            affected_edges=None if repeated else mutation.affected_edges,
             commit=commit,
+            repeated=repeated,
             query_name=plan.name,
             actor_id=request.actor_id,
             io=dict(io),
@@ -370,18 +372,20 @@ class Graph:
         io: Mapping[str, int],
     ) -> LoadResult:
         request = self._request(actor, expected_head, operation_id)
-        commit = None
+        commit, repeated = None, False
         if dry_run:
             capture = self._coordinator.capture()
             load.prepare(Base(schema, capture, self._tables, self._probe))
         else:
             commit, changes = self._writer.run(load, request, lambda: schema)
             self._settle(commit, changes)
+            repeated = commit is not None and changes is None
         return LoadResult(
             mode=str(load.mode),
             nodes=load.counts("node"),
             edges=load.counts("edge"),
             commit=commit,
+            repeated=repeated,
             actor_id=request.actor_id,
             dry_run=dry_run,
             io=dict(io),
