@@ -57,21 +57,24 @@ def writer(root: Path, log_path: Path, dice: random.Random) -> None:
     from omnigraph.store import maintenance
 
     # Short tails are folded, so that folds happen all the time.
-    fold.FOLD_FRAGMENTS = 5  # type: ignore[misc]
-    maintenance.TIER_FRAGMENTS_MIN = 3  # type: ignore[misc]
-    if dice.random() < 0.5:
-        points = [point for point in failpoints.Failpoint if not point.startswith("init.")]
-        failpoints.arm(dice.choice(points), failpoints.crash, hit=dice.randint(1, 4))
+    vars(fold)["FOLD_FRAGMENTS"] = 5
+    vars(maintenance)["TIER_FRAGMENTS_MIN"] = 3
+    if dice.random() < 0.6:
+        kinds = ("publish.", "publish.", "recovery.", "optimize.")
+        kind = dice.choice(kinds)
+        points = [point for point in failpoints.Failpoint if point.startswith(kind)]
+        failpoints.arm(dice.choice(points), failpoints.crash, hit=dice.randint(1, 3))
     past = entries(log_path)
     log = Log(log_path)
     unanswered = past[-1] if past and "op" in past[-1] else None
     number = len(past)
-    with og.open(root, durability="none", actor=log_path.stem) as graph:
+    durability = dice.choice(["none", "none", "full"])
+    with og.open(root, durability=durability, actor=log_path.stem) as graph:
         while True:
             number += 1
             name = f"{log_path.stem}n{number}"
             if unanswered is None:
-                entry = {"operation_id": name, "op": random_op(dice, name)}
+                entry: dict[str, Any] = {"operation_id": name, "op": random_op(dice, name)}
                 log.add(**entry)
             else:
                 entry, unanswered = unanswered, None
@@ -179,7 +182,7 @@ class Conductor:
     def _start(self, player: Player) -> None:
         self.lives += 1
         dice = random.Random(f"{self.seed}/{player.name}/{self.lives}")  # noqa: S311 - a test
-        player.dies_at = time.monotonic() + self.dice.uniform(0.05, 1.0)
+        player.dies_at = time.monotonic() + self.dice.uniform(0.1, 1.5)
         player.pid = os.fork()
         if player.pid == 0:
             self._live(player, dice)

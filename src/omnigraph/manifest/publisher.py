@@ -104,7 +104,14 @@ class Publisher:
         """
         body = encode_intent(_intent(capture, identity, rollback_id, ()))
         slot = self._take(capture, body)
-        if slot is not None and self._moved(capture):
+        if slot is None:
+            return None
+        try:
+            moved = self._moved(capture)
+        except OmniGraphError:
+            slot.remove()
+            raise
+        if moved:
             slot.remove()
             return None
         return slot

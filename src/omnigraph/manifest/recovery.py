@@ -121,6 +121,7 @@ class Recovery:
         return found
 
     def _set_aside_torn(self) -> None:
+        self._audit.set_aside_torn()
         publisher = self._publisher
         for pin in publisher.coordinator.capture(fresh=False).pins.values():
             folder = publisher.tables.folder(pin.path)
