@@ -11,6 +11,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,12 @@ from tests.faults.matrix import (
 )
 from tests.faults.rig import ADD, SCHEMA, State, assert_sound, state_of
 from tests.faults.victim import Zygote, write
+
+PUBLISHED = {
+    Failpoint.PUBLISH_CAS_ANSWER_LOST,
+    Failpoint.PUBLISH_POST_MANIFEST_COMMIT,
+    Failpoint.PUBLISH_PRE_SLOT_DELETE,
+}
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +165,28 @@ def check_created(cell: Cell, root: Path) -> None:
         og.init(root, SCHEMA, durability="none").close()
     assert not (root / "__init_claim.json").exists(), str(cell)
     check_settled(root, {}, [], str(cell))
+
+
+# ---- visibility ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("writer", [name for name in WRITES if name != "fold"])
+def test_readers_see_nothing_before_the_publish_and_all_after_it(stage: Stage, writer: str) -> None:
+    states, root = ends(stage, writer), stage.fresh(writer)
+    seen: dict[Failpoint, tuple[State, State]] = {}
+    with og.open(root, durability="none") as graph, og.open(root, mode="ro") as reader:
+
+        def look(point: Failpoint) -> None:
+            seen[point] = (state_of(reader), final_state(root))
+
+        for point in Failpoint:
+            failpoints.arm(point, partial(look, point))
+        write(graph, writer)
+        failpoints.disarm()
+    assert Failpoint.PUBLISH_PRE_CAS in seen
+    for point, found in seen.items():
+        published = point in PUBLISHED
+        assert found == (states[AFTER if published else BEFORE],) * 2, f"{writer}, {point}"
 
 
 # ---- kill -9 ------------------------------------------------------------------------------
