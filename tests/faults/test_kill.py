@@ -8,7 +8,6 @@ by default; OMNIGRAPH_FAULTS=full kills at both sides of every call, syncs inclu
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,17 +31,6 @@ SYNCED = ("insert", "delete")
 CASES_DRAWN = 3
 Case = tuple[str, int, str]
 T = TypeVar("T")
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    with Zygote() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
-    return Stage(tmp_path_factory.mktemp("kill"))
 
 
 def drawn(cases: list[T]) -> list[T]:
@@ -139,11 +127,8 @@ def test_a_killed_recovery_is_finished_by_the_next_one(
     zygote: Zygote, stage: Stage, kind: str
 ) -> None:
     """R-15: one interrupted write to undo, one to finish; recovery dies at each of its calls."""
-    healed = stage.fresh(kind)
-    records = foresee(healed).records
-    calls = zygote.run("reopen", healed)["answer"]["steps"]
-    wanted = final_state(healed)
-    assert len(assert_sound(healed).commits) == 3
+    wanted, records = stage.healed(kind)
+    calls = zygote.run("reopen", stage.fresh(kind))["answer"]["steps"]
     assert calls["publish"] == 1
     for call, number, side in drawn(cases("reopen", calls)):
         root = stage.fresh(kind)

@@ -22,18 +22,12 @@ from tests.faults.matrix import (
     break_write,
     check_record,
     check_settled,
-    final_state,
     foresee,
 )
 from tests.faults.rig import ADD, ADD_FIRM, DROP, NAME, assert_sound, slots_of, state_of
 from tests.faults.victim import OPERATION, Zygote, write
 
 NEWER_INTENT = b'{"format": 99, "tables": [], "invented": "later"}'
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
-    return Stage(tmp_path_factory.mktemp("recovery"))
 
 
 @pytest.fixture
@@ -62,9 +56,7 @@ def test_a_recovery_interrupted_twice_is_finished_by_the_third(
     stage: Stage, zygotes: tuple[Zygote, Zygote], kind: str, point: Failpoint
 ) -> None:
     """R-15: the same end as without the interruptions, and one row on record."""
-    healed, root = stage.fresh(kind), stage.fresh(kind)
-    records = foresee(healed).records
-    og.open(healed, durability="none").close()
+    (state, records), root = stage.healed(kind), stage.fresh(kind)
     for _turn in range(2):
         if FULL:
             zygotes[0].run("reopen", root, point=point, number=1)
@@ -72,8 +64,7 @@ def test_a_recovery_interrupted_twice_is_finished_by_the_third(
             with failpoints.armed(point, failpoints.error), contextlib.suppress(og.StorageError):
                 og.open(root, durability="none").close()
     og.open(root, durability="none").close()
-    check_record(root, records, f"{kind}, {point}")
-    check_settled(root, final_state(healed), records, f"{kind}, {point}")
+    check_settled(root, state, records, f"{kind}, {point}")
     shutil.rmtree(root)
 
 
@@ -81,9 +72,7 @@ def test_a_recovery_interrupted_twice_is_finished_by_the_third(
 def test_two_processes_that_recover_at_once_leave_one_record(
     stage: Stage, zygotes: tuple[Zygote, Zygote], kind: str
 ) -> None:
-    healed = stage.fresh(kind)
-    records = foresee(healed).records
-    og.open(healed, durability="none").close()
+    state, records = stage.healed(kind)
     for _turn in range(20 if FULL else 3):
         root = stage.fresh(kind)
         threads = [threading.Thread(target=zygote.run, args=("reopen", root)) for zygote in zygotes]
@@ -92,8 +81,7 @@ def test_two_processes_that_recover_at_once_leave_one_record(
         for thread in threads:
             thread.join()
         # The one that came second may have found the first alive, and left everything to it.
-        check_record(root, records, kind)
-        check_settled(root, final_state(healed), records, kind)
+        check_settled(root, state, records, kind)
         shutil.rmtree(root)
 
 
