@@ -219,6 +219,33 @@ def test_a_slot_that_cannot_be_locked_is_told(root: Path, monkeypatch: pytest.Mo
     assert len(os.listdir("/proc/self/fd")) == len(before), "a descriptor was left open"
 
 
+def test_slots_that_cannot_be_listed_fail_an_open_and_no_reading(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-13: nobody may write who cannot see what is pending."""
+    inner = os.listdir
+
+    def listdir(path: str) -> list[str]:
+        if str(path).endswith("__recovery"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return inner(path)
+
+    monkeypatch.setattr(os, "listdir", listdir)
+    with pytest.raises(og.StorageError, match="cannot list __recovery"):
+        og.open(root, durability="none")
+    with og.open(root, mode="ro") as reader:
+        assert state_of(reader)
+
+
+def test_a_slot_that_is_gone_when_it_is_looked_at_is_no_problem(
+    root: Path, graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-13: its owner removed it between the listing and the look."""
+    monkeypatch.setattr(Slots, "names", lambda self: ["main@gone.json"])
+    assert graph.pending_writes() == []
+    assert graph.recover() == []
+
+
 # ---- the record of recoveries -------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ import pytest
 import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.failpoints import Failpoint
-from omnigraph.manifest import RecoveryKind, Verdict, slot_name
+from omnigraph.manifest import RecoveryKind, Verdict, publisher, slot_name
 from tests.faults.matrix import (
     BROKEN,
     FULL,
@@ -162,6 +162,45 @@ def test_a_reader_never_finishes_anything(root: Path, graph: og.Graph) -> None:
             reader.recover()
         assert len(reader.pending_writes()) == 1
     assert len(slots_of(root)) == 1
+
+
+def test_slots_are_settled_one_after_the_other(root: Path, graph: og.Graph) -> None:
+    """R-06: each on the state that the one before it left."""
+    with failpoints.armed(Failpoint.PUBLISH_PRE_SLOT_DELETE, failpoints.error):
+        graph.mutate(ADD, {"s": "done"})
+    (root / "__recovery" / "main@torn.json").write_bytes(b"{")
+    break_write(graph, "finish")
+    assert len(graph.pending_writes()) == 3
+    assert sorted(graph.recover()) == [
+        Verdict.ALREADY_DECIDED,
+        Verdict.NEVER_ARMED,
+        Verdict.ROLLED_FORWARD,
+    ]
+    assert {("Person", "done"), ("Person", "new")} <= state_of(graph).keys()
+    assert len(assert_sound(root).recoveries) == 1
+
+
+def test_an_interrupt_at_any_boundary_frees_the_branch(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """W-04: Ctrl-C is no error of ours, and must not keep the lock either."""
+    monkeypatch.setattr(publisher, "SLOT_WAIT_S", 0.5)
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    root = stage.fresh("delete")
+    with og.open(root, durability="none") as graph:
+        for number, cell in enumerate(stage.cells("insert")):
+            with (
+                contextlib.suppress(KeyboardInterrupt),
+                failpoints.armed(cell.point, interrupt, hit=cell.hit),
+            ):
+                graph.mutate(ADD, {"s": f"cut{number}"})
+            graph.mutate(ADD, {"s": f"next{number}"})
+        assert all(("Person", f"next{n}") in state_of(graph) for n in range(number + 1))
+    og.open(root, durability="none").close()
+    assert_sound(root)
 
 
 # ---- an operation repeated after its answer was lost --------------------------------------
