@@ -50,7 +50,7 @@ def entries(path: Path) -> list[dict[str, Any]]:
 
 
 def writer(root: Path, log_path: Path, dice: random.Random) -> None:
-    """Write at random for ever; half of the time with a boundary armed to kill."""
+    """Write at random for ever, mostly with a boundary or two armed to kill."""
     import omnigraph as og
     from omnigraph import failpoints
     from omnigraph.ops import fold
@@ -59,11 +59,10 @@ def writer(root: Path, log_path: Path, dice: random.Random) -> None:
     # Short tails are folded, so that folds happen all the time.
     vars(fold)["FOLD_FRAGMENTS"] = 5
     vars(maintenance)["TIER_FRAGMENTS_MIN"] = 3
-    if dice.random() < 0.6:
-        kinds = ("publish.", "publish.", "recovery.", "optimize.")
-        kind = dice.choice(kinds)
-        points = [point for point in failpoints.Failpoint if point.startswith(kind)]
-        failpoints.arm(dice.choice(points), failpoints.crash, hit=dice.randint(1, 3))
+    for kind, share in (("publish.", 0.6), ("recovery.", 0.3), ("optimize.", 0.2)):
+        if dice.random() < share:
+            points = [point for point in failpoints.Failpoint if point.startswith(kind)]
+            failpoints.arm(dice.choice(points), failpoints.crash, hit=dice.choice((1, 1, 1, 2, 3)))
     past = entries(log_path)
     log = Log(log_path)
     unanswered = past[-1] if past and "op" in past[-1] else None
@@ -128,12 +127,17 @@ ROLES: dict[str, Callable[[Path, Path, random.Random], None]] = {
 
 @dataclass(slots=True)
 class Player:
-    """One place in the run: the process that fills it, and when that is killed."""
+    """One place in the run: the process that fills it, and when that is killed.
+
+    Most are killed soon after their first write began; some before that, while they recover.
+    """
 
     name: str
     role: str
     pid: int = 0
     dies_at: float = 0.0
+    logged_bytes: int = 0
+    writes: bool = False
 
 
 @dataclass(slots=True)
@@ -168,8 +172,16 @@ class Conductor:
         found, status = os.waitpid(player.pid, os.WNOHANG)
         if found:
             self._bury(player, found, status)
-        elif player.role == "writer" and time.monotonic() > player.dies_at:
-            os.kill(player.pid, signal.SIGKILL)
+        elif player.role == "writer":
+            if not player.writes and self._log_bytes(player) > player.logged_bytes:
+                player.writes = True
+                player.dies_at = time.monotonic() + self.dice.uniform(0.0, 0.8)
+            if time.monotonic() > player.dies_at:
+                os.kill(player.pid, signal.SIGKILL)
+
+    def _log_bytes(self, player: Player) -> int:
+        log = self.folder / f"{player.name}.log"
+        return log.stat().st_size if log.exists() else 0
 
     def _bury(self, player: Player, pid: int, status: int) -> None:
         player.pid = 0
@@ -182,7 +194,8 @@ class Conductor:
     def _start(self, player: Player) -> None:
         self.lives += 1
         dice = random.Random(f"{self.seed}/{player.name}/{self.lives}")  # noqa: S311 - a test
-        player.dies_at = time.monotonic() + self.dice.uniform(0.1, 1.5)
+        player.writes, player.logged_bytes = False, self._log_bytes(player)
+        player.dies_at = time.monotonic() + self.dice.uniform(0.05, 5.0)
         player.pid = os.fork()
         if player.pid == 0:
             self._live(player, dice)
