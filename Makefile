@@ -31,7 +31,7 @@ CODE    := $(wildcard src tests benchmarks examples)
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(READY) ## Create .venv from the locked requirements and install the project into it
@@ -69,8 +69,13 @@ test: lint type ## Run the static checks and every test
 test-fast: $(READY) ## Run the unit, contract and architecture tests
 	$(PYTEST) $(FAST)
 
+.PHONY: test-faults
+test-faults: $(READY) ## Kill writers at every boundary and call, and 500 at random (minutes)
+	OMNIGRAPH_FAULTS=full OMNIGRAPH_TORTURE_KILLS=500 \
+		$(PYTEST) -n $(JOBS) --dist loadfile --timeout 3600 tests/faults
+
 .PHONY: test-all
-test-all: test demo bench ## Run the tests, the demo and the benchmarks
+test-all: test test-faults demo bench ## Run every test in full, the demo and the benchmarks
 
 .PHONY: lint
 lint: $(READY) ## Check style, formatting, spelling and import contracts

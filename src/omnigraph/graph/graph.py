@@ -248,11 +248,13 @@ class Graph:
             request = self.request(line, actor, expected_head, operation_id)
             commit, changes = line.writer.run(mutation, request, lambda: schema)
             self.settle(line, commit, changes)
+        repeated = commit is not None and changes is None
         return MutationResult(
-            affected_nodes=mutation.affected_nodes,
-            affected_edges=mutation.affected_edges,
+            affected_nodes=None if repeated else mutation.affected_nodes,
+            affected_edges=None if repeated else mutation.affected_edges,
             commit=commit,
             branch=branch,
+            repeated=repeated,
             query_name=plan.name,
             actor_id=request.actor_id,
             io=dict(io),
@@ -352,18 +354,20 @@ class Graph:
         dry_run: bool,
         io: Mapping[str, int],
     ) -> LoadResult:
-        commit = None
+        commit, repeated = None, False
         if dry_run:
             line.writer.rehearse(load, request, schema)
         else:
             commit, changes = line.writer.run(load, request, lambda: schema)
             self.settle(line, commit, changes)
+            repeated = commit is not None and changes is None
         return LoadResult(
             mode=str(load.mode),
             nodes=load.counts("node"),
             edges=load.counts("edge"),
             commit=commit,
             branch=line.branch.name,
+            repeated=repeated,
             actor_id=request.actor_id,
             dry_run=dry_run,
             io=dict(io),

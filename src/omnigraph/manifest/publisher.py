@@ -118,7 +118,14 @@ class Publisher:
         """
         body = encode_intent(_intent(capture, identity, rollback_id, ()))
         slot = self._take(capture, body)
-        if slot is not None and self._moved(capture):
+        if slot is None:
+            return None
+        try:
+            moved = self._moved(capture)
+        except OmniGraphError:
+            slot.remove()
+            raise
+        if moved:
             slot.remove()
             return None
         return slot
@@ -239,13 +246,16 @@ class Publisher:
                 slot.remove()
                 raise
             except OmniGraphError as error:
-                raise OutcomeUnknownError(
-                    f"the commit was interrupted: {error.message}",
-                    operation_id=identity.operation_id,
-                ) from error
-            commit = self.append(capture, identity, pins, slot, staged=staged)
-            if record is not None:
-                record(intent, commit)
+                raise _interrupted(identity, error) from error
+            try:
+                commit = self.append(capture, identity, pins, slot, staged=staged)
+                if record is not None:
+                    record(intent, commit)
+            except OutcomeUnknownError:
+                raise
+            except OmniGraphError as error:
+                # Every table has moved: whoever finds the slot finishes the commit.
+                raise _interrupted(identity, error) from error
             self.release(slot)
             return commit
 
@@ -402,6 +412,12 @@ class Publisher:
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
+
+
+def _interrupted(identity: Identity, error: OmniGraphError) -> OutcomeUnknownError:
+    return OutcomeUnknownError(
+        f"the commit was interrupted: {error.message}", operation_id=identity.operation_id
+    )
 
 
 def _commit(identity: Identity, seq: int, capture: Capture) -> GraphCommit:

@@ -89,6 +89,7 @@ class GraphCommit:
             "actor_id": self.actor_id,
             "created_at": self.created_at_us,
             "kind": self.kind,
+            "recovery_for_actor": self.recovery_for_actor,
         }
 
 

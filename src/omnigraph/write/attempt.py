@@ -196,7 +196,7 @@ class _Attempts:
                 fire(Failpoint.WRITE_POST_CAPTURE)
                 done = self._publisher.coordinator.commit_of(self._request.operation_id)
                 if done is not None:
-                    return done, None if prepared is None else prepared.changes
+                    return done, self._own_changes(done, prepared)
                 slot: HeldSlot | None = None
                 if losses >= RESERVE_AFTER_LOSSES:
                     slot = self._reserve(capture)
@@ -235,6 +235,11 @@ class _Attempts:
         changes = self._operation.prepare(self._writer.base_at(capture, self._schema))
         self._check_strict(changes, capture)
         return changes
+
+    def _own_changes(self, done: GraphCommit, prepared: Prepared | None) -> ChangeSet | None:
+        """Return what a commit found in the lineage changed, if an attempt of this call made it."""
+        ours = done.graph_commit_id == self._identity.commit_id
+        return prepared.changes if ours and prepared is not None else None
 
     def _reserve(self, capture: Capture) -> HeldSlot | None:
         """Take the slot before preparing: after lost races nobody may move the head any more."""
