@@ -115,3 +115,12 @@ QUERY_ROWS_MAX: Final = 100_000_000
 
 BRANCH_CONTROL_ATTEMPTS_MAX: Final = 50
 """Times somebody else may be first before making or removing a branch gives up."""
+
+FEED_CHANGES_DEFAULT: Final = 1_000
+"""Changes in one answer of the feed, unless asked for otherwise."""
+
+FEED_CHANGES_MAX: Final = 8_192
+"""The most changes anybody may ask for in one answer."""
+
+FEED_COMMITS_DEFAULT: Final = 128
+"""Commits in one answer of the feed."""

@@ -138,28 +138,25 @@ def evaluate(
     data: GraphData,
     parameters: Mapping[str, Any],
     now: object,
-    *,
-    null_ids_last: bool = False,
 ) -> Answer:
     """Return the answer of a plan."""
-    return _Oracle(plan, data, parameters, now, null_ids_last=null_ids_last).answer()
+    return Oracle(plan, data, parameters, now).answer()
 
 
-class _Oracle:
+class Oracle:
+    """Evaluates one plan."""
+
     def __init__(
         self,
         plan: ReadPlan,
         data: GraphData,
         parameters: Mapping[str, Any],
         now: object,
-        *,
-        null_ids_last: bool,
     ) -> None:
         self._plan = plan
         self._data = data
         self._parameters = parameters
         self._now = now
-        self._null_ids_last = null_ids_last
 
     # ---- pattern --------------------------------------------------------------------------
 
@@ -236,25 +233,28 @@ class _Oracle:
                 yield edge, edge["src"]
 
     def _reached(self, step: Expand | ExpandInto, start: str) -> set[str]:
-        """Return nodes by shortest distance; a self-loop gives its node one hop later."""
+        """Return nodes by shortest distance; a self-loop gives its node one hop later.
+
+        Paths are measured as they are written: from the far end, the loop is on the start.
+        """
         source_type, target_type = self._data.ends[step.edge]
-        most = step.max_hops if source_type == target_type else min(step.max_hops, 1)
-        seen, frontier, found = {start}, {start}, set[str]()
-        for hop in range(1, most + 1):
-            reached: set[str] = set()
-            for node in frontier:
-                for _edge, other in self._touching(step.edge, step.direction, node):
-                    mixed = source_type != target_type
-                    if not mixed and other == node and hop >= step.min_hops:
-                        found.add(node)
-                    if mixed or other not in seen:
-                        reached.add(other)
-            if hop >= step.min_hops:
-                found |= reached
-            seen |= reached
-            frontier = reached
-            if not frontier:
-                break
+        if source_type != target_type:
+            others = {other for _edge, other in self._touching(step.edge, step.direction, start)}
+            return others if step.min_hops <= 1 <= step.max_hops else set()
+        distance, frontier = {start: 0}, [start]
+        for node in frontier:
+            for _edge, other in self._touching(step.edge, step.direction, node):
+                if other not in distance:
+                    distance[other] = distance[node] + 1
+                    frontier.append(other)
+        loops = {edge["src"] for edge in self._data.edges[step.edge] if edge["src"] == edge["dst"]}
+        reverse = isinstance(step, Expand) and step.reverse
+        found = set()
+        for node, hops in distance.items():
+            near = hops > 0 and step.min_hops <= hops <= step.max_hops
+            later = step.min_hops <= hops + 1 <= step.max_hops
+            if near or (later and (start if reverse else node) in loops):
+                found.add(node)
         return found
 
     # ---- values ---------------------------------------------------------------------------
@@ -324,9 +324,14 @@ class _Oracle:
 
     # ---- output ---------------------------------------------------------------------------
 
+    def rows(self) -> list[Row]:
+        """Return the rows of the pattern."""
+        return self._run(self._plan.steps, {})
+
     def answer(self) -> Answer:
+        """Return what the plan must return."""
         plan = self._plan
-        rows = self._run(plan.steps, {})
+        rows = self.rows()
         if plan.grouped:
             keyed = [(values, self._keys(None, values)) for values in self._groups(rows)]
         else:
@@ -357,8 +362,6 @@ class _Oracle:
         if row is not None and not plan.distinct:
             for name in sorted(plan.variables):
                 entity = row[name]
-                if self._null_ids_last:
-                    keys.append(entity is None)
                 keys.append(None if entity is None else entity["id"])
         return tuple(keys)
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from omnigraph.cli.changes import filter_options, show_block
 from omnigraph.cli.scope import (
+    actor_option,
     branch_option,
     json_option,
     open_graph,
@@ -15,7 +17,7 @@ from omnigraph.cli.scope import (
     resolve_uri,
     uri_argument,
 )
-from omnigraph.errors import BadRequestError
+from omnigraph.errors import BadRequestError, NotFoundError
 
 if TYPE_CHECKING:
     from omnigraph.manifest import GraphCommit
@@ -44,6 +46,7 @@ def _time(text: str | None, name: str) -> datetime.datetime | None:
 @click.option("--since", metavar="TIME", help="Not older than this instant.")
 @click.option("--until", metavar="TIME", help="Not newer than this instant.")
 @click.option("--limit", type=click.IntRange(min=0), help="At most this many.")
+@click.option("--graph", "drawn", is_flag=True, help="Draw how branches parted and merged.")
 @json_option
 def list_commits(
     uri: str | None,
@@ -54,9 +57,10 @@ def list_commits(
     since: str | None,
     until: str | None,
     limit: int | None,
+    drawn: bool,
     as_json: bool,
 ) -> None:
-    """List commits, newest first."""
+    """List commits, newest first; with --graph those of every branch."""
     actor: str | None = None
     for text in filters:
         name, separator, value = text.partition("=")
@@ -64,6 +68,9 @@ def list_commits(
             raise BadRequestError(f"unknown filter {text!r}", hint="the filter is actor=ID")
         actor = value
     place = resolve_uri(uri, store, uri_option)
+    if drawn and not as_json:
+        _draw(place, limit)
+        return
     with open_graph(place, mode="ro") as graph:
         found = graph.commits.list(
             branch,
@@ -84,7 +91,114 @@ def list_commits(
 def _line(item: GraphCommit) -> str:
     moment = item.created_at.strftime("%Y-%m-%d %H:%M:%S")
     actor = item.actor_id or "-"
-    return f"{item.graph_commit_id}  v{item.manifest_version:<6} {moment}  {item.kind:<9} {actor}"
+    branch = f"  [{item.branch}]" if item.branch is not None else ""
+    return (
+        f"{item.graph_commit_id}  v{item.manifest_version:<6} {moment}  {item.kind:<9} "
+        f"{actor}{branch}"
+    )
+
+
+def _draw(place: str, limit: int | None) -> None:
+    from omnigraph.cli.history_drawing import draw
+
+    with open_graph(place, mode="ro") as graph:
+        heads = {name: graph.commits.head(name) for name in graph.branches.list()}
+        known = {c.graph_commit_id: c for name in heads for c in graph.commits.list(name)}
+    names: dict[str, list[str]] = {}
+    for name, head in heads.items():
+        names.setdefault(head.graph_commit_id, []).append(name)
+    for number, (prefix, commit) in enumerate(draw(known)):
+        if limit is not None and number >= limit:
+            break
+        marks = (
+            f"  <- {', '.join(names[commit.graph_commit_id])}"
+            if commit.graph_commit_id in names
+            else ""
+        )
+        click.echo(f"{prefix}  {_line(commit)}{marks}")
+
+
+@commit.command("changes")
+@click.argument("commit_id", metavar="ID")
+@uri_argument
+@filter_options
+@json_option
+def changes(
+    commit_id: str,
+    uri: str | None,
+    store: str | None,
+    uri_option: str | None,
+    kinds: tuple[str, ...],
+    types: tuple[str, ...],
+    ops: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Show what a commit changed, with the values before and after."""
+    place = resolve_uri(uri, store, uri_option)
+    with open_graph(place, mode="ro") as graph:
+        block = graph.commits.changes(commit_id, kinds=kinds, types=types, ops=ops)
+    if as_json:
+        print_json(block.to_json())
+    else:
+        show_block(block)
+
+
+@commit.command("blame")
+@click.argument("type_name", metavar="TYPE")
+@click.argument("entity_id", metavar="ID")
+@uri_argument
+@branch_option
+@json_option
+def blame(
+    type_name: str,
+    entity_id: str,
+    uri: str | None,
+    store: str | None,
+    uri_option: str | None,
+    branch: str,
+    as_json: bool,
+) -> None:
+    """Show which commit last changed an entity."""
+    place = resolve_uri(uri, store, uri_option)
+    with open_graph(place, mode="ro") as graph:
+        found = graph.commits.last_change(type_name, entity_id, branch)
+    if found is None:
+        raise NotFoundError(f"{type_name} '{entity_id}' never existed on branch '{branch}'")
+    print_json(found.to_json()) if as_json else click.echo(_line(found))
+
+
+def _apply_command(name: str, text: str) -> None:
+    @commit.command(name, help=text)
+    @click.argument("commit_id", metavar="ID")
+    @uri_argument
+    @branch_option
+    @click.option("--resolve", type=click.Choice(["ours", "theirs"]), help="Decide conflicts.")
+    @actor_option
+    @click.option("--operation-id", metavar="ID", help="Your id for this write.")
+    @json_option
+    def command(
+        commit_id: str,
+        uri: str | None,
+        store: str | None,
+        uri_option: str | None,
+        branch: str,
+        resolve: str | None,
+        actor: str | None,
+        operation_id: str | None,
+        as_json: bool,
+    ) -> None:
+        place = resolve_uri(uri, store, uri_option)
+        with open_graph(place, actor=actor) as graph:
+            apply = graph.branches.revert if name == "revert" else graph.branches.cherry_pick
+            made = apply(commit_id, branch, resolve=resolve, operation_id=operation_id)
+        if as_json:
+            print_json({"commit": None if made is None else made.to_json()})
+        else:
+            click.echo("nothing to change" if made is None else f"commit {made.graph_commit_id}")
+
+
+_apply_command("revert", "Undo one commit in a new one.")
+_apply_command("pick", "Make the changes of one commit on another branch.")
 
 
 @commit.command("show")

@@ -14,7 +14,10 @@ from omnigraph.cli.exit_codes import FAILURE, exit_code
 from omnigraph.errors import OmniGraphError
 
 COMMANDS = {
+    "branch": "omnigraph.cli.branch:branch",
+    "changes": "omnigraph.cli.changes:changes",
     "commit": "omnigraph.cli.commit:commit",
+    "diff": "omnigraph.cli.changes:diff",
     "export": "omnigraph.cli.data:export",
     "init": "omnigraph.cli.data:init",
     "load": "omnigraph.cli.data:load",
@@ -25,6 +28,7 @@ COMMANDS = {
     "query": "omnigraph.cli.query:query",
     "recover": "omnigraph.cli.recover:recover",
     "schema": "omnigraph.cli.schema:schema",
+    "tag": "omnigraph.cli.branch:tag",
     "version": "omnigraph.cli.version:version",
 }
 

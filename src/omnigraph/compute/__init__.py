@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from omnigraph.compute.constants import constant_value
-from omnigraph.compute.evaluate import Columns, evaluate_condition, evaluate_value
+from omnigraph.compute.evaluate import (
+    Columns,
+    constant_value,
+    evaluate_condition,
+    evaluate_value,
+)
 from omnigraph.compute.filters import storage_filter
+from omnigraph.compute.keys import group_key
 
 __all__ = [
     "Columns",
     "constant_value",
     "evaluate_condition",
     "evaluate_value",
+    "group_key",
     "storage_filter",
 ]

@@ -109,12 +109,9 @@ def _fits(value: Any, wanted: Any) -> bool:
     if isinstance(value, float) and not math.isfinite(value):
         return kind == "float"
     if kind == "float":
-        narrow = np.float32(value) if wanted.bit_width == 32 else float(value)
-        return (
-            math.isfinite(narrow) and int(narrow) == value
-            if isinstance(value, int)
-            else (float(narrow) == value)
-        )
+        with np.errstate(over="ignore"):
+            narrow = float(np.float32(value)) if wanted.bit_width == 32 else float(value)
+        return math.isfinite(narrow) and narrow == value
     if value != int(value):
         return False
     low, high = _range(wanted)

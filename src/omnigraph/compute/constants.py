@@ -1,4 +1,4 @@
-"""Evaluates expressions that read no rows: literals, parameters, `now()` and arithmetic."""
+"""Evaluates values that read no rows: literals, parameters, `now()` and arithmetic."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from omnigraph.plan.expression import (
 Number = int | float
 
 
-def constant_value(
+def plain_value(
     expression: Expression,
     parameters: Mapping[str, LiteralValue],
     now: datetime.datetime,
 ) -> LiteralValue:
-    """Return the value of an expression without variables."""
+    """Return the value of an expression without variables and conditions."""
     match expression:
         case Constant():
             return expression.value
@@ -36,11 +36,11 @@ def constant_value(
         case Now():
             return now
         case Negate():
-            value = _number(constant_value(expression.operand, parameters, now))
+            value = _number(plain_value(expression.operand, parameters, now))
             return None if value is None else _checked(-value)
         case Arithmetic():
-            left = _number(constant_value(expression.left, parameters, now))
-            right = _number(constant_value(expression.right, parameters, now))
+            left = _number(plain_value(expression.left, parameters, now))
+            right = _number(plain_value(expression.right, parameters, now))
             return None if left is None or right is None else _combine(expression.op, left, right)
         case _:
             raise InternalError(f"{type(expression).__name__} is not a constant")
@@ -63,7 +63,7 @@ def _combine(op: ArithmeticOp, left: Number, right: Number) -> Number | None:
         case ArithmeticOp.MUL:
             return _checked(left * right)
         case ArithmeticOp.DIV:
-            return None if right == 0 else _checked(left / right)
+            return None if right == 0 else float(left) / float(right)
         case ArithmeticOp.MOD:
             if right == 0:
                 return None

@@ -6,18 +6,20 @@ import datetime
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import LiteralValue
+from omnigraph.compute.arithmetic import calculate, negate
 from omnigraph.compute.compare import compare, mirrored, representable
-from omnigraph.compute.constants import constant_value
+from omnigraph.compute.constants import plain_value
+from omnigraph.compute.keys import group_key
 from omnigraph.compute.types import arrow_type
-from omnigraph.errors import QueryError
+from omnigraph.errors import InternalError
 from omnigraph.plan.expression import (
     And,
     Arithmetic,
-    ArithmeticOp,
     Compare,
     CompareOp,
     EndpointOf,
@@ -35,6 +37,7 @@ from omnigraph.plan.expression import (
 )
 
 _ENDPOINTS = {"from": "src", "to": "dst"}
+_UNKNOWN = pa.scalar(None, pa.bool_())
 
 
 class Columns(Protocol):
@@ -63,8 +66,8 @@ class Evaluator:
 
     def value(self, expression: Expression) -> Any:
         """Return an Arrow array (or scalar, for what reads no rows)."""
-        if not variables_of(expression):
-            value = constant_value(expression, self._parameters, self._now)
+        if not _is_condition(expression) and not variables_of(expression):
+            value = plain_value(expression, self._parameters, self._now)
             return _scalar(value, expression)
         match expression:
             case PropertyOf():
@@ -74,10 +77,10 @@ class Evaluator:
             case EndpointOf():
                 return self._columns.column(expression.variable, _ENDPOINTS[expression.end])
             case Negate():
-                operand = pc.cast(self.value(expression.operand), arrow_type(expression.type))
-                return _checked("negate_checked", operand)
+                return negate(self.value(expression.operand), arrow_type(expression.type))
             case Arithmetic():
-                return self._arithmetic(expression)
+                left, right = self.value(expression.left), self.value(expression.right)
+                return calculate(expression.op, left, right, arrow_type(expression.type))
             case _:
                 found = self.condition(expression)
                 if found is None:
@@ -118,26 +121,6 @@ class Evaluator:
 
     # ---- operators ------------------------------------------------------------------------
 
-    def _arithmetic(self, expression: Arithmetic) -> Any:
-        left, right = self.value(expression.left), self.value(expression.right)
-        wanted = arrow_type(expression.type)
-        left, right = pc.cast(left, wanted), pc.cast(right, wanted)
-        match expression.op:
-            case ArithmeticOp.ADD:
-                return _checked("add_checked", left, right)
-            case ArithmeticOp.SUB:
-                return _checked("subtract_checked", left, right)
-            case ArithmeticOp.MUL:
-                return _checked("multiply_checked", left, right)
-            case ArithmeticOp.DIV:
-                return pc.divide(left, _not_zero(right))
-            case ArithmeticOp.MOD:
-                divisor = _not_zero(right)
-                quotient = pc.divide(left, divisor)
-                if pa.types.is_floating(wanted):
-                    quotient = pc.trunc(quotient)
-                return pc.subtract(left, pc.multiply(quotient, divisor))
-
     def _compare(self, expression: Compare) -> Any:
         left, right = self.value(expression.left), self.value(expression.right)
         op = expression.op
@@ -149,9 +132,11 @@ class Evaluator:
         item, container = self.value(expression.item), self.value(expression.container)
         if _is_constant(container):
             if not container.is_valid:
-                return pa.nulls(self._columns.rows, pa.bool_())
-            found = pc.is_in(item, value_set=representable(container.as_py(), item.type))
-            return pc.if_else(pc.is_valid(item), found, pa.scalar(None, pa.bool_()))
+                return _UNKNOWN
+            # Membership goes by bytes, so both sides are spelled as keys: 0.0 is -0.0.
+            values = group_key(representable(container.as_py(), item.type))
+            found = pc.is_in(group_key(item), value_set=values)
+            return pc.if_else(pc.is_valid(item), found, _UNKNOWN)
         lists = container.combine_chunks() if isinstance(container, pa.ChunkedArray) else container
         return _list_contains(lists, item)
 
@@ -163,9 +148,10 @@ class Evaluator:
             pairs = zip(text.to_pylist(), part.to_pylist(), strict=True)
             return pa.array([_holds(a, b, prefix=expression.prefix) for a, b in pairs], pa.bool_())
         if not part.is_valid:
-            return pa.nulls(self._columns.rows, pa.bool_())
+            return _UNKNOWN
         if _is_constant(text):
-            return pa.scalar(_holds(text.as_py(), part.as_py(), prefix=expression.prefix))
+            found = _holds(text.as_py(), part.as_py(), prefix=expression.prefix)
+            return pa.scalar(found, pa.bool_())
         if expression.prefix:
             return pc.starts_with(text, part.as_py())
         return pc.match_substring(text, part.as_py())
@@ -180,9 +166,9 @@ def evaluate_condition(
     """Return a Boolean array: true where the condition is true (not where it is unknown)."""
     found = Evaluator(columns, parameters, now).condition(expression)
     if found is None:
-        return pa.array([True] * columns.rows, pa.bool_())
+        found = pa.scalar(True)
     if _is_constant(found):
-        found = pa.array([bool(found.as_py())] * columns.rows, pa.bool_())
+        found = pa.repeat(found, columns.rows)
     return pc.fill_null(found, False)
 
 
@@ -199,6 +185,31 @@ def evaluate_value(
     return found
 
 
+class _NoColumns:
+    rows = 1
+
+    def column(self, variable: str, name: str) -> Any:
+        raise InternalError(f"${variable}.{name} is not a constant")
+
+
+def constant_value(
+    expression: Expression,
+    parameters: Mapping[str, LiteralValue],
+    now: datetime.datetime,
+) -> LiteralValue:
+    """Return the value of an expression without variables."""
+    if not _is_condition(expression):
+        return plain_value(expression, parameters, now)
+    found: bool | None = Evaluator(_NoColumns(), parameters, now).value(expression).as_py()
+    return found
+
+
+def _is_condition(expression: Expression) -> bool:
+    return isinstance(
+        expression, Compare | Member | Substring | IsNull | And | Or | Not | Vanishing
+    )
+
+
 def _is_constant(value: Any) -> bool:
     return isinstance(value, pa.Scalar)
 
@@ -210,33 +221,21 @@ def _scalar(value: LiteralValue, expression: Expression) -> Any:
     return pa.scalar(value, wanted)
 
 
-def _checked(function: str, *arguments: Any) -> Any:
-    try:
-        return getattr(pc, function)(*arguments)
-    except pa.ArrowInvalid as error:
-        raise QueryError("integer overflow in a calculation") from error
-
-
-def _not_zero(value: Any) -> Any:
-    zero = pa.scalar(0, value.type)
-    return pc.if_else(pc.equal(value, zero), pa.scalar(None, value.type), value)
-
-
 def _list_contains(lists: Any, item: Any) -> Any:
     """Tell per row whether its list holds an item (one for all rows, or one per row)."""
-    size = len(lists)
     parents = pc.list_parent_indices(lists)
     values = pc.list_flatten(lists)
     wanted = item if _is_constant(item) else pc.take(item, parents)
     same = compare(values, wanted, CompareOp.EQ)
     hits = pc.filter(parents, pc.fill_null(same, False))
-    found = pc.is_in(pa.array(range(size), parents.type), value_set=pc.unique(hits))
+    found = np.zeros(len(lists), dtype=bool)
+    found[np.asarray(hits)] = True
     known = pc.is_valid(lists)
     if _is_constant(item):
         known = pc.and_(known, pa.scalar(item.is_valid))
     else:
         known = pc.and_(known, pc.is_valid(item))
-    return pc.if_else(known, found, pa.scalar(None, pa.bool_()))
+    return pc.if_else(known, pa.array(found), _UNKNOWN)
 
 
 def _holds(text: str | None, part: str | None, *, prefix: bool) -> bool | None:

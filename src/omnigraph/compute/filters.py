@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from omnigraph.catalog import INTEGERS, Scalar, scalar_range
 from omnigraph.catalog.model import LiteralValue
-from omnigraph.compute.constants import constant_value
+from omnigraph.compute.evaluate import constant_value
 from omnigraph.limits import I64_MAX
 from omnigraph.plan.expression import (
     And,

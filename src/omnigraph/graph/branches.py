@@ -139,6 +139,58 @@ class Branches:
         )
         return self._drop_source(result) if delete_source else result
 
+    def cherry_pick(
+        self,
+        commit_id: str,
+        into: str = MAIN,
+        *,
+        resolve: Resolution | None = None,
+        property_merge: bool = False,
+        operation_id: str | None = None,
+        actor: str | None = None,
+    ) -> GraphCommit | None:
+        """Make the changes of one commit on another branch; None when they are there already."""
+        return self._apply(commit_id, into, resolve, property_merge, operation_id, actor)
+
+    def revert(
+        self,
+        commit_id: str,
+        on: str = MAIN,
+        *,
+        resolve: Resolution | None = None,
+        property_merge: bool = False,
+        operation_id: str | None = None,
+        actor: str | None = None,
+    ) -> GraphCommit | None:
+        """Undo the changes of one commit in a new one; None when nothing of it is left.
+
+        Raises `MergeConflictError` when later commits changed the same entities.
+        """
+        return self._apply(commit_id, on, resolve, property_merge, operation_id, actor, True)
+
+    def _apply(
+        self,
+        commit_id: str,
+        branch: str,
+        resolve: Resolution | None,
+        property_merge: bool,
+        operation_id: str | None,
+        actor: str | None,
+        inverse: bool = False,
+    ) -> GraphCommit | None:
+        self._host.check_writable()
+        line = self._lines.get(branch)
+        commit, changes = self._merging.apply_commit(
+            self._host.accepted_schema(),
+            commit_id,
+            branch,
+            decider(resolve, property_merge=property_merge),
+            self._host.request(line, actor, None, operation_id),
+            inverse=inverse,
+        )
+        self._host.settle(line, commit, changes)
+        return commit
+
     def _drop_source(self, result: MergeResult) -> MergeResult:
         try:
             self.delete(result.source)

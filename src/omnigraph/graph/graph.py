@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import datetime
 import os
@@ -15,12 +16,14 @@ from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.catalog import AcceptedSchema, Catalog
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.graph.branches import Branches, Tags
+from omnigraph.graph.changes import ChangeFeed, Changes, Diff
 from omnigraph.graph.history import Commits
 from omnigraph.graph.lines import Line, Lines
 from omnigraph.graph.merging import Merging
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
 from omnigraph.graph.targets import resolve
+from omnigraph.graph.view import BranchView
 from omnigraph.ids import UlidSource
 from omnigraph.lang import CompiledQuery, bind_parameters, compile_query, compile_schema
 from omnigraph.limits import COMPILED_QUERIES_MAX
@@ -34,6 +37,7 @@ from omnigraph.manifest import (
     RecoveryRecord,
     Verdict,
 )
+from omnigraph.ops.diff import ChangeFilter
 from omnigraph.ops.export import export_envelopes, export_lines, export_rows
 from omnigraph.ops.load import Load, LoadMode
 from omnigraph.ops.mutate import Mutation
@@ -98,9 +102,10 @@ class Graph:
         self._schema: AcceptedSchema = self._contract.validate()
         self._compiled: dict[tuple[str, str | None, str], CompiledQuery] = {}
         self._compiled_lock = threading.Lock()
-        self.commits = Commits(self._lines)
+        self.commits = Commits(self._lines, self._tables, self.accepted_schema)
         self.branches = Branches(self, self._lines, Merging(self._lines, self._tables))
         self.tags = Tags(self, self._lines)
+        self.feed = ChangeFeed(self._lines, self._tables, self.accepted_schema)
         self.recovered: list[Verdict] = []
         if mode == "rw":
             self.recovered = self._lines.sweep()
@@ -476,6 +481,45 @@ class Graph:
         if commit is None and version is None and tag is None and timestamp is None:
             line.observe(capture)
         return capture
+
+    def branch(self, name: str, *, from_: str | int = MAIN) -> BranchView:
+        """Return a view of one branch; it is made from another one if it does not exist."""
+        if not self.branches.exists(name):
+            self.branches.create(name, from_)
+        return BranchView(self, name)
+
+    @contextlib.contextmanager
+    def transaction(self, *, base: str = MAIN, name: str | None = None) -> Iterator[BranchView]:
+        """Work on a branch of its own: merged at the end of the block, dropped on an error.
+
+        When merging meets conflicts the branch stays, so that they can be decided.
+        """
+        branch = name or f"tx-{self._ids.next().lower()}"
+        self.branches.create(branch, base)
+        view = BranchView(self, branch)
+        try:
+            yield view
+        except BaseException:
+            self.branches.delete(branch)
+            raise
+        view.merge(base, delete_source=True)
+
+    def diff(
+        self,
+        a: str | int,
+        b: str | int,
+        *,
+        kinds: Iterable[str] = (),
+        types: Iterable[str] = (),
+        ops: Iterable[str] = (),
+    ) -> Diff:
+        """Return what turns one state into another.
+
+        States are branches, commit ids, graph versions, tags, or `branch@version`. `kinds`
+        (`node`, `edge`), `types` and `ops` (`insert`, `update`, `delete`) narrow the answer.
+        """
+        wanted = ChangeFilter.of(kinds, types, ops)
+        return Changes(self._lines, self._tables).diff(self.accepted_schema(), a, b, wanted)
 
     def entity_at(
         self, table_key: str, id: str, *, version: int, branch: str = MAIN

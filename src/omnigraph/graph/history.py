@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable, Iterable
 
+from omnigraph.catalog import AcceptedSchema
+from omnigraph.errors import NotFoundError
+from omnigraph.graph.changes import ChangeBlock, Changes
 from omnigraph.graph.lines import Lines
 from omnigraph.manifest import MAIN, GraphCommit
+from omnigraph.ops.diff import ChangeFilter
+from omnigraph.ops.export import export_rows
+from omnigraph.store import Tables
+
+_UNSEEN = object()
 
 
 class Commits:
     """The commits of a graph."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: Lines, tables: Tables, schema: Callable[[], AcceptedSchema]) -> None:
         self._lines = lines
+        self._tables = tables
+        self._schema = schema
 
     def list(
         self,
@@ -40,6 +51,42 @@ class Commits:
     def get(self, commit_id: str) -> GraphCommit:
         """Return one commit, whatever branch it is on. Raises `NotFoundError`."""
         return self._lines.containing(commit_id)[1]
+
+    def changes(
+        self,
+        commit_id: str,
+        *,
+        kinds: Iterable[str] = (),
+        types: Iterable[str] = (),
+        ops: Iterable[str] = (),
+    ) -> ChangeBlock:
+        """Return what a commit changed, against its first parent, with before and after images.
+
+        Raises `DiffRefusedError` for the first commit, and across a change of schema.
+        """
+        line, commit = self._lines.containing(commit_id)
+        wanted = ChangeFilter.of(kinds, types, ops)
+        return Changes(self._lines, self._tables).of_commit(self._schema(), commit, line, wanted)
+
+    def last_change(self, type_name: str, id: str, branch: str = MAIN) -> GraphCommit | None:
+        """Return the commit that last changed an entity; None when it never existed."""
+        catalog = self._schema().catalog
+        entity = catalog.nodes.get(type_name) or catalog.edges.get(type_name)
+        if entity is None:
+            raise NotFoundError(f"unknown type '{type_name}'")
+        line = self._lines.get(branch)
+        capture = line.coordinator.capture()
+        ledger = line.coordinator.ledger
+        pins = ledger.pin_history(entity.table_key, capture.version)
+        newer: object = _UNSEEN
+        for number in range(len(pins) - 1, -1, -1):
+            pin = pins[number]
+            table = self._tables.open(pin.path, pin.version)
+            image = next(export_rows(catalog, entity.table_key, table, only_id=id), None)
+            if newer is not _UNSEEN and image != newer:
+                return ledger.head_at(pins[number + 1].seq)
+            newer = image
+        return None if newer in (None, _UNSEEN) else ledger.head_at(pins[0].seq)
 
     def head(self, branch: str = MAIN) -> GraphCommit:
         """Return the newest commit of a branch."""

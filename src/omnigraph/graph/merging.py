@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from omnigraph.catalog import AcceptedSchema
+from omnigraph.catalog import AcceptedSchema, TypeKind
 from omnigraph.errors import BadRequestError, ConflictError, NotFoundError
 from omnigraph.graph.lines import Line, Lines
 from omnigraph.manifest import Capture, GraphCommit, Pin, merge_base
@@ -184,6 +184,36 @@ class Merging:
         commit, changes = setup.target.writer.run(merge, request, lambda: schema)
         return setup.outcome, commit, changes
 
+    def apply_commit(
+        self,
+        schema: AcceptedSchema,
+        commit_id: str,
+        branch: str,
+        decide: Callable[[Conflict], Decision],
+        request: Request,
+        *,
+        inverse: bool,
+    ) -> tuple[GraphCommit | None, ChangeSet | None]:
+        """Make the changes of one commit on a branch, or undo them there."""
+        line, commit = self._lines.containing(commit_id)
+        if commit.parent_commit_id is None:
+            raise BadRequestError("the first commit of a graph has no changes to take")
+        coordinator = line.coordinator
+        parent = coordinator.ledger.commits[commit.parent_commit_id]
+        states = [coordinator.at_version(c.manifest_version) for c in (parent, commit)]
+        origin, wanted = reversed(states) if inverse else states
+        target = self._lines.get(branch)
+        merge = Merge(
+            schema,
+            self._tables,
+            source=wanted,
+            ledgers=(coordinator.ledger, target.coordinator.ledger),
+            base_of=lambda _target: origin.pins,
+            decide=decide,
+            kind="revert" if inverse else "cherry_pick",
+        )
+        return target.writer.run(merge, request, lambda: schema)
+
     def _merge(
         self, schema: AcceptedSchema, setup: _Setup, decide: Callable[[Conflict], Decision]
     ) -> Merge:
@@ -236,7 +266,8 @@ class Merging:
 
 
 def _listed(changes: ChangeSet) -> Iterable[dict[str, object]]:
-    for change in changes.effective():
+    nodes_first = sorted(changes.effective(), key=lambda c: c.entity.kind is not TypeKind.NODE)
+    for change in nodes_first:
         entity = change.entity
         key = entity.table_key
         for op, rows in (("insert", change.added), ("update", change.changed)):

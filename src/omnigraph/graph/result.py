@@ -79,9 +79,16 @@ class Result:
         return self._table.to_pandas(**options)
 
     def to_polars(self) -> Any:
-        """Return the rows as a polars frame."""
+        """Return the rows as a polars frame. Raises `QueryError` when a name is repeated."""
         import polars
 
+        repeated = sorted({name for name in self.columns if self.columns.count(name) > 1})
+        if repeated:
+            raise QueryError(
+                f"polars takes each name once, but '{self.query_name}' returns several columns "
+                f"named {', '.join(repeated)}",
+                hint="name them with `as`",
+            )
         return polars.from_arrow(self._table)
 
     def to_pylist(self) -> list[dict[str, Any]]:
@@ -99,12 +106,9 @@ class Result:
 
     def rows_json(self, *, ints: Literal["number", "string"] = "number") -> list[dict[str, Any]]:
         """Return rows of plain JSON values: dates as ISO text, non-finite numbers as text."""
-        columns = [
-            [_plain(value, ints=ints) for value in column.to_pylist()]
-            for column in self._table.columns
-        ]
         names = self.columns
-        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        rows = _plain_rows(self._table, ints=ints)
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
     def to_json(self, *, ints: Literal["number", "string"] = "number") -> dict[str, object]:
         """Return the wire form."""
@@ -135,14 +139,9 @@ class Result:
 
     def _repr_html_(self) -> str:
         names = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
-        shown = Result(
-            self._table.slice(0, HTML_ROWS_MAX),
-            query_name=self.query_name,
-            commit_id=self.commit_id,
-        )
         rows = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(_text(v))}</td>" for v in row.values()) + "</tr>"
-            for row in shown.rows_json()
+            "<tr>" + "".join(f"<td>{html.escape(_text(value))}</td>" for value in row) + "</tr>"
+            for row in _plain_rows(self._table.slice(0, HTML_ROWS_MAX), ints="number")
         )
         more = self.num_rows - HTML_ROWS_MAX
         note = f"<p>and {more} more rows</p>" if more > 0 else ""
@@ -150,6 +149,11 @@ class Result:
             f"<table><caption>{html.escape(self.query_name)}: {self.num_rows} rows</caption>"
             f"<thead><tr>{names}</tr></thead><tbody>{rows}</tbody></table>{note}"
         )
+
+
+def _plain_rows(table: Any, *, ints: str) -> Iterator[tuple[Any, ...]]:
+    columns = [[_plain(v, ints=ints) for v in column.to_pylist()] for column in table.columns]
+    return zip(*columns, strict=True)
 
 
 def _text(value: object) -> str:

@@ -2,8 +2,9 @@
 
 Each connected part starts with one scan (its first binding) and grows along traversals. A
 condition on one variable goes into the step that introduces it; others become filters as soon as
-their variables are there. Optional blocks follow the mandatory clauses, then what reads their
-variables.
+their variables are there. Conditions that can overflow wait until all rows are found, because an
+overflow on a row that does not exist is no error. Optional blocks follow the mandatory clauses,
+then what reads their variables.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from omnigraph.lang.gq_patterns import Binding, Block, Clause, Condition, Traversal
-from omnigraph.plan.expression import And, Expression, conjunction, variables_of
+from omnigraph.plan.expression import And, Expression, can_overflow, conjunction, variables_of
 from omnigraph.plan.read import (
     AntiJoin,
     Direction,
@@ -63,6 +64,7 @@ class _Lowering:
         self._bound: set[str] = set(outer)
         self._introduced: dict[str, _Introduction] = {}
         self._ready: list[_Condition] = []
+        self._risky: list[Expression] = []
         self._by_variable: dict[str, list[_Condition]] = {}
         for item in clauses:
             if isinstance(item, Condition):
@@ -87,6 +89,7 @@ class _Lowering:
             if variable not in self._bound:
                 self._scan(variable, binding.type_name)
         self._place_conditions()
+        self._place_risky_conditions()
         optional_variables = {
             v for block in self._blocks if block.optional for v in block.variables
         }
@@ -98,6 +101,7 @@ class _Lowering:
             if block.optional:
                 self._block(block)
         self._place_conditions()
+        self._place_risky_conditions()
         for block in late:
             self._block(block)
         return tuple(self._steps)
@@ -162,6 +166,7 @@ class _Lowering:
                     edge=item.edge.name,
                     direction=direction,
                     target_type=item.right_type if from_left else item.left_type,
+                    reverse=not from_left,
                     min_hops=item.min_hops,
                     max_hops=item.max_hops,
                     edge_variable=item.edge_variable,
@@ -175,9 +180,16 @@ class _Lowering:
     def _place_conditions(self) -> None:
         ready, self._ready = self._ready, []
         for condition in ready:
+            if can_overflow(condition.expression):
+                self._risky.append(condition.expression)
+                continue
             names = condition.variables
             if len(names) != 1 or not self._push(condition.expression, next(iter(names))):
                 self._steps.append(Filter(condition=condition.expression))
+
+    def _place_risky_conditions(self) -> None:
+        self._steps += [Filter(condition=item) for item in self._risky]
+        self._risky = []
 
     def _push(self, condition: Expression, variable: str) -> bool:
         place = self._introduced.get(variable)

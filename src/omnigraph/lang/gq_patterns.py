@@ -27,6 +27,7 @@ from omnigraph.plan.expression import (
     CompareOp,
     Expression,
     IdOf,
+    IsNull,
     Member,
     PropertyOf,
     variables_of,
@@ -155,6 +156,9 @@ class PatternChecker:
             return []
         name = known.name if known is not None else scope.bind_node(variable, declared)
         found: list[Clause] = [Binding(variable=name, type_name=declared.name)]
+        if known is not None and known.optional:
+            # Null is a node of no type.
+            found.append(Condition(expression=IsNull(operand=IdOf(variable=name), negated=True)))
         for item in node.matches:
             condition = self._match(item, name, node.type_name)
             if condition is not None:

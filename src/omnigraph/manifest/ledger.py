@@ -64,6 +64,14 @@ class Ledger:
                     found[pin.table_key] = pin
         return found
 
+    def pin_history(self, table_key: str, version: int) -> list[Pin]:
+        """Return every published version of a table up to a manifest version, oldest first."""
+        found: list[Pin] = []
+        for key in sorted(self._pins):
+            if key[0] == table_key:
+                found = [pin for pin in self._pins[key] if pin.seq <= version]
+        return found
+
     def grew_from(self, pin: Pin | None, origin: Pin | None) -> bool:
         """Whether a table's state came out of another one, step by step, on this branch.
 

@@ -55,8 +55,14 @@ def export_lines(
     tables: Mapping[str, Table],
     types: tuple[str, ...],
     dest: str | os.PathLike[str],
+    *,
+    last: Mapping[str, object] | None = None,
+    durable: bool = False,
 ) -> int:
-    """Write envelopes as JSONL; the file appears only when it is complete."""
+    """Write envelopes as JSONL; the file appears only when it is complete.
+
+    `last` is a line of its own after them. Returns the number of envelopes.
+    """
     target = os.fspath(dest)
     temporary = f"{target}.partial"
     encoder = msgspec.json.Encoder()
@@ -67,6 +73,12 @@ def export_lines(
                 handle.write(encoder.encode(envelope))
                 handle.write(b"\n")
                 lines += 1
+            if last is not None:
+                handle.write(encoder.encode(last))
+                handle.write(b"\n")
+            if durable:
+                handle.flush()
+                os.fsync(handle.fileno())
         os.replace(temporary, target)
     except OSError as error:
         raise StorageError(f"cannot write {target}: {error.strerror}") from error

@@ -28,9 +28,10 @@ class MergeOutcome:
 
 
 class Merge:
-    """The operation. The source stays at its captured state whatever happens to it meanwhile."""
+    """The operation. The source stays at its captured state whatever happens to it meanwhile.
 
-    kind = "merge"
+    With another base than the common one it also takes single commits over, or back.
+    """
 
     def __init__(
         self,
@@ -41,7 +42,9 @@ class Merge:
         ledgers: tuple[Ledger, Ledger],
         base_of: Callable[[Capture], Mapping[str, Pin]],
         decide: Decide,
+        kind: str = "merge",
     ) -> None:
+        self.kind = kind
         self._schema = schema
         self._tables = tables
         self._source = source

@@ -336,6 +336,12 @@ def parameters_of(expression: Expression) -> frozenset[str]:
     return frozenset(part.name for part in walk(expression) if isinstance(part, Parameter))
 
 
+def can_overflow(expression: Expression) -> bool:
+    """Return whether some rows may be an error, because their integers leave 64 bits."""
+    parts = (part for part in walk(expression) if isinstance(part, Arithmetic | Negate))
+    return any(part.type.is_integer and variables_of(part) for part in parts)
+
+
 def conjunction(conditions: tuple[Expression, ...]) -> Expression | None:
     """Join conditions with `and`; None when there is none."""
     if not conditions:

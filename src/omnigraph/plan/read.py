@@ -38,6 +38,8 @@ class Expand:
     Without `edge_variable` each distinct reached node gives one row; with it, each edge does. Over
     several hops a node counts at its shortest distance only, and the start is never returned to
     except over a self-loop. `edge_condition` and `target_condition` apply to the reached side.
+    `reverse` says that the pattern is written the other way round: the paths lead from `target`
+    to `source`, which decides whose self-loop counts.
     """
 
     source: str
@@ -45,6 +47,7 @@ class Expand:
     edge: str
     direction: Direction
     target_type: str
+    reverse: bool = False
     min_hops: int = 1
     max_hops: int = 1
     edge_variable: str | None = None

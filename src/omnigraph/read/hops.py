@@ -13,12 +13,19 @@ Array = Any
 
 
 def reach(
-    adjacency: Adjacency, starts: Array, *, least: int, most: int, nodes: int
+    adjacency: Adjacency,
+    starts: Array,
+    *,
+    least: int,
+    most: int,
+    nodes: int,
+    reverse: bool = False,
 ) -> tuple[Array, Array]:
     """Return (row, node) for every node at a shortest distance between two bounds.
 
     The start itself is never returned to over a cycle. A self-loop is the exception: it gives the
-    node it stands on one hop later, if that was not given already.
+    node it stands on one hop later, if that was not given already. With `reverse` paths lead from
+    the nodes to the start, so the loop that counts is the one on the start.
     """
     width = max(nodes, 1)
     # Rows that start at one node reach the same nodes: walk once per distinct start.
@@ -28,7 +35,7 @@ def reach(
     frontier = origin * width + distinct[valid]
     visited = np.sort(frontier)
     given: list[Array] = []
-    emitted = np.empty(0, dtype=np.int64)
+    looped_starts = np.empty(0, dtype=np.int64)
     for hop in range(1, most + 1):
         if len(frontier) == 0:
             break
@@ -37,14 +44,16 @@ def reach(
         check_rows(len(rows))
         targets = adjacency.targets[at]
         keys = owners[rows] * width + targets
-        loops = np.unique(keys[targets == places[rows]])
+        looped = rows[targets == places[rows]]
+        if hop == 1:
+            looped_starts = owners[looped]
         new = np.unique(keys)
         new = new[~np.isin(new, visited, assume_unique=True)]
+        if hop == least:
+            # Nodes one hop too near count by a loop; at later hops they were given already.
+            given.append(frontier[np.isin(owners, looped_starts) if reverse else looped])
         if hop >= least:
-            found = np.unique(np.concatenate([new, loops]))
-            found = found[~np.isin(found, emitted, assume_unique=True)]
-            given.append(found)
-            emitted = np.sort(np.concatenate([emitted, found]))
+            given.append(new)
         visited = np.sort(np.concatenate([visited, new]))
         check_rows(len(visited))
         frontier = new

@@ -9,11 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog import Scalar
-from omnigraph.compute import constant_value, evaluate_value
+from omnigraph.compute import constant_value, evaluate_value, group_key
 from omnigraph.compute.types import arrow_type
 from omnigraph.errors import QueryError
-from omnigraph.limits import I64_MAX, I64_MIN, U64_MAX
 from omnigraph.plan.expression import (
     Aggregate,
     AggregateFunction,
@@ -48,6 +46,7 @@ class TableColumnsView:
 def build_output(context: Context, plan: ReadPlan, frame: Frame) -> Any:
     """Return the result table of a plan, its columns named by position."""
     columns = FrameColumns(frame, context.columns)
+    # Groups differ in their keys, so they are distinct as they are.
     if plan.grouped:
         table = _grouped(context, plan, columns)
         order = _sort_order(context, plan.sort_keys, table, None, ())
@@ -58,13 +57,11 @@ def build_output(context: Context, plan: ReadPlan, frame: Frame) -> Any:
         ]
         table = _table(plan, values)
         if plan.distinct:
-            table = table.group_by(table.column_names, use_threads=False).aggregate([])
+            table = _distinct(table)
             order = _sort_order(context, plan.sort_keys, table, None, ())
         else:
             ties = tuple(columns.column(name, "id") for name in plan.variables)
             order = _sort_order(context, plan.sort_keys, table, columns, ties)
-    if plan.grouped and plan.distinct:
-        table = table.group_by(table.column_names, use_threads=False).aggregate([])
     if order is not None:
         table = table.take(order)
     return _cut(context, plan, table)
@@ -81,6 +78,15 @@ def _table(plan: ReadPlan, values: list[Any]) -> Any:
     return pa.table(dict(zip(names, arrays, strict=True)))
 
 
+def _distinct(table: Any) -> Any:
+    """Return the first of all equal rows."""
+    keys = pa.table({name: group_key(table.column(name)) for name in table.column_names})
+    rows = keys.append_column("#row", pa.array(np.arange(table.num_rows)))
+    # Without threads groups come in the order of their first row.
+    groups = rows.group_by(table.column_names, use_threads=False).aggregate([("#row", "min")])
+    return table.take(groups.column("#row_min"))
+
+
 # ---- grouping -----------------------------------------------------------------------------
 
 
@@ -94,19 +100,20 @@ def _grouped(context: Context, plan: ReadPlan, columns: FrameColumns) -> Any:
     wanted = list(
         dict.fromkeys(item for column in plan.columns for item in _aggregates(column.expression))
     )
-    source: dict[str, Any] = {
-        f"k{name}": evaluate_value(expression, columns, context.parameters, context.now)
+    found = {
+        name: evaluate_value(expression, columns, context.parameters, context.now)
         for name, expression in keys.items()
     }
+    source: dict[str, Any] = {f"k{name}": group_key(value) for name, value in found.items()}
     for index, item in enumerate(wanted):
         source[f"a{index}"] = _argument(context, item, columns)
-    source["#one"] = pa.array(np.ones(columns.rows, dtype=np.int8))
+    source["#row"] = pa.array(np.arange(columns.rows))
     groups = _aggregate(pa.table(source), [f"k{name}" for name in keys], wanted)
     values: list[Any] = []
     view = TableColumnsView(groups)
     for index, column in enumerate(plan.columns):
         if str(index) in keys:
-            values.append(groups.column(f"k{index}").combine_chunks())
+            values.append(pc.take(found[str(index)], groups.column("#row")))
             continue
         rewritten = _with_results(column.expression, wanted)
         values.append(evaluate_value(rewritten, view, context.parameters, context.now))
@@ -121,10 +128,17 @@ def _argument(context: Context, item: Aggregate, columns: FrameColumns) -> Any:
     if item.argument is None:
         return pa.array(np.ones(columns.rows, dtype=np.int8))
     value = evaluate_value(item.argument, columns, context.parameters, context.now)
-    if item.function is AggregateFunction.SUM and item.argument.type.is_integer:
+    if item.distinct:
+        return group_key(value)
+    if _sums_integers(item):
         # Wide enough that no sum of 64-bit integers can wrap.
         return pc.cast(value, pa.decimal128(38, 0))
     return value
+
+
+def _sums_integers(item: Aggregate) -> bool:
+    sums = item.function in (AggregateFunction.SUM, AggregateFunction.AVG)
+    return sums and item.argument is not None and item.argument.type.is_integer
 
 
 _FUNCTIONS = {
@@ -136,32 +150,33 @@ _FUNCTIONS = {
 }
 
 
+def _functions(item: Aggregate) -> list[str]:
+    if item.distinct:
+        return ["count_distinct"]
+    return ["sum", "count"] if _sums_integers(item) else [_FUNCTIONS[item.function]]
+
+
 def _aggregate(table: Any, keys: list[str], wanted: list[Aggregate]) -> Any:
-    calls: list[tuple[str, str]] = [("#one", "count")]
-    for index, item in enumerate(wanted):
-        function = "count_distinct" if item.distinct else _FUNCTIONS[item.function]
-        calls.append((f"a{index}", function))
-    # Without threads groups come in the order of their first row.
+    """Return one row per group: the number of its first row, and the aggregates."""
+    calls = [("#row", "min")]
+    calls += [(f"a{index}", name) for index, item in enumerate(wanted) for name in _functions(item)]
     found = table.group_by(keys, use_threads=False).aggregate(calls)
-    arrays = {name: found.column(name) for name in keys}
-    for index, ((name, function), item) in enumerate(zip(calls[1:], wanted, strict=True)):
-        column = found.column(f"{name}_{function}").combine_chunks()
-        arrays[f"r{index}"] = _result(column, item)
-    size = found.num_rows
-    arrays["#size"] = pa.array(np.zeros(size, dtype=np.int8))
+    arrays = {"#row": found.column("#row_min")}
+    for index, item in enumerate(wanted):
+        parts = [found.column(f"a{index}_{name}").combine_chunks() for name in _functions(item)]
+        arrays[f"r{index}"] = _result(item, *parts)
     return pa.table(arrays)
 
 
-def _result(column: Any, item: Aggregate) -> Any:
+def _result(item: Aggregate, value: Any, size: Any = None) -> Any:
     wanted = arrow_type(item.type)
-    if item.function is AggregateFunction.SUM and pa.types.is_decimal(column.type):
-        low, high = (0, U64_MAX) if item.type.scalar is Scalar.U64 else (I64_MIN, I64_MAX)
-        values = column.to_pylist()
-        for value in values:
-            if value is not None and not low <= int(value) <= high:
-                raise QueryError(f"integer overflow: a sum of {value} does not fit in 64 bits")
-        return pa.array([None if v is None else int(v) for v in values], wanted)
-    return pc.cast(column, wanted, safe=False)
+    if item.function is AggregateFunction.AVG and size is not None:
+        # Of no values there is no sum, and null divided is null.
+        return pc.divide(pc.cast(value, wanted), pc.cast(size, wanted))
+    try:
+        return pc.cast(value, wanted, safe=_sums_integers(item))
+    except pa.ArrowInvalid as error:
+        raise QueryError("integer overflow: a sum does not fit in 64 bits") from error
 
 
 def _with_results(expression: Expression, wanted: list[Aggregate]) -> Expression:
@@ -204,14 +219,24 @@ def _sort_order(
                 key.expression, TableColumnsView(table), context.parameters, context.now
             )
         direction = "descending" if key.descending else "ascending"
-        # Nulls are lowest: a key of its own decides them, whatever the direction.
-        arrays[f"n{index}"] = pc.cast(pc.is_valid(value), pa.uint8())
+        arrays[f"n{index}"] = _rank(value)
         arrays[f"v{index}"] = _sortable(value)
         order += [(f"n{index}", direction), (f"v{index}", direction)]
     for index, tie in enumerate(ties):
+        if tie.null_count:
+            arrays[f"m{index}"] = _rank(tie)
+            order.append((f"m{index}", "ascending"))
         arrays[f"t{index}"] = tie
         order.append((f"t{index}", "ascending"))
     return pc.sort_indices(pa.table(arrays), sort_keys=order)
+
+
+def _rank(value: Any) -> Any:
+    """Return a first key: nulls are lowest and not-a-number highest, whatever the direction."""
+    rank = pc.cast(pc.is_valid(value), pa.uint8())
+    if not pa.types.is_floating(value.type):
+        return rank
+    return pc.add(rank, pc.cast(pc.fill_null(pc.is_nan(value), False), pa.uint8()))
 
 
 def _sortable(value: Any) -> Any:

@@ -143,6 +143,7 @@ def _expand(context: Context, step: Expand, frame: Frame) -> Frame:
             least=step.min_hops,
             most=step.max_hops,
             nodes=topology.target_count,
+            reverse=step.reverse,
         )
     source = context.node(step.target_type)
     keep = _kept(context, step, source, edges, targets)

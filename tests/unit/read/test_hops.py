@@ -41,22 +41,31 @@ def test_reach_agrees_with_a_plain_search(
     )
     forward = set(pairs)
     backward = {(two, one) for one, two in pairs}
-    for direction, edges in (
-        (Direction.OUT, forward),
-        (Direction.IN, backward),
-        (Direction.BOTH, forward | backward),
+    most = least + more
+    for direction, edges, back in (
+        (Direction.OUT, forward, backward),
+        (Direction.IN, backward, forward),
+        (Direction.BOTH, forward | backward, forward | backward),
     ):
-        rows, nodes = reach(
-            topology.by_pair[direction],
-            np.array(starts, dtype=np.int64),
-            least=least,
-            most=least + more,
-            nodes=NODES,
-        )
-        found = sorted(zip(rows.tolist(), nodes.tolist(), strict=True))
-        assert found == [
+
+        def found(*, reverse: bool, direction: Direction = direction) -> list[tuple[int, int]]:
+            rows, nodes = reach(
+                topology.by_pair[direction],
+                np.array(starts, dtype=np.int64),
+                least=least,
+                most=most,
+                nodes=NODES,
+                reverse=reverse,
+            )
+            return sorted(zip(rows.tolist(), nodes.tolist(), strict=True))
+
+        known = [(row, start) for row, start in enumerate(starts) if start >= 0]
+        ahead = [(row, node) for row, start in known for node in reached(edges, start, least, most)]
+        assert found(reverse=False) == ahead
+        # In reverse: the nodes from which a walk along the edges would reach the start.
+        assert found(reverse=True) == [
             (row, node)
-            for row, start in enumerate(starts)
-            if start >= 0
-            for node in reached(edges, start, least, least + more)
+            for row, start in known
+            for node in range(NODES)
+            if start in reached(back, node, least, most)
         ]

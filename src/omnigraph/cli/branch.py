@@ -1,0 +1,257 @@
+"""`omnigraph branch ...` and `omnigraph tag ...`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from omnigraph.cli.files import read_text
+from omnigraph.cli.scope import (
+    actor_option,
+    json_option,
+    open_graph,
+    print_json,
+    resolve_uri,
+    uri_argument,
+    write_options,
+)
+from omnigraph.errors import BadRequestError
+
+if TYPE_CHECKING:
+    from omnigraph.graph.merging import MergePlan
+
+
+@click.group()
+def branch() -> None:
+    """Work on isolated branches and merge them."""
+
+
+@branch.command("create")
+@click.argument("name")
+@uri_argument
+@click.option("--from", "source", default="main", show_default=True, metavar="STATE")
+@json_option
+def create(
+    name: str,
+    uri: str | None,
+    store: str | None,
+    uri_option: str | None,
+    source: str,
+    as_json: bool,
+) -> None:
+    """Make a branch from a branch, commit id, tag or branch@version. No data is copied."""
+    place = resolve_uri(uri, store, uri_option)
+    with open_graph(place) as graph:
+        graph.branches.create(name, source)
+        if as_json:
+            print_json({"uri": graph.uri, "from": source, "name": name, "actor_id": None})
+        else:
+            click.echo(f"created branch {name} from {source}")
+
+
+@branch.command("list")
+@uri_argument
+@json_option
+def list_branches(
+    uri: str | None, store: str | None, uri_option: str | None, as_json: bool
+) -> None:
+    """List branches, main first."""
+    place = resolve_uri(uri, store, uri_option)
+    with open_graph(place, mode="ro") as graph:
+        names = graph.branches.list()
+    if as_json:
+        print_json({"branches": names})
+        return
+    for name in names:
+        click.echo(name)
+
+
+@branch.command("delete")
+@click.argument("name")
+@uri_argument
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def delete(
+    name: str, uri: str | None, store: str | None, uri_option: str | None, yes: bool, as_json: bool
+) -> None:
+    """Delete a branch; what was merged elsewhere stays there."""
+    place = resolve_uri(uri, store, uri_option)
+    with open_graph(place) as graph:
+        if not yes and not as_json:
+            click.confirm(f"delete branch {name} of {place}?", abort=True)
+        graph.branches.delete(name)
+        if as_json:
+            print_json({"uri": graph.uri, "name": name, "actor_id": None})
+        else:
+            click.echo(f"deleted branch {name}")
+
+
+def _resolution(resolve: str | None) -> str | dict[str, object] | None:
+    """Return a side, or the decisions in a file."""
+    if resolve is None or resolve in ("ours", "theirs"):
+        return resolve
+    try:
+        found = json.loads(read_text(resolve))
+    except ValueError as error:
+        raise BadRequestError(f"{resolve} is not valid JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise BadRequestError(f"{resolve} must hold a JSON object")
+    decisions = found.get("merge_conflicts")
+    if not isinstance(decisions, list):
+        return found
+    # A preview saved with --json and edited: `use` says what becomes of each conflict.
+    rules: dict[str, object] = {}
+    for item in decisions:
+        if not isinstance(item, dict) or "use" not in item:
+            raise BadRequestError(
+                "every conflict in the file needs a decision",
+                hint='add "use": "ours", "theirs" or the values to write',
+            )
+        rules[f"{item['table_key']}/{item['entity_id']}"] = item["use"]
+    return rules
+
+
+@branch.command("merge")
+@click.argument("source")
+@uri_argument
+@click.option("--into", default="main", show_default=True, metavar="BRANCH")
+@click.option("--preview", is_flag=True, help="Show every change and conflict; write nothing.")
+@click.option(
+    "--resolve",
+    metavar="ours|theirs|FILE",
+    help="Decide conflicts: one side for all, or a JSON file (see docs/branches.md).",
+)
+@click.option("--property-merge", is_flag=True, help="Join updates of different properties.")
+@click.option(
+    "--check", "checks", multiple=True, metavar="FILE", help="Query that must return no rows."
+)
+@click.option("--delete-branch", is_flag=True, help="Delete the source afterwards.")
+@actor_option
+@write_options
+@json_option
+def merge(
+    source: str,
+    uri: str | None,
+    store: str | None,
+    uri_option: str | None,
+    into: str,
+    preview: bool,
+    resolve: str | None,
+    property_merge: bool,
+    checks: tuple[str, ...],
+    delete_branch: bool,
+    actor: str | None,
+    if_commit: str | None,
+    operation_id: str | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Merge a branch into another as one commit with two parents."""
+    place = resolve_uri(uri, store, uri_option)
+    decisions = _resolution(resolve)
+    with open_graph(place, mode="ro" if preview else "rw", actor=actor) as graph:
+        if preview:
+            plan = graph.branches.merge_plan(
+                source, into, resolve=decisions, property_merge=property_merge
+            )
+            print_json(plan.to_json()) if as_json else _show_plan(plan)
+            return
+        result = graph.branches.merge(
+            source,
+            into,
+            resolve=decisions,
+            property_merge=property_merge,
+            checks=[read_text(path) for path in checks],
+            delete_source=delete_branch,
+            expected_head=if_commit,
+            operation_id=operation_id,
+        )
+    if result.branch_delete_error is not None:
+        click.echo(f"warning: {source} was not deleted: {result.branch_delete_error}", err=True)
+    if as_json:
+        print_json(result.to_json())
+        return
+    click.echo(f"merged {source} into {into}: {result.outcome}")
+    if result.commit is not None and not quiet:
+        click.echo(f"commit {result.commit.graph_commit_id}")
+
+
+def _show_plan(plan: MergePlan) -> None:
+    click.echo(f"{plan.source} into {plan.target}: {plan.outcome}")
+    signs = {"insert": "+", "update": "~", "delete": "-"}
+    for item in plan.changes:
+        click.echo(f"  {signs[str(item['op'])]} {item['table_key']} {item['id']}")
+    if not plan.changes and not plan.conflicts:
+        click.echo("  nothing to change")
+    for conflict in plan.conflicts:
+        click.echo(f"  ! {conflict.kind}: {conflict.message}")
+        for name in ("base", "ours", "theirs"):
+            image = getattr(conflict, name)
+            if image is not None:
+                click.echo(f"      {name:<7}{json.dumps(image['data'], ensure_ascii=False)}")
+
+
+@click.group()
+def tag() -> None:
+    """Give names to states that never move."""
+
+
+@tag.command("create")
+@click.argument("name")
+@uri_argument
+@click.option("--branch", default=None, help="Branch whose newest state is named (main).")
+@click.option("--commit", "commit_id", metavar="ID", help="Name this commit instead.")
+@json_option
+def create_tag(
+    name: str,
+    uri: str | None,
+    store: str | None,
+    uri_option: str | None,
+    branch: str | None,
+    commit_id: str | None,
+    as_json: bool,
+) -> None:
+    """Name the newest state of a branch, or a commit."""
+    place = resolve_uri(uri, store, uri_option)
+    with open_graph(place) as graph:
+        found = graph.tags.create(name, branch=branch, commit=commit_id)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        click.echo(f"tagged {found.branch.name} at version {found.version} as {name}")
+
+
+@tag.command("list")
+@uri_argument
+@json_option
+def list_tags(uri: str | None, store: str | None, uri_option: str | None, as_json: bool) -> None:
+    """List tags."""
+    place = resolve_uri(uri, store, uri_option)
+    with open_graph(place, mode="ro") as graph:
+        found = graph.tags.list()
+    if as_json:
+        print_json({"tags": [item.to_json() for item in found]})
+        return
+    for item in found:
+        click.echo(f"{item.name}  {item.branch.name} v{item.version}")
+    if not found:
+        click.echo("(no tags)")
+
+
+@tag.command("delete")
+@click.argument("name")
+@uri_argument
+@json_option
+def delete_tag(
+    name: str, uri: str | None, store: str | None, uri_option: str | None, as_json: bool
+) -> None:
+    """Forget a tag; the state it named stays."""
+    place = resolve_uri(uri, store, uri_option)
+    with open_graph(place) as graph:
+        graph.tags.delete(name)
+    if as_json:
+        print_json({"name": name})
+    else:
+        click.echo(f"deleted tag {name}")

@@ -1,0 +1,203 @@
+"""`omnigraph diff`, `omnigraph changes ...`, and what a commit changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from omnigraph.cli.scope import (
+    branch_option,
+    json_option,
+    open_graph,
+    print_json,
+    resolve_uri,
+    uri_argument,
+)
+
+if TYPE_CHECKING:
+    from omnigraph.graph.changes import ChangeBlock
+    from omnigraph.ops.diff import EntityChange
+
+F = TypeVar("F", bound=Callable[..., Any])
+SIGNS = {"insert": "+", "update": "~", "delete": "-"}
+
+
+def filter_options(command: F) -> F:
+    """Add the options that narrow changes down."""
+    command = click.option(
+        "--kind", "kinds", multiple=True, type=click.Choice(["node", "edge"]), help="Only these."
+    )(command)
+    command = click.option("--type", "types", multiple=True, help="Only these types.")(command)
+    return click.option(
+        "--op",
+        "ops",
+        multiple=True,
+        type=click.Choice(["insert", "update", "delete"]),
+        help="Only these operations.",
+    )(command)
+
+
+@click.command()
+@click.argument("before")
+@click.argument("after")
+@uri_argument
+@filter_options
+@click.option("--stat", is_flag=True, help="Only count changes by type.")
+@json_option
+def diff(
+    before: str,
+    after: str,
+    uri: str | None,
+    store: str | None,
+    uri_option: str | None,
+    kinds: tuple[str, ...],
+    types: tuple[str, ...],
+    ops: tuple[str, ...],
+    stat: bool,
+    as_json: bool,
+) -> None:
+    """Show what turns one state into another.
+
+    A state is a branch, a tag, a commit id, a graph version, or branch@version.
+    """
+    place = resolve_uri(uri, store, uri_option)
+    with open_graph(place, mode="ro") as graph:
+        found = graph.diff(before, after, kinds=kinds, types=types, ops=ops)
+    if as_json:
+        print_json({"counts": found.counts()} if stat else found.to_json())
+        return
+    if stat:
+        for name, counts in found.counts().items():
+            click.echo(f"{name}: +{counts['insert']} ~{counts['update']} -{counts['delete']}")
+    else:
+        show_changes(found)
+    if not len(found):
+        click.echo("(no differences)")
+
+
+def show_changes(changes: Iterable[EntityChange]) -> None:
+    """Print changes, one entity after the other."""
+    for item in changes:
+        click.echo(f"{SIGNS[item.op]} {item.op} {item.kind} {item.type_name} {item.id}")
+        ends = [_ends(image) for image in (item.before, item.after) if image is not None]
+        if ends and ends[0]:
+            click.echo(f"    {' => '.join(dict.fromkeys(ends))}")
+        for name, (old, new) in item.changed_properties().items():
+            if item.op == "update":
+                click.echo(f"    {name}: {_value(old)} -> {_value(new)}")
+            else:
+                click.echo(f"    {name}: {_value(new if item.op == 'insert' else old)}")
+
+
+def _ends(image: Mapping[str, object]) -> str:
+    ends = image.get("endpoints")
+    return f"{ends['from']} -> {ends['to']}" if isinstance(ends, dict) else ""
+
+
+def _value(value: object) -> str:
+    return "<null>" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def show_block(block: ChangeBlock) -> None:
+    """Print a commit and what it changed."""
+    commit = block.commit
+    moment = commit.created_at.strftime("%Y-%m-%d %H:%M:%S")
+    click.echo(
+        f"commit {commit.graph_commit_id}  v{commit.manifest_version}  {moment}  "
+        f"{commit.kind}  {commit.actor_id or '-'}"
+    )
+    show_changes(block.changes)
+    if not block.changes:
+        click.echo("(no entity changed)")
+
+
+@click.group()
+def changes() -> None:
+    """Follow the changes of a branch, commit by commit."""
+
+
+@changes.command("poll")
+@uri_argument
+@branch_option
+@click.option("--cursor", help="Where the last poll ended.")
+@click.option(
+    "--start",
+    default="now",
+    show_default=True,
+    metavar="now|beginning|after:ID",
+    help="Where to begin without a cursor.",
+)
+@click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True)
+@filter_options
+@json_option
+def poll(
+    uri: str | None,
+    store: str | None,
+    uri_option: str | None,
+    branch: str,
+    cursor: str | None,
+    start: str,
+    limit: int,
+    kinds: tuple[str, ...],
+    types: tuple[str, ...],
+    ops: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Show the commits since a cursor, and the cursor to go on from."""
+    place = resolve_uri(uri, store, uri_option)
+    blocks: list[ChangeBlock] = []
+    token: str | None = None
+    with open_graph(place, mode="ro") as graph:
+        while True:
+            page = graph.feed.poll(
+                start,
+                cursor=cursor,
+                page_token=token,
+                branch=branch,
+                limit=limit,
+                kinds=kinds,
+                types=types,
+                ops=ops,
+            )
+            blocks += page.blocks
+            token = page.next_page_token
+            if token is None:
+                break
+    if as_json:
+        bodies = [block.to_json() for block in blocks]
+        print_json({"blocks": bodies, "cursor": page.cursor, "caught_up": page.caught_up})
+        return
+    for block in blocks:
+        show_block(block)
+    if not blocks:
+        click.echo("(no new commits)")
+    click.echo(f"cursor: {page.cursor}")
+    click.echo(f"caught_up: {str(page.caught_up).lower()}")
+
+
+@changes.command("baseline")
+@uri_argument
+@branch_option
+@click.option("--out", required=True, metavar="FILE", help="JSONL file to write.")
+@json_option
+def baseline(
+    uri: str | None,
+    store: str | None,
+    uri_option: str | None,
+    branch: str,
+    out: str,
+    as_json: bool,
+) -> None:
+    """Write a whole snapshot, and the cursor that follows it."""
+    place = resolve_uri(uri, store, uri_option)
+    with open_graph(place, mode="ro") as graph:
+        found = graph.feed.baseline(out, branch=branch)
+    if as_json:
+        print_json(found.to_json())
+        return
+    click.echo(f"{out}: {found.entities} entities")
+    click.echo(f"snapshot_commit_id: {found.snapshot_commit_id}")
+    click.echo(f"resume_cursor: {found.resume_cursor}")

@@ -1,0 +1,395 @@
+"""Differences between states, the changes of a commit, and the feed of changes."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import html
+import json
+import os
+import time
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.catalog import AcceptedSchema
+from omnigraph.errors import (
+    BadRequestError,
+    ChangeFeedGapError,
+    CursorRejectedError,
+    DiffRefusedError,
+    NotFoundError,
+)
+from omnigraph.graph.lines import Line, Lines
+from omnigraph.graph.targets import resolve_name
+from omnigraph.limits import FEED_CHANGES_DEFAULT, FEED_CHANGES_MAX, FEED_COMMITS_DEFAULT
+from omnigraph.manifest import MAIN, Capture, GraphCommit
+from omnigraph.ops.diff import ChangeFilter, EntityChange, entity_changes
+from omnigraph.ops.export import export_lines
+from omnigraph.store import Tables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diff:
+    """What turns one state into another. Iterate over it, or look at it in a notebook."""
+
+    before: str
+    after: str
+    changes: tuple[EntityChange, ...]
+
+    def __iter__(self) -> Iterator[EntityChange]:
+        return iter(self.changes)
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Return the number of changes by type and operation."""
+        found: dict[str, dict[str, int]] = {}
+        for item in self.changes:
+            ops = found.setdefault(item.type_name, {"insert": 0, "update": 0, "delete": 0})
+            ops[item.op] += 1
+        return found
+
+    def to_json(self) -> dict[str, object]:
+        """Return the wire form."""
+        changes = [item.to_json() for item in self.changes]
+        return {"from": self.before, "to": self.after, "changes": changes}
+
+    def to_arrow(self) -> Any:
+        """Return one row per change, images as JSON text."""
+        import pyarrow as pa
+
+        names = ("op", "kind", "type", "id", "before", "after")
+        rows = [
+            {
+                "op": item.op,
+                "kind": item.kind,
+                "type": item.type_name,
+                "id": item.id,
+                "before": _text(item.before),
+                "after": _text(item.after),
+            }
+            for item in self.changes
+        ]
+        return pa.Table.from_pylist(rows, schema=pa.schema([(n, pa.string()) for n in names]))
+
+    def to_pandas(self) -> Any:
+        """Return `to_arrow` as a pandas frame."""
+        return self.to_arrow().to_pandas()
+
+    def _repr_html_(self) -> str:
+        lines = "".join(
+            f"<tr><td>{item.op}</td><td>{html.escape(item.type_name)}</td>"
+            f"<td>{html.escape(item.id)}</td><td>{html.escape(_short(item))}</td></tr>"
+            for item in self.changes[:200]
+        )
+        head = "<tr><th>op</th><th>type</th><th>id</th><th>what</th></tr>"
+        more = len(self.changes) - 200
+        tail = f"<p>... and {more} more</p>" if more > 0 else ""
+        return f"<table>{head}{lines}</table>{tail}"
+
+
+def _text(image: Mapping[str, object] | None) -> str | None:
+    return None if image is None else json.dumps(image, ensure_ascii=False)
+
+
+def _short(item: EntityChange) -> str:
+    changed = item.changed_properties()
+    if item.op == "update":
+        return ", ".join(f"{name}: {old!r} -> {new!r}" for name, (old, new) in changed.items())
+    return ", ".join(f"{n}: {v!r}" for n, (o, new) in changed.items() for v in [new or o])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeBlock:
+    """The changes one commit made, against its first parent."""
+
+    commit: GraphCommit
+    changes: tuple[EntityChange, ...]
+
+    def cause(self) -> dict[str, object]:
+        """Return who made the changes, when and where."""
+        commit = self.commit
+        return {
+            "graph_commit_id": commit.graph_commit_id,
+            "parent_commit_id": commit.parent_commit_id,
+            "merged_parent_commit_id": commit.merged_parent_commit_id,
+            "authored_branch": commit.branch or MAIN,
+            "actor_id": commit.actor_id,
+            "authored_at": commit.created_at_us,
+        }
+
+    def to_json(self) -> dict[str, object]:
+        """Return the wire form."""
+        return {"cause": self.cause(), "changes": [item.to_json() for item in self.changes]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedPage:
+    """One answer of the feed. There is a cursor once all its commits were delivered whole."""
+
+    blocks: tuple[ChangeBlock, ...]
+    cursor: str | None = None
+    next_page_token: str | None = None
+    caught_up: bool = False
+
+    def to_json(self) -> dict[str, object]:
+        """Return the wire form."""
+        found: dict[str, object] = {"blocks": [block.to_json() for block in self.blocks]}
+        if self.next_page_token is not None:
+            found["next_page_token"] = self.next_page_token
+        if self.cursor is not None:
+            found |= {"cursor": self.cursor, "caught_up": self.caught_up}
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """A whole snapshot written to a file, and where the feed goes on after it."""
+
+    snapshot_commit_id: str
+    resume_cursor: str
+    entities: int
+
+    def to_json(self) -> dict[str, object]:
+        """Return the wire form."""
+        return {
+            "snapshot_commit_id": self.snapshot_commit_id,
+            "resume_cursor": self.resume_cursor,
+        }
+
+
+class Changes:
+    """Compares states of one graph."""
+
+    def __init__(self, lines: Lines, tables: Tables) -> None:
+        self._lines = lines
+        self._tables = tables
+
+    def diff(
+        self, schema: AcceptedSchema, before: str | int, after: str | int, wanted: ChangeFilter
+    ) -> Diff:
+        """Compare two states given by branch, commit id, version or tag."""
+        _line, old = resolve_name(self._lines, before)
+        line, new = resolve_name(self._lines, after)
+        found = entity_changes(
+            schema, self._tables, old.pins, new.pins, line.coordinator.ledger, wanted
+        )
+        return Diff(before=str(before), after=str(after), changes=tuple(found))
+
+    def of_commit(
+        self, schema: AcceptedSchema, commit: GraphCommit, line: Line, wanted: ChangeFilter
+    ) -> ChangeBlock:
+        """Return what a commit changed. Raises `DiffRefusedError` for the first commit."""
+        if commit.parent_commit_id is None:
+            raise DiffRefusedError(
+                reason="parentless_commit", graph_commit_id=commit.graph_commit_id
+            )
+        ledger = line.coordinator.ledger
+        parent = ledger.commits[commit.parent_commit_id]
+        if parent.schema_hash != commit.schema_hash:
+            raise DiffRefusedError(reason="schema_boundary", graph_commit_id=commit.graph_commit_id)
+        found = entity_changes(
+            schema,
+            self._tables,
+            ledger.pins_at(parent.manifest_version),
+            ledger.pins_at(commit.manifest_version),
+            ledger,
+            wanted,
+        )
+        return ChangeBlock(commit=commit, changes=tuple(found))
+
+
+class ChangeFeed:
+    """Delivers commits with their changes, in order, at least once each."""
+
+    def __init__(self, lines: Lines, tables: Tables, schema: Any) -> None:
+        self._lines = lines
+        self._tables = tables
+        self._schema = schema
+        self._changes = Changes(lines, tables)
+
+    def poll(
+        self,
+        start: str = "now",
+        *,
+        cursor: str | None = None,
+        page_token: str | None = None,
+        branch: str = MAIN,
+        limit: int = FEED_CHANGES_DEFAULT,
+        kinds: Iterable[str] = (),
+        types: Iterable[str] = (),
+        ops: Iterable[str] = (),
+    ) -> FeedPage:
+        """Return the next commits and what they changed.
+
+        Args:
+            start: `now`, `beginning` or `after:<commit id>`; used without a cursor.
+            cursor: Where the last answer ended.
+            page_token: Goes on inside an answer that was too long for one page.
+            branch: Branch to follow.
+            limit: At most this many changes in one answer.
+            kinds: `node` or `edge`; all when empty.
+            types: Type names; all when empty.
+            ops: `insert`, `update` or `delete`; all when empty.
+        """
+        if not 1 <= limit <= FEED_CHANGES_MAX:
+            raise BadRequestError(f"limit must be 1 to {FEED_CHANGES_MAX}, not {limit}")
+        wanted = ChangeFilter.of(kinds, types, ops)
+        line = self._lines.get(branch)
+        schema: AcceptedSchema = self._schema()
+        capture = line.coordinator.capture()
+        tokens = _Tokens(schema.domain, line, wanted)
+        if page_token is not None:
+            place = tokens.read(page_token, "page")
+            skip, cut = int(place["skip"]), int(place["cut"])
+        elif cursor is not None:
+            place = tokens.read(cursor, "cursor")
+            skip, cut = 0, capture.version
+        else:
+            place = {"after": _start(line, capture, start)}
+            skip, cut = 0, capture.version
+        return self._page(schema, line, tokens, int(place["after"]), skip, cut, limit, wanted)
+
+    def _page(
+        self,
+        schema: AcceptedSchema,
+        line: Line,
+        tokens: _Tokens,
+        after: int,
+        skip: int,
+        cut: int,
+        limit: int,
+        wanted: ChangeFilter,
+    ) -> FeedPage:
+        commits = [c for c in line.coordinator.ledger.commits_to(cut) if c.manifest_version > after]
+        blocks: list[ChangeBlock] = []
+        room = limit
+        for commit in commits[:FEED_COMMITS_DEFAULT]:
+            block = self._block(schema, line, tokens, commit, after, wanted)
+            rest = block.changes[skip:]
+            if len(rest) > room:
+                token = tokens.write("page", after=after, skip=skip + room, cut=cut)
+                blocks.append(ChangeBlock(commit=commit, changes=rest[:room]))
+                return FeedPage(blocks=tuple(blocks), next_page_token=token)
+            blocks.append(ChangeBlock(commit=commit, changes=rest))
+            room -= len(rest)
+            skip, after = 0, commit.manifest_version
+            if room == 0:
+                break
+        caught_up = not commits or after == commits[-1].manifest_version
+        cursor = tokens.write("cursor", after=after)
+        return FeedPage(blocks=tuple(blocks), cursor=cursor, caught_up=caught_up)
+
+    def _block(
+        self,
+        schema: AcceptedSchema,
+        line: Line,
+        tokens: _Tokens,
+        commit: GraphCommit,
+        after: int,
+        wanted: ChangeFilter,
+    ) -> ChangeBlock:
+        if commit.parent_commit_id is None:
+            return ChangeBlock(commit=commit, changes=())
+        try:
+            return self._changes.of_commit(schema, commit, line, wanted)
+        except NotFoundError as error:
+            raise ChangeFeedGapError(
+                cursor=tokens.write("cursor", after=after),
+                first_unreadable_commit_id=commit.graph_commit_id,
+            ) from error
+
+    def follow(
+        self,
+        start: str = "now",
+        *,
+        cursor: str | None = None,
+        branch: str = MAIN,
+        interval_s: float = 1.0,
+        limit: int = FEED_CHANGES_DEFAULT,
+    ) -> Iterator[FeedPage]:
+        """Yield answers as commits arrive, for ever. Keep the last cursor to go on later."""
+        token: str | None = None
+        while True:
+            page = self.poll(start, cursor=cursor, page_token=token, branch=branch, limit=limit)
+            token, cursor = page.next_page_token, page.cursor or cursor
+            if page.blocks:
+                yield page
+            if page.caught_up:
+                start = ""
+                time.sleep(interval_s)
+
+    def baseline(self, dest: str | os.PathLike[str], *, branch: str = MAIN) -> Baseline:
+        """Write a whole snapshot as JSONL; the feed resumes right after it.
+
+        The last line names the snapshot and the cursor. The file appears only when complete.
+        """
+        line = self._lines.get(branch)
+        schema: AcceptedSchema = self._schema()
+        capture = line.coordinator.capture()
+        tables = {key: self._tables.open(p.path, p.version) for key, p in capture.pins.items()}
+        cursor = _Tokens(schema.domain, line, ChangeFilter()).write("cursor", after=capture.version)
+        found = Baseline(
+            snapshot_commit_id=capture.head.graph_commit_id, resume_cursor=cursor, entities=0
+        )
+        lines = export_lines(
+            schema.catalog, tables, (), dest, last={"baseline": found.to_json()}, durable=True
+        )
+        return Baseline(
+            snapshot_commit_id=found.snapshot_commit_id, resume_cursor=cursor, entities=lines
+        )
+
+
+def _start(line: Line, capture: Capture, start: str) -> int:
+    """Return the graph version after which the feed begins."""
+    if start == "now":
+        return capture.version
+    if start == "beginning":
+        return 0
+    word, separator, commit_id = start.partition(":")
+    if word == "after" and separator:
+        found = line.coordinator.ledger.commits.get(commit_id)
+        if found is None:
+            raise NotFoundError(f"commit '{commit_id}' is not on branch '{line.branch.name}'")
+        return found.manifest_version
+    raise BadRequestError(f"unknown start {start!r}; expected now, beginning or after:<commit>")
+
+
+class _Tokens:
+    """Opaque places in a feed, bound to graph, branch life and filter."""
+
+    def __init__(self, domain: str, line: Line, wanted: ChangeFilter) -> None:
+        self._bound = {
+            "graph": domain,
+            "branch": line.branch.incarnation,
+            "filter": zlib.crc32(json.dumps(wanted.to_json()).encode()),
+        }
+
+    def write(self, kind: str, **place: int) -> str:
+        body = json.dumps({**self._bound, "kind": kind, **place}, separators=(",", ":")).encode()
+        check = zlib.crc32(body).to_bytes(4, "big")
+        return base64.urlsafe_b64encode(check + body).decode().rstrip("=")
+
+    def read(self, token: str, kind: str) -> dict[str, Any]:
+        try:
+            raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+            check, body = raw[:4], raw[4:]
+            if zlib.crc32(body).to_bytes(4, "big") != check:
+                raise CursorRejectedError("it is damaged")
+            found: dict[str, Any] = json.loads(body)
+        except (ValueError, binascii.Error) as error:
+            raise CursorRejectedError("it is damaged") from error
+        if found.get("kind") != kind:
+            raise CursorRejectedError(f"it is a {found.get('kind')}, not a {kind}")
+        reasons = {
+            "graph": "another graph issued it",
+            "branch": "it belongs to another branch, or to an earlier life of it",
+            "filter": "it was issued for another filter",
+        }
+        for name, reason in reasons.items():
+            if found.get(name) != self._bound[name]:
+                raise CursorRejectedError(reason)
+        return found
