@@ -25,6 +25,7 @@ Categories (second level) follow what the caller does next; leaves name the prec
     │       ├── ReadSetConflictError
     │       ├── KeyConflictError
     │       ├── DiffRefusedError
+    │       ├── CheckFailedError
     │       ├── AlreadyExistsError      (also AlreadyExists)
     │       ├── AlreadyInitializedError (also AlreadyExists)
     │       └── MergeConflictError      (also MergeConflict)

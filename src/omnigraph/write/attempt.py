@@ -268,6 +268,9 @@ class _Attempts:
 
     def _still_valid(self, prepared: Prepared, capture: Capture) -> bool:
         """Whether every table the attempt rests on is still at the version it read."""
+        if self._request.merged_parent is not None:
+            # A merge rests on the whole history of its target, not on tables alone.
+            return False
         return all(
             capture.pins[key].version == version for key, version in prepared.read_pins.items()
         )
