@@ -49,7 +49,7 @@ class Failpoint(StrEnum):
     RECOVERY_POST_AUDIT = "recovery.post_audit"
 
 
-Action = Callable[[], None]
+Action = Callable[[], object]
 
 
 @dataclass(slots=True)

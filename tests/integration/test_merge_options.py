@@ -239,7 +239,10 @@ def test_a_plan_lists_everything_and_writes_nothing(parted: og.Graph) -> None:
     assert not plan.is_clean
     assert plan.outcome == "merged"
     body = json.loads(json.dumps(plan.to_json()))
-    assert [(c["op"], c["id"]) for c in body["changes"]] == [("insert", "added"), ("update", "still")]
+    assert [(c["op"], c["id"]) for c in body["changes"]] == [
+        ("insert", "added"),
+        ("update", "still"),
+    ]
     conflict = next(c for c in body["merge_conflicts"] if c["entity_id"] == "x")
     assert [conflict[side]["data"]["v"] for side in ("base", "ours", "theirs")] == [0, 2, 1]
     removed = next(c for c in body["merge_conflicts"] if c["entity_id"] == "e")

@@ -8,7 +8,8 @@ from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.catalog import accept_initial
 from omnigraph.embed import Embedder
 from omnigraph.errors import BadRequestError, NotFoundError
-from omnigraph.graph.graph import Graph, Mode
+from omnigraph.graph.graph import Graph
+from omnigraph.graph.handle import Mode
 from omnigraph.ids import UlidSource
 from omnigraph.lang import compile_schema
 from omnigraph.ops.initialize import initialize
