@@ -196,3 +196,6 @@ PROBE_ROWS_MIN: Final = 20_000
 
 PROBED_QUERIES_MAX: Final = 8
 """Queries on one edge or node type answered by index before it is taken into memory."""
+
+AUTO_MAINTENANCE_EVERY: Final = 200
+"""Commits after which a handle that maintains itself cleans up."""

@@ -12,6 +12,7 @@ from typing import Self
 from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.embed import Embedder
 from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.graph.auto import AutoMaintenance
 from omnigraph.graph.blobs import Blobs
 from omnigraph.graph.branches import Branches, Tags
 from omnigraph.graph.changes import Changes, Diff
@@ -27,7 +28,7 @@ from omnigraph.graph.targets import resolve
 from omnigraph.graph.view import BranchView
 from omnigraph.graph.writing import WritingHandle
 from omnigraph.lang import bind_parameters
-from omnigraph.limits import CLEANUP_GRACE_S
+from omnigraph.limits import AUTO_MAINTENANCE_EVERY, CLEANUP_GRACE_S, CLEANUP_KEEP_DEFAULT
 from omnigraph.manifest import (
     MAIN,
     Capture,
@@ -116,6 +117,26 @@ class Graph(WritingHandle):
         grace_s = grace.total_seconds() if isinstance(grace, datetime.timedelta) else grace
         retention = Retention(keep=keep, older_than_s=seconds, grace_s=grace_s)
         return self._maintenance.cleanup(retention, dry_run=dry_run, progress=progress)
+
+    def maintain_automatically(
+        self,
+        *,
+        every: int = AUTO_MAINTENANCE_EVERY,
+        keep: int = CLEANUP_KEEP_DEFAULT,
+        grace: datetime.timedelta | float = CLEANUP_GRACE_S,
+    ) -> AutoMaintenance:
+        """Keep this handle's graph small in the background: clean up after every so many commits.
+
+        Small fragments are folded while writing, with or without this. Off until it is called;
+        closing the handle ends it. The value returned tells how often it ran and what failed.
+        """
+        self.check_writable()
+        if self._auto is not None:
+            self._auto.close()
+        self._auto = AutoMaintenance(
+            lambda: self.cleanup(keep=keep, grace=grace, dry_run=False), every=every
+        )
+        return self._auto
 
     # ---- reading --------------------------------------------------------------------------
 
