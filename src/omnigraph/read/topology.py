@@ -20,6 +20,7 @@ from omnigraph.limits import PATCHED_EDGES_MAX
 from omnigraph.manifest import Pin
 from omnigraph.plan.read import Direction
 from omnigraph.read.columns import ResidentCache, TableColumns
+from omnigraph.read.frame import check_rows
 from omnigraph.store import count
 
 Array = Any
@@ -43,8 +44,9 @@ class Adjacency:
         safe = np.maximum(nodes, 0)
         starts = self.offsets[safe]
         sizes = np.where(nodes < 0, 0, self.offsets[safe + 1] - starts)
-        rows = np.repeat(np.arange(len(nodes), dtype=np.int64), sizes)
         ends = np.cumsum(sizes)
+        check_rows(int(ends[-1]) if len(ends) else 0)
+        rows = np.repeat(np.arange(len(nodes), dtype=np.int64), sizes)
         return rows, np.arange(len(rows), dtype=np.int64) + np.repeat(starts - ends + sizes, sizes)
 
     @property

@@ -68,7 +68,7 @@ class Tree:
     """The leading part of a plan.
 
     `live` are the variables that later steps or the output read. Without `bag` it does not matter
-    how often a row occurs. `rest` are the steps after the tree.
+    how often a row occurs; with `listed` every row is given out. `rest` are the steps after it.
     """
 
     root: str
@@ -76,6 +76,7 @@ class Tree:
     links: tuple[Link, ...]
     live: frozenset[str]
     bag: bool
+    listed: bool
     rest: tuple[Step, ...]
 
     @property
@@ -131,6 +132,7 @@ def plan_tree(plan: ReadPlan) -> Tree | None:
         links=tuple(links),
         live=needed & never_null,
         bag=not _ignores_copies(plan),
+        listed=not (plan.grouped or plan.distinct),
         rest=rest,
     )
 

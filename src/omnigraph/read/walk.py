@@ -226,6 +226,8 @@ class _Walk:
         frame = frame.only(names)
         if len(names) > 1 or names[0] not in self._choices:
             return frame
+        if self._tree.listed and not self._next_links(frame):
+            return frame
         name = names[0]
         size = self._choices[name].size
         if not self._tree.bag:
@@ -247,7 +249,6 @@ class _Walk:
             )
             return rows, targets, None
         adjacency = _adjacency(topology, link)
-        check_rows(_fanout(adjacency, nodes))
         rows, at = adjacency.follow(nodes)
         edges = None if adjacency.edges is None else adjacency.edges[at]
         return rows, adjacency.targets[at], edges
@@ -307,10 +308,6 @@ class _Walk:
 def _adjacency(topology: Topology, link: Link) -> Adjacency:
     chosen = topology.by_pair if link.step.edge_variable is None else topology.by_edge
     return chosen[link.direction]
-
-
-def _fanout(adjacency: Adjacency, nodes: Array) -> int:
-    return int((adjacency.offsets[nodes + 1] - adjacency.offsets[nodes]).sum())
 
 
 def _valued(values: Callable[[Array], Array], nodes: Array, size: int) -> Array:
