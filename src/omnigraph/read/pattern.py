@@ -202,15 +202,11 @@ def _expand_into(context: Context, step: ExpandInto, frame: Frame) -> Frame:
         found = frame.take(rows[keep])
         return found.with_variable(step.edge_variable, edges[keep], context.edge(step.edge))
     adjacency = topology.by_pair[step.direction]
-    width = max(_width(topology, step.direction), 1)
     if step.max_hops > 1:
+        width = max(_width(topology, step.direction), 1)
         rows, nodes = reach(adjacency, starts, least=step.min_hops, most=step.max_hops, nodes=width)
         return frame.take(rows[nodes == ends[rows]])
-    sizes = np.diff(adjacency.offsets)
-    keys = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes) * width + adjacency.targets
-    wanted = starts * width + ends
-    joined = (starts >= 0) & (ends >= 0) & np.isin(wanted, keys)
-    return frame.take(np.nonzero(joined)[0])
+    return frame.take(np.flatnonzero(adjacency.joins(starts, ends)))
 
 
 def _width(topology: Topology, direction: Direction) -> int:
