@@ -28,9 +28,10 @@ from omnigraph.plan.read import (
     Step,
 )
 from omnigraph.read.columns import ResidentCache, TableColumns
+from omnigraph.read.context import Context
 from omnigraph.read.frame import Frame
 from omnigraph.read.output import build_output
-from omnigraph.read.pattern import Context, run_steps
+from omnigraph.read.pattern import run_steps
 from omnigraph.read.probe import ProbePlan, TooWide, plan_probe, probe
 from omnigraph.read.topology import Topologies
 from omnigraph.read.tree import Tree, plan_tree

@@ -137,6 +137,29 @@ def plan_tree(plan: ReadPlan) -> Tree | None:
     )
 
 
+def existence_tree(step: AntiJoin) -> Tree | None:
+    """Return the inner pattern as a tree that hangs on one outer variable; None if it is not."""
+    links: list[Link] = []
+    variables: dict[str, Variable] = {}
+    for inner in step.steps:
+        if not isinstance(inner, Expand) or inner.min_hops > inner.max_hops:
+            return None
+        links.append(Link(len(links), inner.source, inner.target, inner, inner.direction))
+        variables[inner.target] = Variable(inner.target, inner.target_type, inner.target_condition)
+    outer = {link.source for link in links} - set(variables)
+    if len(outer) != 1:
+        return None
+    return Tree(
+        root=outer.pop(),
+        variables=variables,
+        links=tuple(links),
+        live=frozenset(),
+        bag=False,
+        listed=False,
+        rest=(),
+    )
+
+
 def aggregates_of(expression: Expression) -> list[Aggregate]:
     """Return the aggregates in an expression."""
     return [item for item in walk(expression) if isinstance(item, Aggregate)]
