@@ -21,9 +21,10 @@ from omnigraph.manifest import Pin
 from omnigraph.plan.expression import Nearest
 from omnigraph.plan.read import ReadPlan
 from omnigraph.read.columns import ResidentCache, TableColumns
+from omnigraph.read.context import Context
 from omnigraph.read.frame import Frame
 from omnigraph.read.output import build_output
-from omnigraph.read.pattern import Context, run_steps
+from omnigraph.read.pattern import run_steps
 from omnigraph.read.probe import ProbePlan, TooWide, plan_probe, probe
 from omnigraph.read.ranking import Ranker
 from omnigraph.read.search import SearchColumns, constants, rewritten_plan, searches
