@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from omnigraph.compute import evaluate_condition
+from omnigraph.plan.explain import step_text
 from omnigraph.plan.read import (
     AntiJoin,
     Direction,
@@ -18,6 +20,7 @@ from omnigraph.plan.read import (
     Step,
 )
 from omnigraph.read.context import Context
+from omnigraph.read.estimates import growth
 from omnigraph.read.frame import (
     Frame,
     FrameColumns,
@@ -26,6 +29,7 @@ from omnigraph.read.frame import (
     row_numbers,
 )
 from omnigraph.read.hops import reach
+from omnigraph.read.running import traced
 from omnigraph.read.topology import Topology
 from omnigraph.read.tree import existence_tree
 from omnigraph.read.walk import have_way
@@ -37,7 +41,11 @@ _ROW = "#row"
 def run_steps(context: Context, steps: tuple[Step, ...], frame: Frame) -> Frame:
     """Run steps one after the other."""
     for step in steps:
-        frame = _step(context, step, frame)
+        frame = traced(
+            partial(step_text, step),
+            partial(_step, context, step, frame),
+            partial(growth, context, step),
+        )
     return frame
 
 

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from omnigraph.errors import QueryError
 from omnigraph.limits import I32_MAX
+from omnigraph.plan.explain import step_text
 from omnigraph.plan.expression import Expression
 from omnigraph.read.context import Context
+from omnigraph.read.estimates import CONDITION_SHARE, growth
 from omnigraph.read.frame import Frame, Source, check_rows
 from omnigraph.read.hops import reach
+from omnigraph.read.running import traced
 from omnigraph.read.topology import Adjacency, Topology
 from omnigraph.read.tree import Link, Tree
 
@@ -108,17 +112,35 @@ class _Walk:
     def run(self) -> Frame:
         root = self._root()
         choice = self._choices[root]
-        numbers = choice.all(self._context)
-        check_rows(len(numbers))
-        frame = Frame(len(numbers), {root: numbers}, {root: choice.source}, unique=root)
+        frame: Frame = traced(
+            lambda: f"start at ${root}: {self._tree.variables[root].type_name}",
+            partial(self._start, root, choice),
+            lambda: choice.size * (1.0 if choice.condition is None else CONDITION_SHARE),
+        )
         while links := self._next_links(frame):
             link = links[0]
             self._done |= {link.number}
-            if self._tree.dangling(link):
-                frame = self._weigh(frame, link)
-            else:
-                frame = self._merge(self._list(frame, link))
+            frame = traced(
+                partial(self._text, link),
+                partial(self._follow, frame, link),
+                partial(growth, self._context, link.step),
+            )
         return frame
+
+    def _start(self, root: str, choice: Choice) -> Frame:
+        numbers = choice.all(self._context)
+        check_rows(len(numbers))
+        return Frame(len(numbers), {root: numbers}, {root: choice.source}, unique=root)
+
+    def _follow(self, frame: Frame, link: Link) -> Frame:
+        if self._tree.dangling(link):
+            return self._weigh(frame, link)
+        return self._merge(self._list(frame, link))
+
+    def _text(self, link: Link) -> str:
+        way = f"from ${link.source}: " if link.source != link.step.source else ""
+        verb = "count ways of " if self._tree.dangling(link) else ""
+        return f"{way}{verb}{step_text(link.step)}"
 
     def have_way(self, source: Source, nodes: Array) -> Array:
         self._choose()
