@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
@@ -239,7 +240,10 @@ def test_a_plan_lists_everything_and_writes_nothing(parted: og.Graph) -> None:
     assert not plan.is_clean
     assert plan.outcome == "merged"
     body = json.loads(json.dumps(plan.to_json()))
-    assert [(c["op"], c["id"]) for c in body["changes"]] == [("insert", "added"), ("update", "still")]
+    assert [(c["op"], c["id"]) for c in body["changes"]] == [
+        ("insert", "added"),
+        ("update", "still"),
+    ]
     conflict = next(c for c in body["merge_conflicts"] if c["entity_id"] == "x")
     assert [conflict[side]["data"]["v"] for side in ("base", "ours", "theirs")] == [0, 2, 1]
     removed = next(c for c in body["merge_conflicts"] if c["entity_id"] == "e")
@@ -382,6 +386,10 @@ def test_a_fast_forward_overtaken_by_a_write_is_a_merge(new_graph: NewGraph) -> 
         assert graph.branches.merge("dev").outcome == "merged"
 
 
+def _merge_dev(graph: og.Graph) -> None:
+    graph.branches.merge("dev")
+
+
 @pytest.mark.parametrize("net_zero", [False, True])
 def test_two_who_merge_the_same_make_one_commit(new_graph: NewGraph, net_zero: bool) -> None:
     graph = new_graph(SCHEMA)
@@ -393,7 +401,7 @@ def test_two_who_merge_the_same_make_one_commit(new_graph: NewGraph, net_zero: b
     before = len(graph.commits.list())
     with (
         og.open(graph.uri, durability="none") as other,
-        armed(Failpoint.WRITE_POST_STAGE, lambda: other.branches.merge("dev")),
+        armed(Failpoint.WRITE_POST_STAGE, partial(_merge_dev, other)),
     ):
         done = graph.branches.merge("dev")
     assert done.outcome == "already_up_to_date"

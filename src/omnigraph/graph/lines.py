@@ -130,8 +130,7 @@ class Lines:
     def containing(self, commit_id: str) -> tuple[Line, GraphCommit]:
         """Return a branch whose history holds a commit, and the commit. Raises `NotFoundError`."""
         for line in self.warm():
-            found = line.coordinator.ledger.commits.get(commit_id)
-            if found is not None and self.directory.exists(line.branch):
+            if (found := line.coordinator.ledger.commits.get(commit_id)) is not None:
                 return line, found
         for info in self.directory.branches():
             try:
@@ -173,8 +172,11 @@ class Lines:
         return capture
 
     def warm(self) -> list[Line]:
-        """Return the branches in use."""
+        """Return the branches in use that still exist."""
         with self._lock:
+            for line in list(self._known.values()):
+                if not self.directory.exists(line.branch):
+                    self.forget(line.branch.name)
             return [self.main, *(self._known[name] for name in sorted(self._known))]
 
     def forget(self, name: str) -> None:

@@ -213,7 +213,10 @@ class Merging:
     def _outcome_of(self, commit: GraphCommit) -> str:
         """Return what an earlier merge was; one whose source is gone counts as merged."""
         find = self._lookup()
-        source, target = find(commit.merged_parent_commit_id or ""), find(commit.parent_commit_id or "")
+        source, target = (
+            find(commit.merged_parent_commit_id or ""),
+            find(commit.parent_commit_id or ""),
+        )
         if source is None or target is None:
             return MERGED
         return _outcome(merge_base(source, target, find), source, target)
