@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -97,7 +98,7 @@ def test_writers_that_first_write_one_branch_together_all_land(pool: Pool, root:
         assert {s for s in people(graph, "dev") if s.startswith("w")} == acknowledged
         assert state_of(graph) == before
         found = graph.commits.list("dev")
-        for child, parent in zip(found, found[1:], strict=False):
+        for child, parent in itertools.pairwise(found):
             assert child.parent_commit_id == parent.graph_commit_id
     assert acknowledged
     assert slots_of(root) == []

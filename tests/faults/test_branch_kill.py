@@ -110,7 +110,7 @@ def assert_works(root: Path, wanted: list[World], place: str) -> None:
     assert_heads_are_published(root)
 
 
-@pytest.mark.parametrize("action", (*WRITES, *CONTROL))
+@pytest.mark.parametrize("action", [*WRITES, *CONTROL])
 def test_a_killed_process_leaves_all_or_nothing(
     zygote: Zygote, tmp_path: Path, action: str
 ) -> None:
