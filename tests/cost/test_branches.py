@@ -110,6 +110,17 @@ def test_a_warm_write_costs_as_on_main_and_one_look_whether_the_branch_exists(
     assert on_dev == on_main
 
 
+def test_opening_a_branch_reads_nothing_its_parent_has_read(tmp_path: Path) -> None:
+    graph = deep(tmp_path, 40)
+    graph.branches.create("dev")
+    with counted() as io:
+        person(graph, "dev", "x")
+        graph.branches.create("child", from_="dev")
+        person(graph, "child", "y")
+    assert io.get("manifest_scans", 0) == 0
+    assert io["manifest_opens"] == 2
+
+
 def test_a_warm_read_of_a_branch_opens_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

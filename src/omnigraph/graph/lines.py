@@ -22,7 +22,7 @@ from omnigraph.manifest import (
     Verdict,
 )
 from omnigraph.ops.fold import Folding
-from omnigraph.store import Journal, KeyProbe, Location, Slots, Syncer, Tables
+from omnigraph.store import Journal, JournalView, KeyProbe, Location, Slots, Syncer, Tables
 from omnigraph.write import Writer
 
 
@@ -83,7 +83,7 @@ class Lines:
             if known is not None and self.directory.exists(known.branch):
                 return known
             self.forget(name)
-            line = self._open(self.directory.find(name).id)
+            line = self._open_branch(self.directory.find(name))
             self._known[name] = line
             if self._writable:
                 line.recovery.set_aside_torn()
@@ -91,11 +91,17 @@ class Lines:
             line.observe(line.coordinator.capture(fresh=False))
             return line
 
-    def _open(self, branch: BranchId) -> Line:
+    def _open_branch(self, info: BranchInfo) -> Line:
+        """Open a branch; what it shares with a parent in use is not read again."""
+        lines = (self.main, *self._known.values())
+        parent = next((line for line in lines if line.branch.incarnation == info.parent), self.main)
+        return self._open(info.id, parent.coordinator.view)
+
+    def _open(self, branch: BranchId, parent: JournalView | None = None) -> Line:
         journal = Journal(self._location.path(branch.path))
         if self._writable:
             journal.set_aside_torn()
-        coordinator = Coordinator(journal, stamp=self._stamp, branch=branch)
+        coordinator = Coordinator(journal, stamp=self._stamp, branch=branch, parent=parent)
         publisher = Publisher(coordinator, self._tables, self._slots, self._syncer)
         recovery = Recovery(publisher, self._audit)
         return Line(

@@ -38,13 +38,20 @@ class Capture:
 class Coordinator:
     """Keeps the manifest of one branch folded in memory. Safe to share between threads."""
 
-    def __init__(self, journal: Journal, *, stamp: int, branch: BranchId = MAIN_BRANCH) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        stamp: int,
+        branch: BranchId = MAIN_BRANCH,
+        parent: JournalView | None = None,
+    ) -> None:
         self.journal = journal
         self.branch = branch
         self.ledger = Ledger()
         self._lock = threading.RLock()
         self._seen: set[str] = set()
-        self._view = journal.open_latest()
+        self._view = journal.open_latest(None if parent is None else parent.rows_by_file)
         check_stamp(self._view, stamp)
         self._take_in(self._view)
 
