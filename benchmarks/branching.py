@@ -1,8 +1,9 @@
 """What branches and merges cost, as ratios: to bare Lance, to main, and to a smaller graph.
 
-    python benchmarks/branching.py [--quick] [--large] [--only a,b,...]
+    python benchmarks/branching.py [--quick] [--large] [--only a,b,...] [--doltlite PYTHON]
 
 Competitors take turns, so a busy machine slows all of them. `--large` adds ten million rows.
+`--doltlite` names an interpreter that has the package `doltlite`; its times are for orientation.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import json
 import os
 import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -202,6 +204,12 @@ class Merging:
         """Compute the merge."""
         assert self.graph.branches.merge_plan(self._branch).is_clean
 
+    def upsert(self) -> None:
+        """Change a thousand rows of main: the write a merge ends with."""
+        self._age += 1
+        rows = _people(CHANGED_ROWS, 8_000, self._age)
+        self.graph.load_table("Person", rows, mode="merge")
+
     def merge(self) -> None:
         """Merge."""
         assert self.graph.branches.merge(self._branch).outcome == "merged"
@@ -217,7 +225,8 @@ def merging(report: Report, folder: Path, *, rounds: int, large: bool) -> None:
             item.prepare()
 
     timings = interleave(
-        {f"merge, {name}": item.merge for name, item in sides.items()},
+        {f"merge, {name}": item.merge for name, item in sides.items()}
+        | {f"upsert on main, {name}": item.upsert for name, item in sides.items()},
         rounds=rounds,
         between=prepare,
     )
@@ -225,6 +234,9 @@ def merging(report: Report, folder: Path, *, rounds: int, large: bool) -> None:
         {f"plan, {name}": item.plan for name, item in sides.items()}, rounds=rounds
     )
     report.time("1,000 rows against 1,000 others", timings | planned)
+    for name in sides:
+        value, spread = ratio_of(timings, f"merge, {name}", f"upsert on main, {name}")
+        report.figure(f"merge / upsert of 1,000 rows, {name}", value, "x", note=spread)
     for name in list(sides)[1:]:
         for word, found in (("merge", timings), ("plan", planned)):
             value, spread = ratio_of(found, f"{word}, {name}", f"{word}, 10,000 rows")
@@ -310,6 +322,21 @@ def space(report: Report, folder: Path, *, rows: int) -> None:
     )
 
 
+# ---- f: beside DoltLite -------------------------------------------------------------------
+
+
+def doltlite(report: Report, python: str, *, rounds: int) -> None:
+    """Print what the same steps take in DoltLite: one process, one file, one table."""
+    script = str(Path(__file__).parent / "_doltlite.py")
+    for rows in (10_000, 1_000_000):
+        command = [python, script, str(rows), str(rounds)]
+        found = subprocess.run(  # noqa: S603 - our own script
+            command, capture_output=True, text=True, check=True
+        )
+        for step, value in json.loads(found.stdout).items():
+            report.figure(f"doltlite: {step}, {rows:,} rows", value, " ms")
+
+
 # ---- the run ------------------------------------------------------------------------------
 
 
@@ -319,6 +346,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="about a minute instead of five")
     parser.add_argument("--large", action="store_true", help="also ten million rows")
     parser.add_argument("--only", default="", help="parts to run, such as a,c")
+    parser.add_argument("--doltlite", default="", help="interpreter that has doltlite")
     parser.add_argument("--child", nargs=2, default=None, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child is not None:
@@ -346,6 +374,9 @@ def main() -> None:
         if "e" in wanted:
             report.section("e: space")
             space(report, folder / "e", rows=100_000 if quick else 1_000_000)
+        if options.doltlite:
+            report.section("f: DoltLite")
+            doltlite(report, options.doltlite, rounds=6 if quick else 20)
     report.write()
 
 
