@@ -119,3 +119,16 @@ def test_the_history_shows_where_branches_joined(graph: og.Graph) -> None:
         assert found.parent_commit_id == main.graph_commit_id
         assert found.merged_parent_commit_id == dev.graph_commit_id
         assert cold.commits.get(dev.graph_commit_id).branch == "dev"
+
+
+@pytest.mark.xfail(
+    strict=True, reason="the commits of a deleted branch are gone: an older base is taken"
+)
+def test_deleting_a_merged_branch_does_not_bring_rows_back(graph: og.Graph) -> None:
+    graph.branches.create("other")
+    put(graph, "dev", c=1)
+    graph.branches.merge("dev")
+    graph.branches.merge("dev", "other", delete_source=True)
+    drop(graph, "main", "c")
+    graph.branches.merge("other")
+    assert values(graph) == {"a": 0, "b": 0}
