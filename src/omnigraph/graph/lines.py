@@ -23,7 +23,16 @@ from omnigraph.manifest import (
     Verdict,
 )
 from omnigraph.ops.fold import Folding
-from omnigraph.store import Journal, KeyProbe, Location, Slots, Syncer, Tables, split_branch
+from omnigraph.store import (
+    Journal,
+    JournalView,
+    KeyProbe,
+    Location,
+    Slots,
+    Syncer,
+    Tables,
+    split_branch,
+)
 from omnigraph.store.relocate import is_moved, relocate_branches
 from omnigraph.write import Writer
 
@@ -86,7 +95,7 @@ class Lines:
             if known is not None and self.directory.exists(known.branch):
                 return known
             self.forget(name)
-            line = self._open(self.directory.find(name).id)
+            line = self._open_branch(self.directory.find(name))
             self._known[name] = line
             if self._writable:
                 line.recovery.set_aside_torn()
@@ -94,13 +103,19 @@ class Lines:
             line.observe(line.coordinator.capture(fresh=False))
             return line
 
-    def _open(self, branch: BranchId) -> Line:
+    def _open_branch(self, info: BranchInfo) -> Line:
+        """Open a branch; what it shares with a parent in use is not read again."""
+        lines = (self.main, *self._known.values())
+        parent = next((line for line in lines if line.branch.incarnation == info.parent), self.main)
+        return self._open(info.id, parent.coordinator.view)
+
+    def _open(self, branch: BranchId, parent: JournalView | None = None) -> Line:
         if not branch.is_main and not self._placed:
             self._place(branch)
         journal = Journal(self._location.path(branch.path))
         if self._writable:
             journal.set_aside_torn()
-        coordinator = Coordinator(journal, stamp=self._stamp, branch=branch)
+        coordinator = Coordinator(journal, stamp=self._stamp, branch=branch, parent=parent)
         publisher = Publisher(coordinator, self._tables, self._slots, self._syncer)
         recovery = Recovery(publisher, self._audit)
         return Line(
@@ -151,8 +166,7 @@ class Lines:
     def containing(self, commit_id: str) -> tuple[Line, GraphCommit]:
         """Return a branch whose history holds a commit, and the commit. Raises `NotFoundError`."""
         for line in self.warm():
-            found = line.coordinator.ledger.commits.get(commit_id)
-            if found is not None and self.directory.exists(line.branch):
+            if (found := line.coordinator.ledger.commits.get(commit_id)) is not None:
                 return line, found
         for info in self.directory.branches():
             try:
@@ -194,8 +208,11 @@ class Lines:
         return capture
 
     def warm(self) -> list[Line]:
-        """Return the branches in use."""
+        """Return the branches in use that still exist."""
         with self._lock:
+            for line in list(self._known.values()):
+                if not self.directory.exists(line.branch):
+                    self.forget(line.branch.name)
             return [self.main, *(self._known[name] for name in sorted(self._known))]
 
     def forget(self, name: str) -> None:
