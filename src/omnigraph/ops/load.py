@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import io
 import json
@@ -67,7 +68,24 @@ class Load:
     def read(self, data: Data, progress: Any = None) -> None:
         """Parse the whole input. Raises `DataError` with every problem found."""
         problems = self._problems(data)
-        reader = EnvelopeReader(self._schema.catalog, problems)
+        with contextlib.closing(EnvelopeReader(self._schema.catalog, problems)) as reader:
+            self._read_lines(reader, data, problems, progress)
+            for found in reader.types.values():
+                rows = found.table()
+                if found.spill is not None:
+                    self._spills[found.entity.table_key] = [found.spill]
+                self._take(found.entity, rows, found.lines, problems)
+                found.chunks = []
+                self._release()
+        problems.raise_any()
+        if not self._rows and self.mode is LoadMode.OVERWRITE:
+            raise BadRequestError(
+                "an empty input overwrites nothing", hint="use merge, or name the types to empty"
+            )
+
+    def _read_lines(
+        self, reader: EnvelopeReader, data: Data, problems: Problems, progress: Any
+    ) -> None:
         if isinstance(data, bytes):
             reader.read(file_lines(io.BytesIO(data), progress))
         elif isinstance(data, str | os.PathLike):
@@ -81,18 +99,6 @@ class Load:
         else:
             reader.read(_encoded(data, problems))
         problems.raise_any()
-        for found in reader.types.values():
-            rows = found.table()
-            if found.spill is not None:
-                self._spills[found.entity.table_key] = [found.spill]
-            self._take(found.entity, rows, found.lines, problems)
-            found.chunks = []
-            self._release()
-        problems.raise_any()
-        if not self._rows and self.mode is LoadMode.OVERWRITE:
-            raise BadRequestError(
-                "an empty input overwrites nothing", hint="use merge, or name the types to empty"
-            )
 
     def _problems(self, data: object = None) -> Problems:
         if isinstance(data, str | os.PathLike):

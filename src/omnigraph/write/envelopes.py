@@ -163,6 +163,12 @@ class EnvelopeReader:
         self._flush_all()
         self.types = {key: found for key, found in self.types.items() if found.count}
 
+    def close(self) -> None:
+        """Let go of temporary files that will not be read."""
+        for found in self.types.values():
+            if found.spill is not None:
+                found.spill.close()
+
     def _problem(self, line: int, message: str, **known: Any) -> None:
         self._problems.add(Problem(message=message, line=line, **known))
 

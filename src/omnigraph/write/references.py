@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog import Cardinality, EdgeType, NodeType, TypeKind
 from omnigraph.write.base import Base
 from omnigraph.write.changes import ChangeSet, TableChange
-from omnigraph.write.problems import Problem, Problems
+from omnigraph.write.problems import Problem, Problems, some_rows
 
 
 def check_references(base: Base, changes: ChangeSet, problems: Problems) -> None:
@@ -39,8 +39,8 @@ def _check_endpoints(
         missing = _missing_nodes(base, changes, type_name, pc.unique(rows[column]))
         if not missing:
             continue
-        bad = rows.filter(pc.is_in(rows[column], value_set=pa.array(sorted(missing), pa.string())))
-        shown = bad.select(["id", column]).slice(0, 1000)
+        wrong = pc.is_in(rows[column], value_set=pa.array(sorted(missing), pa.string()))
+        shown = some_rows(rows, wrong, column)
         pairs = zip(shown["id"].to_pylist(), shown[column].to_pylist(), strict=True)
         for entity_id, value in pairs:
             problems.add(

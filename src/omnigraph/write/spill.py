@@ -50,6 +50,10 @@ class SpillFile:
             self._file.close()
         return pa.ipc.open_file(pa.BufferReader(pa.py_buffer(self._map))).read_all()
 
+    def close(self) -> None:
+        """Let go of a file that will not be read. A table that was returned stays."""
+        self._file.close()
+
     def release(self) -> None:
         """Give back the memory that reading the table took; it is read again when needed."""
         if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
