@@ -35,8 +35,16 @@ def _check_endpoints(
     rows = change.rows()
     if rows is None:
         return
+    wanted = {name: pc.unique(rows[name]) for name in ("src", "dst")}
+    if edge.source == edge.target:
+        # Both ends in one probe.
+        wanted["src"] = pc.unique(pa.concat_arrays([wanted["src"], wanted.pop("dst")]))
+    found = {
+        column: _missing_nodes(base, changes, edge.source if column == "src" else edge.target, ids)
+        for column, ids in wanted.items()
+    }
     for column, type_name in (("src", edge.source), ("dst", edge.target)):
-        missing = _missing_nodes(base, changes, type_name, pc.unique(rows[column]))
+        missing = found.get(column, found["src"])
         if not missing:
             continue
         wrong = pc.is_in(rows[column], value_set=pa.array(sorted(missing), pa.string()))

@@ -24,7 +24,7 @@ class SpillFile:
         self._schema = schema
         self._map: mmap.mmap | None = None
         try:
-            self._file: IO[bytes] = tempfile.TemporaryFile(prefix="omnigraph-load-")  # noqa: SIM115 - lives as long as the rows
+            self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - stays open
         except OSError as error:
             raise _failed(error) from error
         self._writer = pa.ipc.new_file(self._file, schema)
