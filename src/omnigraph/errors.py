@@ -14,7 +14,8 @@ Categories (second level) follow what the caller does next; leaves name the prec
     │   └── BlobRangeError          a byte range lies outside the value
     ├── NotFound                name something that exists
     │   ├── NotFoundError           graph, branch, commit, entity
-    │   └── ChangeFeedGapError      history below the cursor was cleaned up
+    │   ├── ChangeFeedGapError      history below the cursor was cleaned up
+    │   └── VersionReclaimedError   (a NotFoundError) a cleanup removed what a state needs
     ├── AlreadyExists           choose another name
     ├── Forbidden               get permission
     │   ├── UnauthorizedError       no or unknown token
@@ -25,6 +26,7 @@ Categories (second level) follow what the caller does next; leaves name the prec
     │       ├── ReadSetConflictError
     │       ├── KeyConflictError
     │       ├── DiffRefusedError
+    │       ├── CheckFailedError
     │       ├── AlreadyExistsError      (also AlreadyExists)
     │       ├── AlreadyInitializedError (also AlreadyExists)
     │       └── MergeConflictError      (also MergeConflict)
@@ -39,7 +41,8 @@ Categories (second level) follow what the caller does next; leaves name the prec
     │   ├── StorageError
     │   ├── RecoveryInvariantError  a table lies below its published version
     │   ├── BlobIntegrityError
-    │   └── ExternalBlobSourceError
+    │   ├── ExternalBlobSourceError
+    │   └── EmbeddingError          an embedding model failed or gave no usable vector
     ├── OutcomeUnknown          it may have landed: look before retrying, delete nothing
     │   └── OutcomeUnknownError
     ├── FormatError             rebuild or upgrade
@@ -53,41 +56,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
-
-class ErrorKind(StrEnum):
-    """The precise cause of an error. Append-only: clients match on these strings."""
-
-    COMPILE = "compile"
-    QUERY = "query"
-    BAD_REQUEST = "bad_request"
-    DATA = "data"
-    CURSOR_REJECTED = "cursor_rejected"
-    EXTERNAL_BLOB_POLICY = "external_blob_policy"
-    BLOB_RANGE = "blob_range"
-    NOT_FOUND = "not_found"
-    CHANGE_FEED_GAP = "change_feed_gap"
-    UNAUTHORIZED = "unauthorized"
-    POLICY_DENIED = "policy_denied"
-    CONFLICT = "conflict"
-    VERSION_CONFLICT = "version_conflict"
-    READ_SET_CONFLICT = "read_set_conflict"
-    KEY_CONFLICT = "key_conflict"
-    DIFF_REFUSED = "diff_refused"
-    ALREADY_EXISTS = "already_exists"
-    ALREADY_INITIALIZED = "already_initialized"
-    MERGE_CONFLICT = "merge_conflict"
-    MERGE_CHECK_FAILED = "merge_check_failed"
-    PRECONDITION_FAILED = "precondition_failed"
-    RECOVERY_REQUIRED = "recovery_required"
-    RECOVERY_INVARIANT = "recovery_invariant"
-    RESOURCE_LIMIT = "resource_limit"
-    TOO_MANY_REQUESTS = "too_many_requests"
-    STORAGE = "storage"
-    BLOB_INTEGRITY = "blob_integrity"
-    EXTERNAL_BLOB_SOURCE = "external_blob_source"
-    OUTCOME_UNKNOWN = "outcome_unknown"
-    FORMAT_VERSION = "format_version"
-    INTERNAL = "internal"
+from omnigraph.error_kinds import ErrorKind
 
 
 class DiagnosticLike(Protocol):
@@ -248,6 +217,13 @@ class NotFound(OmniGraphError):
 
 class NotFoundError(NotFound):
     """Graph, branch, commit, type or entity does not exist."""
+
+
+class VersionReclaimedError(NotFoundError):
+    """A state existed, but a cleanup removed what it needs."""
+
+    kind = ErrorKind.VERSION_RECLAIMED
+    http_status = 410
 
 
 class ChangeFeedGapError(NotFound):
@@ -557,6 +533,14 @@ class ExternalBlobSourceError(StorageFailure):
     def __init__(self, *, uri: str, reason: str) -> None:
         super().__init__(f"external blob {uri} could not be read: {reason}")
         self.uri, self.reason = uri, reason
+
+
+class EmbeddingError(StorageFailure):
+    """An embedding model could not be reached, failed, or gave no usable vector."""
+
+    kind = ErrorKind.EMBEDDING
+    http_status = 424
+    code = None
 
 
 class OutcomeUnknown(OmniGraphError):

@@ -40,6 +40,8 @@ class Failpoint(StrEnum):
     FORK_POST_CREATE = "fork.post_create"
     BRANCH_CREATE_POST_NATIVE = "branch_create.post_native"
     BRANCH_DELETE_POST_NATIVE = "branch_delete.post_native"
+    CLEANUP_POST_PLAN = "cleanup.post_plan"
+    CLEANUP_PRE_MANIFEST = "cleanup.pre_manifest"
     RECOVERY_POST_SEIZE = "recovery.post_seize"
     RECOVERY_POST_RESTORE = "recovery.post_restore"
     RECOVERY_PRE_PUBLISH = "recovery.pre_publish"
@@ -47,7 +49,7 @@ class Failpoint(StrEnum):
     RECOVERY_POST_AUDIT = "recovery.post_audit"
 
 
-Action = Callable[[], None]
+Action = Callable[[], object]
 
 
 @dataclass(slots=True)

@@ -9,10 +9,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import omnigraph as og
+from omnigraph.ops import load as load_operation
 from omnigraph.store import staging
 from omnigraph.write import envelopes, spill
 from tests.integration.helpers import NewGraph, edge, jsonl, load, node, rows
@@ -202,3 +204,20 @@ def test_a_merge_too_large_for_one_join_is_staged_in_parts(
     changes = graph.diff(first, "main").changes
     kinds = [str(change.op) for change in changes]
     assert (kinds.count("update"), kinds.count("insert"), len(kinds)) == (60, 40, 100)
+
+
+@pytest.mark.usefixtures("temporary", "spills")
+def test_vectors_of_rows_in_a_temporary_file_are_filled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load_operation, "EMBED_CHUNK_ROWS", 16)
+    schema = "node Doc { name: String @key  text: String?  vec: Vector(4)? @embed(text) }"
+    with og.init(tmp_path / "g", schema, durability="none"):
+        pass
+    with og.open(tmp_path / "g", durability="none", embedder=og.HashEmbedder()) as graph:
+        items = [node("Doc", name=f"d{number}", text=f"t{number}") for number in range(100)]
+        graph.load([*items, node("Doc", name="without")], mode="append")
+        found = rows(graph, "Doc")
+        assert found["without"].get("vec") is None
+        wanted = np.asarray(og.HashEmbedder().embed(["t70"], dimension=4))[0]
+        assert found["d70"]["vec"] == [float(value) for value in wanted]

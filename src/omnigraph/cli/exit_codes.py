@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from omnigraph.errors import ErrorKind, OmniGraphError
+from omnigraph.error_kinds import ErrorKind
+from omnigraph.errors import OmniGraphError
 
 OK = 0
 FAILURE = 1
@@ -23,6 +24,7 @@ EXIT_CODES = {
     ErrorKind.EXTERNAL_BLOB_POLICY: FAILURE,
     ErrorKind.BLOB_RANGE: FAILURE,
     ErrorKind.NOT_FOUND: NOT_FOUND,
+    ErrorKind.VERSION_RECLAIMED: FAILURE,
     ErrorKind.CHANGE_FEED_GAP: FAILURE,
     ErrorKind.UNAUTHORIZED: DENIED,
     ErrorKind.POLICY_DENIED: DENIED,
@@ -43,6 +45,7 @@ EXIT_CODES = {
     ErrorKind.STORAGE: FAILURE,
     ErrorKind.BLOB_INTEGRITY: FAILURE,
     ErrorKind.EXTERNAL_BLOB_SOURCE: FAILURE,
+    ErrorKind.EMBEDDING: FAILURE,
     ErrorKind.OUTCOME_UNKNOWN: FAILURE,
     ErrorKind.FORMAT_VERSION: FAILURE,
     ErrorKind.INTERNAL: FAILURE,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
-from omnigraph.errors import NotFoundError
+from omnigraph.errors import NotFoundError, OmniGraphError, StorageError
 from omnigraph.ids import UlidSource
 from omnigraph.manifest import (
     MAIN,
     MAIN_BRANCH,
+    MANIFEST,
     BranchDirectory,
     BranchId,
     BranchInfo,
@@ -22,7 +23,8 @@ from omnigraph.manifest import (
     Verdict,
 )
 from omnigraph.ops.fold import Folding
-from omnigraph.store import Journal, KeyProbe, Location, Slots, Syncer, Tables
+from omnigraph.store import Journal, KeyProbe, Location, Slots, Syncer, Tables, split_branch
+from omnigraph.store.relocate import is_moved, relocate_branches
 from omnigraph.write import Writer
 
 
@@ -68,6 +70,7 @@ class Lines:
         self._writable = writable
         self._lock = threading.RLock()
         self._slots = Slots(location, syncer)
+        self._placed = False
         self.main = self._open(MAIN_BRANCH)
         self._known: dict[str, Line] = {}
         self.directory = BranchDirectory(
@@ -82,7 +85,7 @@ class Lines:
             known = self._known.get(name)
             if known is not None and self.directory.exists(known.branch):
                 return known
-            self._known.pop(name, None)
+            self.forget(name)
             line = self._open(self.directory.find(name).id)
             self._known[name] = line
             if self._writable:
@@ -92,6 +95,8 @@ class Lines:
             return line
 
     def _open(self, branch: BranchId) -> Line:
+        if not branch.is_main and not self._placed:
+            self._place(branch)
         journal = Journal(self._location.path(branch.path))
         if self._writable:
             journal.set_aside_torn()
@@ -106,6 +111,22 @@ class Lines:
             writer=Writer(publisher, recovery, self._probe, self._ids),
             folding=Folding(publisher, self._probe, self._ids),
         )
+
+    def _place(self, branch: BranchId) -> None:
+        """Make branches of a graph that was moved or copied share the files of this place."""
+        dataset = Journal(self._location.path(branch.path)).open_latest().dataset
+        if is_moved(dataset, self._location.path(MANIFEST)):
+            if not self._writable:
+                raise StorageError(
+                    "the graph was moved since its branches were made",
+                    hint="open it read-write once: they are then pointed to this place",
+                )
+            pins = self.main.coordinator.ledger.pins_at(self.main.coordinator.view.version)
+            for path in sorted({split_branch(pin.path)[0] for pin in pins.values()}):
+                relocate_branches(self._tables.folder(path))
+            # Last: until then the next open finds that there is work to do.
+            relocate_branches(self._location.path(MANIFEST))
+        self._placed = True
 
     def sweep(self) -> list[Verdict]:
         """Resolve the interrupted writes of every branch, then what they left on main's tables."""
@@ -130,11 +151,18 @@ class Lines:
     def containing(self, commit_id: str) -> tuple[Line, GraphCommit]:
         """Return a branch whose history holds a commit, and the commit. Raises `NotFoundError`."""
         for line in self.warm():
-            if (found := line.coordinator.ledger.commits.get(commit_id)) is not None:
+            found = line.coordinator.ledger.commits.get(commit_id)
+            if found is not None and self.directory.exists(line.branch):
                 return line, found
         for info in self.directory.branches():
-            line = self.get(info.name)
-            line.coordinator.capture()
+            try:
+                line = self.get(info.name)
+                line.coordinator.capture()
+            except OmniGraphError:
+                if self.directory.exists(info.id):
+                    raise
+                # Deleted since it was listed: what is looked for may lie elsewhere.
+                continue
             if (found := line.coordinator.ledger.commits.get(commit_id)) is not None:
                 return line, found
         raise NotFoundError(f"commit '{commit_id}' does not exist")

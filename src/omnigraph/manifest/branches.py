@@ -147,7 +147,7 @@ class BranchDirectory:
     # ---- changing -------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _control(self) -> Iterator[HeldSlot]:
+    def control(self) -> Iterator[HeldSlot]:
         """Hold the slot that lets one process at a time make and remove branches."""
         for _attempt in range(BRANCH_CONTROL_ATTEMPTS_MAX):
             slot = self._slots.take(CONTROL_SLOT, b"") or self._slots.seize(CONTROL_SLOT)
@@ -169,7 +169,7 @@ class BranchDirectory:
     def create(self, name: str, capture: Capture) -> BranchInfo:
         """Make a branch whose first state is the captured one."""
         check_branch_name(name)
-        with self._control():
+        with self.control():
             for info in self.branches():
                 if collides(name, info.name):
                     raise AlreadyExistsError(
@@ -199,7 +199,7 @@ class BranchDirectory:
         branch = publisher.coordinator.branch
         if branch.is_main:
             raise BadRequestError("the main branch cannot be deleted")
-        with self._control():
+        with self.control():
             self._refuse_needed(branch)
             with self._reserved(publisher, recovery) as slot:
                 delete_branch(self._main.view.dataset, branch.incarnation)
@@ -273,7 +273,7 @@ class BranchDirectory:
             raise BadRequestError(
                 f"{name!r} is not a tag name", hint=f"no '/', and no '{TAG_RESERVED}' in front"
             )
-        with self._control():
+        with self.control():
             if any(tag.name == name for tag in self.tags()):
                 raise AlreadyExistsError(f"tag '{name}' exists already")
             branch = None if capture.branch.is_main else capture.branch.incarnation
@@ -290,7 +290,7 @@ class BranchDirectory:
 
     def delete_tag(self, name: str) -> None:
         """Forget a tag; the state it named stays as long as any other."""
-        with self._control():
+        with self.control():
             self.find_tag(name)
             delete_tag(self._main.view.dataset, name)
             self._syncer.sync_folder(f"{self._root}/_refs/tags")

@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
 from omnigraph.errors import BadRequestError, KeyConflictError, NotFoundError
-from omnigraph.limits import LOAD_CHUNK_ROWS
+from omnigraph.limits import EMBED_CHUNK_ROWS, LOAD_CHUNK_ROWS
 from omnigraph.write import Base, ChangeSet, Problem, Problems, TableChange, key_ids, validate
 from omnigraph.write.blobs import encode_blob
 from omnigraph.write.convert import cast_column
+from omnigraph.write.embeddings import Embeddings
 from omnigraph.write.envelopes import EnvelopeReader, file_lines
 from omnigraph.write.keys import ulid_column
 from omnigraph.write.spill import SpillFile, spilled
@@ -52,15 +53,22 @@ class Load:
     kind = "load"
 
     def __init__(
-        self, schema: AcceptedSchema, mode: LoadMode, *, new_ids: Callable[[int], tuple[str, int]]
+        self,
+        schema: AcceptedSchema,
+        mode: LoadMode,
+        *,
+        new_ids: Callable[[int], tuple[str, int]],
+        embeddings: Embeddings | None = None,
     ) -> None:
         self.mode = mode
+        self._embeddings = embeddings or Embeddings(None)
         self._schema = schema
         self._new_ids = new_ids
         self._rows: dict[str, Any] = {}
         self._lines: dict[str, Sequence[int]] = {}
         self._generated: dict[str, Any] = {}
         self._spills: dict[str, list[SpillFile]] = {}
+        self._filled: set[str] = set()
         self._source = "the input"
 
     # ---- reading --------------------------------------------------------------------------
@@ -280,6 +288,7 @@ class Load:
         for key, rows in sorted(self._rows.items()):
             kind, _, name = key.partition(":")
             entity: Entity = catalog.edges[name] if kind == "edge" else catalog.nodes[name]
+            rows = self._rows[key] = self._embedded(entity, rows)
             taken = self._fill(base, changes.of(entity), rows, self._generated[key])
             if taken is not None:
                 conflicts.append((self._line_of(key, taken) or 0, entity, taken))
@@ -289,6 +298,24 @@ class Load:
         self._release()
         problems.raise_any()
         return changes
+
+    def _embedded(self, entity: Entity, rows: Any) -> Any:
+        """Return rows with their vectors; those of a file are filled chunk by chunk."""
+        spills = self._spills.get(entity.table_key)
+        vectors = any(declared.embedding for declared in entity.properties.values())
+        if spills is None or not (vectors and self._embeddings.active):
+            return self._embeddings.fill_rows(entity, rows)
+        if entity.table_key in self._filled:
+            return rows
+        self._filled.add(entity.table_key)
+        chunks = (
+            self._embeddings.fill_rows(entity, pa.Table.from_batches([batch]))
+            for batch in rows.to_batches(max_chunksize=EMBED_CHUNK_ROWS)
+        )
+        found, spill = spilled(rows.schema, (b for chunk in chunks for b in chunk.to_batches()))
+        spills.append(spill)
+        self._release()
+        return found
 
     def _fill(self, base: Base, change: TableChange, rows: Any, generated: Any) -> str | None:
         """Sort the rows of one type; return the first id that should be new and is not."""

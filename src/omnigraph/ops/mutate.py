@@ -45,6 +45,7 @@ from omnigraph.write import (
     validate,
 )
 from omnigraph.write.blobs import decode_blob
+from omnigraph.write.embeddings import Embeddings
 from omnigraph.write.keys import key_ids
 
 Entity = NodeType | EdgeType
@@ -114,8 +115,10 @@ class Mutation:
         *,
         now: datetime.datetime,
         new_id: Callable[[], str],
+        embeddings: Embeddings | None = None,
     ) -> None:
         self._plan = plan
+        self._embeddings = embeddings or Embeddings(None)
         self._parameters = parameters
         self._now = now
         self._new_id = new_id
@@ -135,6 +138,7 @@ class Mutation:
     def prepare(self, base: Base) -> ChangeSet:
         """Run the statements in order, then validate the outcome once."""
         run = _Run(self, base)
+        run.prefetch(self._plan.statements)
         for item in self._plan.statements:
             run.statement(item)
         changes = run.changes()
@@ -170,6 +174,17 @@ class _Run:
                 self._update(item)
             case Delete():
                 self._delete(item)
+
+    def prefetch(self, statements: tuple[Statement, ...]) -> None:
+        """Embed the texts of all statements together, not one by one."""
+        if not self._mutation._embeddings.active:
+            return
+        nodes = self._base.schema.catalog.nodes
+        self._mutation._embeddings.prefetch(
+            (nodes[item.type_name], {a.property: self._value(a.value) for a in item.assignments})
+            for item in statements
+            if isinstance(item, InsertNode | UpsertNode | Update) and item.type_name in nodes
+        )
 
     def changes(self) -> ChangeSet:
         """Return what the statements amount to, ids told apart into new and existing."""
@@ -239,6 +254,7 @@ class _Run:
                     )
                 )
         problems.raise_any()
+        self._mutation._embeddings.fill_values(entity, found)
         return found
 
     def _of(self, entity: Entity) -> Pending:

@@ -9,7 +9,8 @@ import pytest
 from omnigraph import errors
 from omnigraph.cli import exit_codes
 from omnigraph.cli.exit_codes import EXIT_CODES
-from omnigraph.errors import ErrorKind, NotFoundError, OmniGraphError, PreconditionFailedError
+from omnigraph.error_kinds import ErrorKind
+from omnigraph.errors import NotFoundError, OmniGraphError, PreconditionFailedError
 
 EXPECTED = {
     1: {
@@ -21,10 +22,12 @@ EXPECTED = {
         "external_blob_policy",
         "blob_range",
         "change_feed_gap",
+        "version_reclaimed",
         "recovery_invariant",
         "storage",
         "blob_integrity",
         "external_blob_source",
+        "embedding",
         "outcome_unknown",
         "format_version",
         "internal",
@@ -40,6 +43,7 @@ EXPECTED = {
         "already_exists",
         "already_initialized",
         "merge_conflict",
+        "merge_check_failed",
         "too_many_requests",
     },
     6: {"unauthorized", "policy_denied"},
