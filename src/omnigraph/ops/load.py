@@ -302,6 +302,9 @@ class Load:
     def _embedded(self, entity: Entity, rows: Any) -> Any:
         """Return rows with their vectors; those of a file are filled chunk by chunk."""
         spills = self._spills.get(entity.table_key)
+        if spills is not None:
+            # Files of an earlier attempt go with the tables that rest on them.
+            del spills[1:]
         vectors = any(declared.embedding for declared in entity.properties.values())
         if spills is None or not (vectors and self._embeddings.active):
             return self._embeddings.fill_rows(entity, rows)
@@ -313,7 +316,7 @@ class Load:
             for batch in rows.to_batches(max_chunksize=EMBED_CHUNK_ROWS)
         )
         found, spill = spilled(rows.schema, (b for chunk in chunks for b in chunk.to_batches()))
-        spills.append(spill)
+        spills[:] = [spill]
         self._release()
         return found
 
@@ -356,10 +359,9 @@ class Load:
 
     def _same_edges(self, base: Base, edge: EdgeType, rows: Any, generated: Any) -> tuple[Any, Any]:
         """Give edges without an id the id of the one edge that joins the same nodes."""
-        open_rows = rows.filter(generated)
-        if open_rows.num_rows == 0:
+        sources = pc.unique(rows["src"].filter(generated)).to_pylist()
+        if not sources:
             return rows, generated
-        sources = pc.unique(open_rows["src"]).to_pylist()
         present = base.edge_ends(edge, "src", sources)
         ids = {
             (src, dst): entity_id

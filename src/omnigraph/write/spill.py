@@ -7,6 +7,7 @@ gives back the memory that looking at it took.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import tempfile
 from collections.abc import Iterable
@@ -21,7 +22,6 @@ class SpillFile:
     """Rows of one schema, appended in chunks and then read back as one table."""
 
     def __init__(self, schema: Any) -> None:
-        self._schema = schema
         self._map: mmap.mmap | None = None
         try:
             self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - stays open
@@ -63,11 +63,11 @@ class SpillFile:
 def spilled(schema: Any, batches: Iterable[Any]) -> tuple[Any, SpillFile]:
     """Write batches to a file of their own and return them as a table."""
     spill = SpillFile(schema)
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        spill.append(pa.Table.from_batches([batch], schema=schema))
-    return spill.table(), spill
+    with contextlib.closing(spill):
+        for batch in batches:
+            if batch.num_rows:
+                spill.append(pa.Table.from_batches([batch], schema=schema))
+        return spill.table(), spill
 
 
 def _failed(error: OSError) -> StorageError:
