@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog import FLOATS, PropertyType, Scalar
 from omnigraph.ids import ALPHABET, TAIL_CHARS
+from omnigraph.limits import LOAD_CHUNK_ROWS
 
 
 def canonical_texts(column: Any, declared: PropertyType) -> Any:
@@ -59,10 +60,14 @@ def key_ids(columns: Sequence[Any], types: Sequence[PropertyType]) -> Any:
 def ulid_column(run: tuple[str, int], size: int) -> Any:
     """Return the ULIDs of a reserved run as a column."""
     prefix, first = run
-    numbers = np.arange(first, first + size, dtype=np.uint64)
     shifts = np.arange(5 * (TAIL_CHARS - 1), -1, -5, dtype=np.uint64)
-    digits = (numbers[:, None] >> shifts) & np.uint64(31)
-    letters = np.frombuffer(ALPHABET.encode(), dtype=np.uint8)[digits]
+    alphabet = np.frombuffer(ALPHABET.encode(), dtype=np.uint8)
+    letters = np.empty((size, TAIL_CHARS), dtype=np.uint8)
+    # In chunks: a digit takes eight bytes until it is a letter.
+    for start in range(0, size, LOAD_CHUNK_ROWS):
+        end = min(start + LOAD_CHUNK_ROWS, size)
+        numbers = np.arange(first + start, first + end, dtype=np.uint64)
+        letters[start:end] = alphabet[(numbers[:, None] >> shifts) & np.uint64(31)]
     # From buffers: of an array of texts Arrow makes several chunks when it is long.
     ends = np.arange(size + 1, dtype=np.int32) * TAIL_CHARS
     tails = pa.StringArray.from_buffers(size, pa.py_buffer(ends), pa.py_buffer(letters))
