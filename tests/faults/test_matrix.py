@@ -22,6 +22,7 @@ from tests.faults.matrix import (
     AFTER,
     BEFORE,
     BROKEN,
+    ELSEWHERE,
     FULL,
     SEED,
     WRITES,
@@ -168,10 +169,11 @@ def test_kill_minus_nine(stage: Stage, zygote: Zygote) -> None:
         for cell, tables in numbered(stage.cells(writer))
     ]
     points = {cell.point for cell, _ in cells}
-    assert points == set(Failpoint), "a boundary that no writer passes"
+    assert points == set(Failpoint) - ELSEWHERE, "a boundary that no writer passes"
     if not FULL:
         dice = chance()
-        cells = [dice.choice([c for c in cells if c[0].point is point]) for point in Failpoint]
+        drawn = sorted(points)
+        cells = [dice.choice([c for c in cells if c[0].point is point]) for point in drawn]
     print(f"OMNIGRAPH_SEED={SEED}, {len(cells)} kills")  # noqa: T201 - to repeat it
     for cell, tables in cells:
         root = stage.fresh(cell.writer)

@@ -67,6 +67,7 @@ class Graph(WritingHandle):
         check_actor(actor)
         other = copy.copy(self)
         other.actor = actor
+        other._seen = {branch: dict(pins) for branch, pins in self._seen.items()}
         other.branches = Branches(other, self._lines, self._merging)
         return other
 
@@ -261,7 +262,7 @@ class Graph(WritingHandle):
             self._lines, branch, commit=commit, version=version, tag=tag, timestamp=timestamp
         )
         if commit is None and version is None and tag is None and timestamp is None:
-            line.observe(capture)
+            self._observe(line, capture)
         return capture
 
     def branch(self, name: str, *, from_: str | int = MAIN) -> BranchView:

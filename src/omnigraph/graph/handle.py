@@ -26,6 +26,7 @@ from omnigraph.limits import COMPILED_QUERIES_MAX
 from omnigraph.manifest import (
     AUDIT,
     MAIN,
+    Capture,
     GraphCommit,
     PendingWrite,
     RecoveryAudit,
@@ -106,8 +107,9 @@ class Handle:
         self.recovered: list[Verdict] = []
         if mode == "rw":
             self.recovered = self._lines.sweep()
+        self._seen: dict[str, dict[str, int]] = {}
         main = self._lines.main
-        main.observe(main.coordinator.capture(fresh=False))
+        self._observe(main, main.coordinator.capture(fresh=False))
 
     # ---- handle ---------------------------------------------------------------------------
 
@@ -167,7 +169,18 @@ class Handle:
         if self._mode == "rw" and line.publisher.slots.exists(capture.slot):
             line.recovery.resolve(capture.slot, forward_only=True)
             capture = line.coordinator.capture()
-        line.observe(capture)
+        self._observe(line, capture)
+
+    def _observe(self, line: Line, capture: Capture) -> None:
+        """Remember what this handle looked at: its strict writes are judged against it."""
+        pins = {key: pin.version for key, pin in capture.pins.items()}
+        self._seen[line.branch.incarnation] = pins
+
+    def _observed(self, line: Line) -> dict[str, int]:
+        """Return what was last looked at; at first, what a branch is when it is first used."""
+        if line.branch.incarnation not in self._seen:
+            self._observe(line, line.coordinator.capture(fresh=False))
+        return self._seen[line.branch.incarnation]
 
     def recover(self) -> list[Verdict]:
         """Resolve every interrupted write now, as opening does; return what became of each."""
@@ -193,7 +206,7 @@ class Handle:
             actor_id=actor if actor is not None else self.actor,
             operation_id=operation_id or self._ids.next(),
             expected_head=expected_head,
-            observed=line.observed,
+            observed=self._observed(line),
         )
 
     def settle(self, line: Line, commit: GraphCommit | None, changes: ChangeSet | None) -> None:
@@ -206,7 +219,7 @@ class Handle:
         pins = line.coordinator.capture(fresh=False).pins
         for change in changes.effective():
             key = change.entity.table_key
-            line.observed[key] = pins[key].version
+            self._observed(line)[key] = pins[key].version
 
     def _compile_mutation(
         self, source: str, name: str | None, schema: AcceptedSchema

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from omnigraph.errors import NotFoundError, OmniGraphError, StorageError
 from omnigraph.ids import UlidSource
@@ -39,7 +39,7 @@ from omnigraph.write import Writer
 
 @dataclass(slots=True)
 class Line:
-    """One branch: its manifest, who writes it, and what the handle last saw of it."""
+    """One branch: its manifest, and who writes and recovers it."""
 
     branch: BranchId
     coordinator: Coordinator
@@ -47,11 +47,6 @@ class Line:
     recovery: Recovery
     writer: Writer
     folding: Folding
-    observed: dict[str, int] = field(default_factory=dict)
-
-    def observe(self, capture: Capture) -> None:
-        """Remember what was looked at: strict writes are judged against it."""
-        self.observed = {key: pin.version for key, pin in capture.pins.items()}
 
 
 class Lines:
@@ -100,7 +95,6 @@ class Lines:
             if self._writable:
                 line.recovery.set_aside_torn()
                 line.recovery.clear_leftovers(self._ids.next)
-            line.observe(line.coordinator.capture(fresh=False))
             return line
 
     def _open_branch(self, info: BranchInfo) -> Line:
