@@ -113,6 +113,9 @@ RESIDENT_BYTES_MAX: Final = 4 * 1024**3
 QUERY_ROWS_MAX: Final = 100_000_000
 """Rows a query may hold at once: about 1 GB for each variable of its pattern."""
 
+SCHEMA_READS_MAX: Final = 8
+"""Looks at schema files that others are replacing before a reader gives up."""
+
 BRANCH_CONTROL_ATTEMPTS_MAX: Final = 50
 """Times somebody else may be first before making or removing a branch gives up."""
 

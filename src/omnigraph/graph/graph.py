@@ -54,7 +54,7 @@ from omnigraph.store import (
     measured,
     parse_durability,
 )
-from omnigraph.write import ChangeSet, Request
+from omnigraph.write import ChangeSet, Request, SchemaMovedError
 from omnigraph.write.contract import SchemaContract
 
 Mode = Literal["rw", "ro"]
@@ -83,7 +83,6 @@ class Graph:
         self.actor = actor
         self._syncer = Syncer(parse_durability(durability), root=self._location.root)
         self._control = ControlFiles(self._location, self._syncer)
-        self._contract = SchemaContract(self._control, _compile)
         self._tables = Tables(self._location)
         self._probe = KeyProbe()
         self._ids = UlidSource()
@@ -99,13 +98,19 @@ class Graph:
             writable=mode == "rw",
         )
         self._reader = Reader(self._tables)
+        self._contract = SchemaContract(
+            self._control,
+            _compile,
+            self._lines.main.coordinator,
+            self._lines.directory.control if mode == "rw" else None,
+        )
         self._schema: AcceptedSchema = self._contract.validate()
         self._compiled: dict[tuple[str, str | None, str], CompiledQuery] = {}
         self._compiled_lock = threading.Lock()
-        self.commits = Commits(self._lines, self._tables, self.accepted_schema)
+        self.commits = Commits(self._lines, self._tables, self._contract)
         self.branches = Branches(self, self._lines, Merging(self._lines, self._tables))
         self.tags = Tags(self, self._lines)
-        self.feed = ChangeFeed(self._lines, self._tables, self.accepted_schema)
+        self.feed = ChangeFeed(self._lines, self._tables, self._contract)
         self.recovered: list[Verdict] = []
         if mode == "rw":
             self.recovered = self._lines.sweep()
@@ -153,13 +158,13 @@ class Graph:
 
         A write whose owner died after its last table commit is finished; nothing is undone.
         """
-        self._schema = self._contract.validate()
+        self.accepted_schema()
         for line in self._lines.warm():
             self._refresh(line)
 
     def sync(self, branch: str = MAIN) -> None:
         """Look at the newest head of one branch, as `refresh` does for all in use."""
-        self._schema = self._contract.validate()
+        self.accepted_schema()
         self._refresh(self._lines.get(branch))
 
     def _refresh(self, line: Line) -> None:
@@ -218,26 +223,39 @@ class Graph:
         self.check_writable()
         with measured() as io:
             line = self._lines.get(branch)
-            schema = self._contract.validate()
-            plan = self._compile_mutation(source, name, schema)
-            mutation = Mutation(
-                plan,
-                bind_parameters(plan.parameters, params),
-                now=datetime.datetime.now(datetime.UTC),
-                new_id=self._ids.next,
-            )
             request = self.request(line, actor, expected_head, operation_id)
-            commit, changes = line.writer.run(mutation, request, lambda: schema)
+            try:
+                mutation, commit, changes = self._mutate(line, source, name, params, request)
+            except SchemaMovedError:
+                mutation, commit, changes = self._mutate(line, source, name, params, request)
             self.settle(line, commit, changes)
         return MutationResult(
             affected_nodes=mutation.affected_nodes,
             affected_edges=mutation.affected_edges,
             commit=commit,
             branch=branch,
-            query_name=plan.name,
+            query_name=mutation.plan.name,
             actor_id=request.actor_id,
             io=dict(io),
         )
+
+    def _mutate(
+        self,
+        line: Line,
+        source: str,
+        name: str | None,
+        params: Mapping[str, object] | None,
+        request: Request,
+    ) -> tuple[Mutation, GraphCommit | None, ChangeSet | None]:
+        schema = self.accepted_schema()
+        plan = self._compile_mutation(source, name, schema)
+        mutation = Mutation(
+            plan,
+            bind_parameters(plan.parameters, params),
+            now=datetime.datetime.now(datetime.UTC),
+            new_id=self._ids.next,
+        )
+        return mutation, *line.writer.run(mutation, request, lambda: schema)
 
     def load(
         self,
@@ -269,7 +287,7 @@ class Graph:
         self.check_writable()
         with measured() as io:
             line, created = self._line_or_new(branch, create_from, dry_run)
-            schema = self._contract.validate()
+            schema = self.accepted_schema()
             load = Load(schema, LoadMode.parse(mode), new_ids=self._ids.run)
             load.read(data, progress)
             request = self.request(line, actor, expected_head, operation_id)
@@ -314,7 +332,7 @@ class Graph:
         self.check_writable()
         with measured() as io:
             line = self._lines.get(branch)
-            schema = self._contract.validate()
+            schema = self.accepted_schema()
             load = Load(schema, LoadMode.parse(mode), new_ids=self._ids.run)
             load.read_table(type_name, table, from_col=from_col, to_col=to_col)
             request = self.request(line, actor, expected_head, operation_id)
@@ -394,7 +412,13 @@ class Graph:
 
     def accepted_schema(self) -> AcceptedSchema:
         """Return the accepted schema, checked against what is stored."""
-        return self._contract.validate()
+        self._schema = self._contract.validate()
+        return self._schema
+
+    def schema_at(self, capture: Capture) -> AcceptedSchema:
+        """Return the schema of a captured state: the accepted one, or that of its commit."""
+        schema, wanted = self.accepted_schema(), capture.head.schema_hash
+        return schema if schema.ir_hash() == wanted else self._contract.at(wanted)
 
     def check_writable(self) -> None:
         """Refuse to go on when the graph is open read-only."""
@@ -427,12 +451,12 @@ class Graph:
             tag: Tag to read at.
             timestamp: Read the branch as it was at this moment.
         """
-        schema = self._contract.validate()
+        capture = self._resolve(branch, snapshot, version, tag, timestamp)
+        schema = self.schema_at(capture)
         compiled = self._compile_cached(source, name, schema)
         if not isinstance(compiled.plan, ReadPlan):
             raise BadRequestError(f"query '{compiled.name}' writes; use it as a mutation")
         values = bind_parameters(compiled.plan.parameters, params)
-        capture = self._resolve(branch, snapshot, version, tag, timestamp)
         table = self._reader.execute(
             compiled.plan,
             schema.catalog,
@@ -519,7 +543,7 @@ class Graph:
         (`node`, `edge`), `types` and `ops` (`insert`, `update`, `delete`) narrow the answer.
         """
         wanted = ChangeFilter.of(kinds, types, ops)
-        return Changes(self._lines, self._tables).diff(self.accepted_schema(), a, b, wanted)
+        return Changes(self._lines, self._tables, self._contract).diff(a, b, wanted)
 
     def entity_at(
         self, table_key: str, id: str, *, version: int, branch: str = MAIN
@@ -530,7 +554,8 @@ class Graph:
             raise NotFoundError(f"no table {table_key} at graph version {version}")
         pin = capture.pins[table_key]
         table = self._tables.open(pin.path, pin.version)
-        return next(export_rows(self._schema.catalog, table_key, table, only_id=id), None)
+        catalog = self.schema_at(capture).catalog
+        return next(export_rows(catalog, table_key, table, only_id=id), None)
 
     def export(
         self,
@@ -552,9 +577,10 @@ class Graph:
         tables = {
             key: self._tables.open(pin.path, pin.version) for key, pin in capture.pins.items()
         }
+        catalog = self.schema_at(capture).catalog
         if dest is None:
-            return export_envelopes(self._schema.catalog, tables, tuple(types))
-        return export_lines(self._schema.catalog, tables, tuple(types), dest)
+            return export_envelopes(catalog, tables, tuple(types))
+        return export_lines(catalog, tables, tuple(types), dest)
 
 
 def _check_actor(actor: str | None) -> None:

@@ -147,8 +147,8 @@ class BranchDirectory:
     # ---- changing -------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _control(self) -> Iterator[HeldSlot]:
-        """Hold the slot that lets one process at a time make and remove branches."""
+    def control(self) -> Iterator[HeldSlot]:
+        """Hold the slot that lets one process at a time change branches or the schema."""
         for _attempt in range(BRANCH_CONTROL_ATTEMPTS_MAX):
             slot = self._slots.take(CONTROL_SLOT, b"") or self._slots.seize(CONTROL_SLOT)
             if slot is not None:
@@ -169,7 +169,7 @@ class BranchDirectory:
     def create(self, name: str, capture: Capture) -> BranchInfo:
         """Make a branch whose first state is the captured one."""
         check_branch_name(name)
-        with self._control():
+        with self.control():
             for info in self.branches():
                 if collides(name, info.name):
                     raise AlreadyExistsError(
@@ -180,6 +180,13 @@ class BranchDirectory:
                     )
             if not self.exists(capture.branch):
                 raise NotFoundError(f"branch '{capture.branch.name}' does not exist")
+            if self._main.capture().head.schema_hash != capture.head.schema_hash:
+                # A branch of its own schema could never be merged, nor the schema changed again.
+                raise ConflictError(
+                    f"the schema has changed since graph version {capture.version}, so no branch "
+                    "can start there",
+                    hint="read the old state by its version, commit or tag, or branch from main",
+                )
             branch = new_branch(name, self._new_id())
             try:
                 create_branch(capture.view.dataset, branch.incarnation, capture.version)
@@ -199,7 +206,7 @@ class BranchDirectory:
         branch = publisher.coordinator.branch
         if branch.is_main:
             raise BadRequestError("the main branch cannot be deleted")
-        with self._control():
+        with self.control():
             self._refuse_needed(branch)
             with self._reserved(publisher, recovery) as slot:
                 delete_branch(self._main.view.dataset, branch.incarnation)
@@ -273,7 +280,7 @@ class BranchDirectory:
             raise BadRequestError(
                 f"{name!r} is not a tag name", hint=f"no '/', and no '{TAG_RESERVED}' in front"
             )
-        with self._control():
+        with self.control():
             if any(tag.name == name for tag in self.tags()):
                 raise AlreadyExistsError(f"tag '{name}' exists already")
             branch = None if capture.branch.is_main else capture.branch.incarnation
@@ -290,7 +297,7 @@ class BranchDirectory:
 
     def delete_tag(self, name: str) -> None:
         """Forget a tag; the state it named stays as long as any other."""
-        with self._control():
+        with self.control():
             self.find_tag(name)
             delete_tag(self._main.view.dataset, name)
             self._syncer.sync_folder(f"{self._root}/_refs/tags")

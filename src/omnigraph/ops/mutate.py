@@ -113,7 +113,7 @@ class Mutation:
         now: datetime.datetime,
         new_id: Callable[[], str],
     ) -> None:
-        self._plan = plan
+        self.plan = plan
         self._parameters = parameters
         self._now = now
         self._new_id = new_id
@@ -124,7 +124,7 @@ class Mutation:
         """Updates and deletes were computed from rows that must not have changed."""
         names = {
             f"{'edge' if item.is_edge else 'node'}:{item.type_name}"
-            for item in self._plan.statements
+            for item in self.plan.statements
             if isinstance(item, Update | Delete)
         }
         cascaded = {c.entity.table_key for c in changes.effective() if c.deleted}
@@ -133,7 +133,7 @@ class Mutation:
     def prepare(self, base: Base) -> ChangeSet:
         """Run the statements in order, then validate the outcome once."""
         run = _Run(self, base)
-        for item in self._plan.statements:
+        for item in self.plan.statements:
             run.statement(item)
         changes = run.changes()
         problems = Problems()
