@@ -22,6 +22,7 @@ from omnigraph.graph.lines import Line, Lines
 from omnigraph.graph.merging import Merging
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
+from omnigraph.graph.schema_ops import SchemaOps
 from omnigraph.graph.targets import resolve
 from omnigraph.graph.view import BranchView
 from omnigraph.ids import UlidSource
@@ -111,6 +112,7 @@ class Graph:
         self.branches = Branches(self, self._lines, Merging(self._lines, self._tables))
         self.tags = Tags(self, self._lines)
         self.feed = ChangeFeed(self._lines, self._tables, self._contract)
+        self.schema = SchemaOps(self, self._lines, self._contract, self._ids)
         self.recovered: list[Verdict] = []
         if mode == "rw":
             self.recovered = self._lines.sweep()
@@ -180,6 +182,7 @@ class Graph:
         other = copy.copy(self)
         other.actor = actor
         other.branches = Branches(other, self._lines, Merging(self._lines, self._tables))
+        other.schema = SchemaOps(other, self._lines, self._contract, self._ids)
         return other
 
     def recover(self) -> list[Verdict]:

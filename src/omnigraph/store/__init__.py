@@ -19,6 +19,7 @@ from omnigraph.store.branches import (
     split_branch,
     tag_file,
 )
+from omnigraph.store.columns import ColumnChanges, change_columns
 from omnigraph.store.control import ControlFiles
 from omnigraph.store.counters import count, measured
 from omnigraph.store.delta import TableDelta, table_delta
@@ -55,6 +56,7 @@ __all__ = [
     "ID_INDEX",
     "OPERATION_PROPERTY",
     "BranchRef",
+    "ColumnChanges",
     "ControlFiles",
     "Durability",
     "HeldSlot",
@@ -77,6 +79,7 @@ __all__ = [
     "branch_exists",
     "branch_files",
     "branch_path",
+    "change_columns",
     "commit_staged",
     "count",
     "create_branch",

@@ -49,6 +49,6 @@ def _plain(column: Any, declared: PropertyType, place: str) -> list[Any]:
         return [None if v is None else encode_blob(v) for v in column.to_pylist()]
     if scalar in FLOATS and not declared.is_list:
         finite = pc.fill_null(pc.is_finite(column), True)
-        if not pc.all(finite).as_py():
+        if not pc.all(finite, min_count=0).as_py():
             raise QueryError(f"{place} holds a number that JSON cannot express")
     return list(column.to_pylist())
