@@ -22,6 +22,7 @@ DIGEST   = $(shell { cat $(1); $(PYTHON) -VV; } 2>/dev/null | cksum | tr ' ' '-'
 # asks for a new environment or a new install, and a touched file asks for nothing.
 LOCKED  := .venv/.locked-$(call DIGEST,$(LOCKS))
 READY   := .venv/.ready-$(call DIGEST,$(LOCKS) pyproject.toml)
+RIVALS  := .venv/.rivals-$(call DIGEST,$(LOCKS) requirements/bench.txt)
 BIN     := .venv/bin
 PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet --quiet
 PYTEST  := $(BIN)/python -m pytest
@@ -30,7 +31,7 @@ CODE    := $(wildcard src tests benchmarks examples)
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(READY) ## Create .venv from the locked requirements and install the project into it
@@ -50,6 +51,12 @@ $(READY): $(LOCKED)
 	@$(PIP) --no-deps --no-build-isolation --no-index -e .
 	@touch $@
 
+$(RIVALS): $(READY)
+	@echo "installing what the benchmarks compare with"
+	@$(PIP) --require-hashes --only-binary :all: -r requirements/bench.txt
+	@rm -f .venv/.rivals-*
+	@touch $@
+
 .PHONY: demo
 demo: $(READY) ## Run the guided example
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/demo.sh
@@ -62,8 +69,13 @@ test: lint type ## Run the static checks and every test
 test-fast: $(READY) ## Run the unit, contract and architecture tests
 	$(PYTEST) $(FAST)
 
+.PHONY: test-faults
+test-faults: $(READY) ## Kill writers at every boundary and call, and 500 at random (minutes)
+	OMNIGRAPH_FAULTS=full OMNIGRAPH_TORTURE_KILLS=500 \
+		$(PYTEST) -n $(JOBS) --dist loadfile --timeout 3600 tests/faults
+
 .PHONY: test-all
-test-all: test demo bench ## Run the tests, the demo and the benchmarks
+test-all: test test-faults demo bench ## Run every test in full, the demo and the benchmarks
 
 .PHONY: lint
 lint: $(READY) ## Check style, formatting, spelling and import contracts
@@ -86,8 +98,8 @@ cost: $(READY) ## Run the tests that count storage operations
 	@if test -d tests/cost; then $(PYTEST) tests/cost; else echo "tests/cost is not there yet"; fi
 
 .PHONY: bench
-bench: $(READY) ## Run every benchmark
-	@for file in $(wildcard benchmarks/*.py); do \
+bench: $(RIVALS) ## Run every benchmark, beside other databases
+	@for file in $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)); do \
 		echo "$$file"; $(BIN)/python "$$file" || exit 1; done
 
 .PHONY: docs
@@ -107,4 +119,5 @@ lock: ## Resolve requirements/*.in again and write the hash-locked *.txt
 	compile="$$uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header"; \
 	$$compile $(LOCK_FLAGS) requirements/build.in -o requirements/build.txt; \
 	$$compile $(LOCK_FLAGS) requirements/test.in -o requirements/test.txt; \
+	$$compile $(LOCK_FLAGS) requirements/bench.in -o requirements/bench.txt; \
 	$$compile -c requirements/test.txt requirements/base.in -o requirements/base.txt

@@ -35,7 +35,8 @@ class Timing:
     steps: int
 
 
-def _timing(seconds: Sequence[float], cpu_seconds: Sequence[float]) -> Timing:
+def timing_of(seconds: Sequence[float], cpu_seconds: Sequence[float]) -> Timing:
+    """Sum up the measurements of one competitor, given in the order they were made."""
     found = [value * 1e3 for value in seconds]
     ordered = sorted(found)
     size = max(len(found) // BLOCKS, 1)
@@ -71,7 +72,7 @@ def interleave(
             cpu[name].append(time.process_time() - cpu_start)
         if between is not None:
             between()
-    return {name: _timing(times[name], cpu[name]) for name in competitors}
+    return {name: timing_of(times[name], cpu[name]) for name in competitors}
 
 
 def ratio_of(timings: Mapping[str, Timing], name: str, base: str) -> tuple[float, str]:

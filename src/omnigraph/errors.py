@@ -25,6 +25,7 @@ Categories (second level) follow what the caller does next; leaves name the prec
     │       ├── ReadSetConflictError
     │       ├── KeyConflictError
     │       ├── DiffRefusedError
+    │       ├── CheckFailedError
     │       ├── AlreadyExistsError      (also AlreadyExists)
     │       ├── AlreadyInitializedError (also AlreadyExists)
     │       └── MergeConflictError      (also MergeConflict)
@@ -39,7 +40,8 @@ Categories (second level) follow what the caller does next; leaves name the prec
     │   ├── StorageError
     │   ├── RecoveryInvariantError  a table lies below its published version
     │   ├── BlobIntegrityError
-    │   └── ExternalBlobSourceError
+    │   ├── ExternalBlobSourceError
+    │   └── EmbeddingError          an embedding model failed or gave no usable vector
     ├── OutcomeUnknown          it may have landed: look before retrying, delete nothing
     │   └── OutcomeUnknownError
     ├── FormatError             rebuild or upgrade
@@ -65,6 +67,7 @@ class ErrorKind(StrEnum):
     EXTERNAL_BLOB_POLICY = "external_blob_policy"
     BLOB_RANGE = "blob_range"
     NOT_FOUND = "not_found"
+    VERSION_RECLAIMED = "version_reclaimed"
     CHANGE_FEED_GAP = "change_feed_gap"
     UNAUTHORIZED = "unauthorized"
     POLICY_DENIED = "policy_denied"
@@ -85,6 +88,7 @@ class ErrorKind(StrEnum):
     STORAGE = "storage"
     BLOB_INTEGRITY = "blob_integrity"
     EXTERNAL_BLOB_SOURCE = "external_blob_source"
+    EMBEDDING = "embedding"
     OUTCOME_UNKNOWN = "outcome_unknown"
     FORMAT_VERSION = "format_version"
     INTERNAL = "internal"
@@ -248,6 +252,13 @@ class NotFound(OmniGraphError):
 
 class NotFoundError(NotFound):
     """Graph, branch, commit, type or entity does not exist."""
+
+
+class VersionReclaimedError(NotFoundError):
+    """A state existed, but a cleanup removed what it needs."""
+
+    kind = ErrorKind.VERSION_RECLAIMED
+    http_status = 410
 
 
 class ChangeFeedGapError(NotFound):
@@ -557,6 +568,14 @@ class ExternalBlobSourceError(StorageFailure):
     def __init__(self, *, uri: str, reason: str) -> None:
         super().__init__(f"external blob {uri} could not be read: {reason}")
         self.uri, self.reason = uri, reason
+
+
+class EmbeddingError(StorageFailure):
+    """An embedding model could not be reached, failed, or gave no usable vector."""
+
+    kind = ErrorKind.EMBEDDING
+    http_status = 424
+    code = None
 
 
 class OutcomeUnknown(OmniGraphError):

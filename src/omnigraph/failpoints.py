@@ -48,6 +48,8 @@ class Failpoint(StrEnum):
     SCHEMA_POST_FILES = "schema.post_files"
     BRANCH_CREATE_POST_NATIVE = "branch_create.post_native"
     BRANCH_DELETE_POST_NATIVE = "branch_delete.post_native"
+    CLEANUP_POST_PLAN = "cleanup.post_plan"
+    CLEANUP_PRE_MANIFEST = "cleanup.pre_manifest"
     RECOVERY_POST_SEIZE = "recovery.post_seize"
     RECOVERY_POST_RESTORE = "recovery.post_restore"
     RECOVERY_PRE_PUBLISH = "recovery.pre_publish"

@@ -116,6 +116,48 @@ QUERY_ROWS_MAX: Final = 100_000_000
 SCHEMA_READS_MAX: Final = 8
 """Looks at schema files that others are replacing before a reader gives up."""
 
+TEXT_CHUNK_ROWS: Final = 65_536
+"""Rows of text split into words at once; bounds the memory of splitting."""
+
+WORD_CHARS_MAX: Final = 40
+"""Longest word that text search knows: longer ones are data, not language."""
+
+STEMS_CACHED_MAX: Final = 65_536
+"""Stems remembered: the vocabulary of a large collection."""
+
+SEGMENT_ROWS_MIN: Final = 4096
+"""Rows from which a fragment's words or vectors are kept on their own between table versions."""
+
+BM25_K1: Final = 1.2
+"""How soon further occurrences of a word stop counting, the customary constant."""
+
+BM25_B: Final = 0.75
+"""How much a long text is held against a word in it, the customary constant."""
+
+VECTOR_BLOCK_VALUES: Final = 1 << 20
+"""Vector components converted to 64 bits at once: 8 MiB, which stays near the processor."""
+
+EMBED_BATCH_TEXTS: Final = 128
+"""Texts sent to an embedder at once: few calls for a load, and no request a server refuses."""
+
+IVF_PARTITION_ROWS: Final = 4096
+"""Vectors per partition of a vector index: small enough to probe a few, large enough to train."""
+
+IVF_PARTITIONS_MAX: Final = 1024
+"""Partitions of a vector index; more take long to train and gain little."""
+
+NEAREST_ROWS_MIN: Final = 4096
+"""Rows below which all distances are computed in full: sorting them out first gains nothing."""
+
+ANN_BYTES_MIN: Final = 1024**3
+"""Size of a vector column from which `nearest` over a whole type asks the vector index."""
+
+ANN_PROBES_MIN: Final = 32
+"""Partitions of a vector index that are searched at least; an eighth of them if that is more."""
+
+TAKE_SHARE: Final = 8
+"""A large vector column is not read as a whole for less than this fraction of its rows."""
+
 BRANCH_CONTROL_ATTEMPTS_MAX: Final = 50
 """Times somebody else may be first before making or removing a branch gives up."""
 
@@ -127,3 +169,33 @@ FEED_CHANGES_MAX: Final = 8_192
 
 FEED_COMMITS_DEFAULT: Final = 128
 """Commits in one answer of the feed."""
+
+CLEANUP_GRACE_S: Final = 600.0
+"""States replaced less than this ago are never cleaned up: somebody may be reading them."""
+
+LATE_PUBLISH_S: Final = CLEANUP_GRACE_S / 2
+"""A publish that took longer looks for its commit before it is acknowledged."""
+
+CLEANUP_KEEP_DEFAULT: Final = 50
+"""Graph versions a cleanup keeps when it is not told."""
+
+OPTIMIZE_ATTEMPTS_MAX: Final = 8
+"""Times writers may come first before an optimize gives up on a branch."""
+
+OPTIMIZE_THREADS: Final = 4
+"""Tables compacted at the same time."""
+
+PATCHED_EDGES_MAX: Final = 4096
+"""New edges that are put into a known adjacency one by one; more are sorted in with all."""
+
+PROBE_FRONTIER_MAX: Final = 1024
+"""Nodes of one hop that are looked up through an index; beyond it adjacency is built instead."""
+
+PROBE_HOPS_MAX: Final = 6
+"""Hops of one traversal that are looked up through an index."""
+
+PROBE_ROWS_MIN: Final = 20_000
+"""Rows of the tables of a query below which reading them whole is as fast as looking rows up."""
+
+PROBED_QUERIES_MAX: Final = 8
+"""Queries on one edge or node type answered by index before it is taken into memory."""

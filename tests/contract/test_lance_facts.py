@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from lance import LanceDataset, LanceOperation
+from lance.dataset import Index
 from lance.fragment import write_fragments
 from lance.optimize import Compaction
 
@@ -268,6 +269,107 @@ def test_a_second_segment_of_one_name_adds_to_the_index(table: LanceDataset) -> 
     assert _covered(grown) == {0, 1}
     found = grown.scanner(columns=["id"], filter="id IN ('a', 'c')", fast_search=True).to_table()
     assert sorted(found["id"].to_pylist()) == ["a", "c"]
+
+
+def segment(dataset: LanceDataset, fragments: list[int]) -> Any:
+    return dataset.create_index_uncommitted(
+        "n", "BTREE", name="n_idx", fragment_ids=fragments, replace=True
+    )
+
+
+def test_segments_can_be_replaced_by_one_in_a_single_commit(table: LanceDataset) -> None:
+    for name in ("c", "d"):
+        table = commit(table, stage(table, rows(name, n=7)))
+    for number in range(3):
+        operation = LanceOperation.CreateIndex([segment(table, [number])], [])
+        table = commit(table, lance.Transaction(table.version, operation))
+    (index,) = table.describe_indices()
+    old = [
+        Index(
+            uuid=item.uuid,
+            name=index.name,
+            fields=list(index.fields),
+            dataset_version=item.dataset_version_at_last_update,
+            fragment_ids=item.fragment_ids,
+            index_version=item.index_version,
+        )
+        for item in index.segments
+    ]
+    assert len(old) == 3
+    operation = LanceOperation.CreateIndex([segment(table, [0, 1, 2])], old)
+    table = commit(table, lance.Transaction(table.version, operation))
+    (index,) = table.describe_indices()
+    assert [set(item.fragment_ids) for item in index.segments] == [{0, 1, 2}]
+    assert table.count_rows(filter="n = 7") == 2
+
+
+def test_a_staged_index_fits_a_version_with_more_fragments(table: LanceDataset) -> None:
+    built = segment(table, [0])
+    table = commit(table, stage(table, rows("c", n=7)))
+    operation = LanceOperation.CreateIndex([built], [])
+    table = commit(table, lance.Transaction(table.version, operation))
+    assert table.count_rows(filter="n = 7") == 1
+    assert table.count_rows(filter="n = 0") == 2
+
+
+def test_a_scan_of_fragments_gives_their_rows_in_order(table: LanceDataset) -> None:
+    for name in ("c", "d", "e"):
+        table = commit(table, stage(table, rows(f"{name}1", f"{name}2")))
+    table.delete("id = 'c1'")
+    table = lance.dataset(table.uri)
+    whole = table.to_table(columns=["id"])["id"].to_pylist()
+    parts: list[str] = []
+    for chosen in (table.get_fragments()[:1], table.get_fragments()[1:]):
+        scanner = table.scanner(columns=["id"], with_row_address=True, fragments=chosen)
+        found = scanner.to_table()
+        parts += found["id"].to_pylist()
+        addresses = found["_rowaddr"].to_pylist()
+        assert addresses == sorted(addresses)
+    assert parts == whole == ["a", "b", "c2", "d1", "d2", "e1", "e2"]
+    # Places count live rows.
+    taken = table.take([6, 0, 2, 3], columns=["id"])["id"].to_pylist()
+    assert taken == [whole[place] for place in (6, 0, 2, 3)]
+
+
+def vectors(*ids: str, value: float) -> Any:
+    column = pa.array([[value, 0.0]] * len(ids), pa.list_(pa.float32(), 2))
+    return pa.table({"id": list(ids), "v": column})
+
+
+def test_a_vector_search_looks_at_rows_the_index_does_not_have(tmp_path: Path) -> None:
+    target = str(tmp_path / "v.lance")
+    dataset = lance.write_dataset(vectors("a", "b", value=1), target, enable_stable_row_ids=True)
+    built = dataset.create_index_uncommitted(
+        "v", "IVF_FLAT", name="v", fragment_ids=[0], metric="L2", num_partitions=1
+    )
+    operation = LanceOperation.CreateIndex([built], [])
+    dataset = commit(dataset, lance.Transaction(dataset.version, operation))
+    dataset = lance.write_dataset(vectors("c", value=0), target, mode="append")
+    # An update moves a row out of the fragments the index was built from.
+    dataset.merge_insert("id").when_matched_update_all().execute(vectors("a", value=9))
+    dataset = lance.dataset(target)
+    query = {"column": "v", "q": np.zeros(2, dtype=np.float32), "k": 9}
+    found = dataset.scanner(columns=["id", "_distance"], nearest=query).to_table()
+    assert found["id"].to_pylist() == ["c", "b", "a"]
+    assert found["_distance"].to_pylist() == [0, 1, 81]
+
+
+def test_a_blob_descriptor_tells_external_from_managed(tmp_path: Path) -> None:
+    (tmp_path / "x.bin").write_bytes(b"abc")
+    schema = pa.schema([pa.field("id", pa.string()), lance.blob_field("b", nullable=True)])
+    values = [lance.blob_array([b"xy", None]), lance.blob_array([(tmp_path / "x.bin").as_uri()])]
+    target = str(tmp_path / "b.lance")
+    for names, column in zip((["m", "n"], ["e"]), values, strict=True):
+        lance.write_dataset(
+            pa.Table.from_arrays([pa.array(names), column], schema=schema),
+            target,
+            mode="append" if names == ["e"] else "create",
+            data_storage_version="2.2",
+            allow_external_blob_outside_bases=True,
+        )
+    managed, null, external = lance.dataset(target).to_table(columns=["b"])["b"].to_pylist()
+    assert (managed["size"], managed["kind"] == 3, null) == (2, False, None)
+    assert (external["kind"], external["blob_uri"]) == (3, (tmp_path / "x.bin").as_uri())
 
 
 def test_a_compaction_makes_two_versions_and_keeps_row_ids_and_coverage(

@@ -119,6 +119,7 @@ class Audit:
     pins: dict[str, dict[str, Any]] = field(default_factory=dict)
     ids: dict[str, list[str]] = field(default_factory=dict)
     ends: dict[str, list[tuple[str, str, str]]] = field(default_factory=dict)
+    recoveries: list[dict[str, Any]] = field(default_factory=list)
 
     def by_operation(self, operation_id: str) -> list[dict[str, Any]]:
         """Return the commits an operation made."""
@@ -141,9 +142,18 @@ def audit(root: Path, *, heads: bool = True, slots: bool = True) -> Audit:
         history.sort(key=lambda pin: int(pin["seq"]))
         _check_pins(root, found, key, history, heads=heads)
     _check_rows(found)
-    if slots and slots_of(root):
-        found.problems.append(f"slots are left: {slots_of(root)}")
+    found.recoveries = recoveries_of(root)
+    if slots:
+        if slots_of(root):
+            found.problems.append(f"slots are left: {slots_of(root)}")
+        _check_recoveries(found)
     return found
+
+
+def recoveries_of(root: Path) -> list[dict[str, Any]]:
+    """Return the rows of the record of recoveries."""
+    path = root / "_graph_commit_recoveries.lance"
+    return lance.dataset(str(path)).to_table().to_pylist() if path.exists() else []
 
 
 def assert_sound(root: Path, *, heads: bool = True, slots: bool = True) -> Audit:
@@ -151,6 +161,14 @@ def assert_sound(root: Path, *, heads: bool = True, slots: bool = True) -> Audit
     found = audit(root, heads=heads, slots=slots)
     assert not found.problems, "\n".join(found.problems)
     return found
+
+
+def _check_recoveries(found: Audit) -> None:
+    """With no slot left, every commit that recovery made is on record, once."""
+    made = [c["object_id"] for c in found.commits if c["actor_id"] == "omnigraph:recovery"]
+    noted = [row["graph_commit_id"] for row in found.recoveries]
+    if sorted(made) != sorted(noted):
+        found.problems.append(f"recovery made the commits {made}, and recorded {noted}")
 
 
 def _check_lineage(found: Audit) -> None:

@@ -2,8 +2,8 @@
 
 `Zygote` starts one process that imports everything and uses nothing; it forks a victim for each
 job, before Lance has started any thread of its own, so a victim costs milliseconds instead of a
-second. A victim counts the calls that change the disk, by name, and kills itself with SIGKILL
-before or after the call it was given.
+second. A victim kills itself with SIGKILL before or after a call that changes the disk, counted by
+name, or at a named boundary of the engine.
 """
 
 from __future__ import annotations
@@ -19,13 +19,26 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from tests.faults.rig import ADD, DROP, NAME
+from tests.faults.rig import ADD, DROP, NAME, SCHEMA
+
+if TYPE_CHECKING:
+    from omnigraph import Graph
 
 ROOT = Path(__file__).resolve().parents[2]
 OPERATION = "01JZZZZZZZZZZZZZZZZZZZZZZZ"
 FOLD_AT = 31
+
+LOADED: list[dict[str, Any]] = [
+    {"type": "Person", "data": {"slug": "new"}},
+    {"type": "Person", "data": {"slug": "p1", "name": "merged"}},
+    {"type": "Firm", "data": {"slug": "new"}},
+    {"edge": "Knows", "from": "new", "to": "p0", "data": {"id": "kn"}},
+]
+OVERWRITTEN: list[dict[str, Any]] = [
+    {"edge": "Knows", "from": "p2", "to": "p3", "data": {"id": "only"}}
+]
 
 
 class Steps:
@@ -90,53 +103,52 @@ def watch(steps: Steps) -> None:
     LanceDataset.commit = staticmethod(named)  # type: ignore[method-assign]
 
 
+def write(graph: Graph, action: str) -> None:
+    """Run one write under the id `OPERATION`."""
+    match action:
+        case "insert" | "fold":
+            graph.mutate(ADD, {"s": "new"}, operation_id=OPERATION)
+        case "update":
+            graph.mutate(NAME, {"s": "p3", "n": "changed"}, operation_id=OPERATION)
+        case "delete":
+            graph.mutate(DROP, {"s": "p0"}, operation_id=OPERATION)
+        case "load":
+            graph.load(LOADED, mode="merge", operation_id=OPERATION)
+        case "overwrite":
+            graph.load(OVERWRITTEN, mode="overwrite", operation_id=OPERATION)
+        case _:
+            raise ValueError(action)
+
+
 def act(action: str, root: str, durability: str, *, arm: Callable[[], None]) -> None:
     """Run one write; `arm` is called when everything before it is done."""
     import omnigraph as og
 
-    with og.open(root, durability=durability, actor="victim") as graph:
+    if action in ("init", "reopen"):
         arm()
-        match action:
-            case "insert" | "fold":
-                graph.mutate(ADD, {"s": "new"}, operation_id=OPERATION)
-            case "update":
-                graph.mutate(NAME, {"s": "p3", "n": "changed"}, operation_id=OPERATION)
-            case "delete":
-                graph.mutate(DROP, {"s": "p0"}, operation_id=OPERATION)
-            case "load":
-                graph.load(
-                    [
-                        {"type": "Person", "data": {"slug": "new"}},
-                        {"type": "Person", "data": {"slug": "p1", "name": "merged"}},
-                        {"type": "Firm", "data": {"slug": "new"}},
-                        {"edge": "Knows", "from": "new", "to": "p0", "data": {"id": "kn"}},
-                    ],
-                    mode="merge",
-                    operation_id=OPERATION,
-                )
-            case "overwrite":
-                graph.load(
-                    [{"edge": "Knows", "from": "p2", "to": "p3", "data": {"id": "only"}}],
-                    mode="overwrite",
-                    operation_id=OPERATION,
-                )
-            case "reopen":
-                pass
-            case _:
-                raise ValueError(action)
+    if action == "init":
+        og.init(root, SCHEMA, durability=durability).close()
+        return
+    with og.open(root, durability=durability, actor="victim") as graph:
+        if action != "reopen":
+            arm()
+            write(graph, action)
 
 
 def _victim(job: dict[str, Any], channel: int) -> None:
+    from omnigraph import failpoints
+
     steps = Steps(job["call"], job["number"], job["side"])
-    try:
-        if job["action"] == "reopen":
+
+    def arm() -> None:
+        if job["point"] is None:
             watch(steps)
-        act(
-            job["action"],
-            job["root"],
-            job["durability"],
-            arm=lambda: None if job["action"] == "reopen" else watch(steps),
-        )
+        else:
+            point = failpoints.Failpoint(job["point"])
+            failpoints.arm(point, failpoints.crash, hit=job["number"])
+
+    try:
+        act(job["action"], job["root"], job["durability"], arm=arm)
         answer: dict[str, Any] = {"steps": dict(steps.counts), "error": None}
     except Exception as error:
         answer = {"steps": dict(steps.counts), "error": f"{type(error).__name__}: {error}"}
@@ -199,15 +211,17 @@ class Zygote:
         root: Path,
         *,
         call: str | None = None,
+        point: str | None = None,
         number: int = 0,
         side: str = "before",
         durability: str = "none",
     ) -> dict[str, Any]:
-        """Run one victim; with `call` it dies at the call of that name and number."""
+        """Run one victim; it dies at the call of a name and number, or the n-th time at a point."""
         job = {
             "action": action,
             "root": str(root),
             "call": call,
+            "point": point,
             "number": number,
             "side": side,
             "durability": durability,

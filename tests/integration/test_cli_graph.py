@@ -212,6 +212,9 @@ def test_an_operation_id_is_applied_once(cli: Cli, loaded: str) -> None:
     first = json.loads(mutate(cli, loaded, *arguments)[1])
     again = json.loads(mutate(cli, loaded, *arguments)[1])
     assert first["commit"] == again["commit"]
+    assert (first["repeated"], again["repeated"], again["affected_nodes"]) == (False, True, None)
+    shown = mutate(cli, loaded, *arguments[:-1])[1]
+    assert shown.startswith("already changed main via add, by this operation id\ncommit ")
     with og.open(loaded, mode="ro") as graph:
         assert len(graph.commits.list()) == 3
 

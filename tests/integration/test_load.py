@@ -515,6 +515,8 @@ def test_a_load_takes_expected_head_operation_id_and_actor(graph: og.Graph) -> N
     assert first.commit.actor_id == first.actor_id == "ann"
     again = graph.load(data, mode="append", operation_id="job-1")
     assert again.commit == first.commit
+    assert (first.repeated, again.repeated) == (False, True)
+    assert again.nodes == first.nodes == {"Person": 1}
     with pytest.raises(og.PreconditionFailedError):
         graph.load([node("Person", name="b")], mode="append", expected_head=genesis)
     assert ids(exported(graph, "Person")) == ["a"]

@@ -406,6 +406,9 @@ def test_repeating_an_operation_id_returns_the_first_commit(pair: og.Graph) -> N
     run(pair, 'update Person set { age: 50 } where name = "z"')
     again = pair.mutate(INSERT, operation_id="order-17")
     assert again.commit == first.commit
+    assert (first.repeated, first.affected_nodes) == (False, 1)
+    assert (again.repeated, again.affected_nodes, again.affected_edges) == (True, None, None)
+    assert again.to_json()["affected_nodes"] is None
     assert rows(pair, "Person")["z"]["age"] == 50
     with og.open(pair.uri, durability="none") as cold:
         assert cold.mutate(INSERT, operation_id="order-17").commit == first.commit

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import omnigraph as og
+from omnigraph.read import Fetch, Reader
 from tests.property.query_oracle import Entity, GraphData
 
 SCHEMA = """\
@@ -204,6 +205,7 @@ class World:
 
     graph: og.Graph
     data: GraphData
+    readers: list[Reader]
 
 
 def _size(r: random.Random, seed: int, usual: int) -> int:
@@ -249,7 +251,9 @@ def make_world(seed: int, place: Path) -> World:
         },
         ends=ENDS,
     )
-    return World(graph, data)
+    tables = graph._tables
+    readers = [Reader(tables, factorise=False), Reader(tables, fetch=Fetch.PROBE)]
+    return World(graph, data, readers)
 
 
 def _store(

@@ -75,10 +75,18 @@ class Writer:
     def query(self) -> str:
         scope = Scope()
         self._written = self._clauses(scope, least=1, most=self.r.randint(2, 4), depth=0)
+        if scope.nodes and self.chance(0.3):
+            self._written.insert(0, self._named(scope))
         self._bound = dict(scope.nodes)
         self._matching = False
         self._returned = self._output(scope)
         return self._text(self._written)
+
+    def _named(self, scope: Scope) -> str:
+        """Name a node by its key: such queries are fetched by index."""
+        name = self.r.choice(sorted(scope.nodes))
+        letter = "p" if scope.nodes[name] == "Person" else "t"
+        return f'${name}: {scope.nodes[name]} {{ slug: "{letter}{self.r.randint(0, 5)}" }}'
 
     def shuffled(self) -> str:
         """Return the query with its clauses in another order, which may not compile.

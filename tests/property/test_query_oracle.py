@@ -81,6 +81,13 @@ def check(world: World, text: str, values: dict[str, Any]) -> int:
     actual = answer_of(result)
     problem = expected.problem(actual)
     assert problem is None, f"{problem}\nexpected {expected.rows}\nactual   {actual}"
+    # Rows listed one by one, and rows fetched by index, must come to the same.
+    pins = world.graph.snapshot().tables
+    for reader in world.readers:
+        table = reader.execute(plan, world.graph.catalog, pins, bound, now=now)
+        other = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        problem = expected.problem(other)
+        assert problem is None, f"{problem}\nexpected {expected.rows}\nactual   {other}"
     return len(actual)
 
 

@@ -18,12 +18,14 @@ from omnigraph.errors import (
     BlobIntegrityError,
     BlobRangeError,
     ChangeFeedGapError,
+    CheckFailedError,
     CompileError,
     Conflict,
     ConflictError,
     CursorRejectedError,
     DataError,
     DiffRefusedError,
+    EmbeddingError,
     ErrorKind,
     ExternalBlobPolicyError,
     ExternalBlobSourceError,
@@ -164,6 +166,15 @@ ROWS = [
         {"merge_conflicts": [{"table_key": "node:A", "kind": "k", "message": "m"}]},
     ),
     Row(
+        lambda: CheckFailedError("q", [{"a": 1}], 4),
+        CheckFailedError,
+        "merge_check_failed",
+        Conflict,
+        409,
+        "conflict",
+        {"merge_check": {"query_name": "q", "row_count": 4, "rows": [{"a": 1}]}},
+    ),
+    Row(
         lambda: AlreadyInitializedError("m"),
         AlreadyInitializedError,
         "already_initialized",
@@ -295,6 +306,7 @@ ROWS = [
         "too_many_requests",
         {},
     ),
+    Row(lambda: EmbeddingError("m"), EmbeddingError, "embedding", StorageFailure, 424, None, {}),
     Row(lambda: StorageError("m"), StorageError, "storage", StorageFailure, 500, "internal", {}),
     Row(lambda: InternalError("m"), InternalError, "internal", InternalError, 500, "internal", {}),
     # Ours: refused rows, a taken name, a commit nobody can tell the fate of.
@@ -376,7 +388,7 @@ def test_kinds_are_unique_and_complete() -> None:
 def test_every_409_is_a_conflict_error() -> None:
     conflicts = {row.cls for row in ROWS if row.status == 409}
     assert conflicts == {cls for cls in classes() if issubclass(cls, ConflictError)}
-    assert len(conflicts) == 8
+    assert len(conflicts) == 9
 
 
 def test_codes_are_those_of_the_closed_wire_enum() -> None:

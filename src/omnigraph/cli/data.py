@@ -91,7 +91,7 @@ def load(
     if as_json:
         print_json({"uri": place, **result.to_json()})
         return
-    verb = "checked" if dry_run else "loaded"
+    verb = "checked" if dry_run else "already loaded" if result.repeated else "loaded"
     nodes, edges = sum(result.nodes.values()), sum(result.edges.values())
     click.echo(f"{verb} {place} branch {branch} ({mode}): {nodes} nodes, {edges} edges")
     for kind, counts in (("node", result.nodes), ("edge", result.edges)):
@@ -186,10 +186,13 @@ def mutate(
         print_json(result.to_json())
         return
     by = f" by {result.actor_id}" if result.actor_id else ""
-    click.echo(
-        f"changed {branch} via {result.query_name}: {result.affected_nodes} nodes, "
-        f"{result.affected_edges} edges{by}"
-    )
+    if result.repeated:
+        click.echo(f"already changed {branch} via {result.query_name}, by this operation id")
+    else:
+        click.echo(
+            f"changed {branch} via {result.query_name}: {result.affected_nodes} nodes, "
+            f"{result.affected_edges} edges{by}"
+        )
     if result.commit is None:
         click.echo("nothing changed; no commit was made")
     else:

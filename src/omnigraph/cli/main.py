@@ -14,9 +14,14 @@ from omnigraph.cli.exit_codes import FAILURE, exit_code
 from omnigraph.errors import OmniGraphError
 
 COMMANDS = {
-    "branch": "omnigraph.cli.branch:branch",
-    "changes": "omnigraph.cli.changes:changes",
+    "blob": "omnigraph.cli.blob:blob",
     "commit": "omnigraph.cli.commit:commit",
+    "ensure-indices": "omnigraph.cli.indexes:ensure_indices",
+    "branch": "omnigraph.cli.branch:branch",
+    "cleanup": "omnigraph.cli.maintain:cleanup",
+    "optimize": "omnigraph.cli.maintain:optimize",
+    "repair": "omnigraph.cli.maintain:repair",
+    "changes": "omnigraph.cli.changes:changes",
     "diff": "omnigraph.cli.changes:diff",
     "export": "omnigraph.cli.data:export",
     "init": "omnigraph.cli.data:init",

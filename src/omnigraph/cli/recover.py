@@ -57,7 +57,8 @@ def _pending_line(item: PendingWrite) -> str:
     state = "under way" if item.alive else "interrupted"
     what = item.writer_kind or "unreadable"
     tables = ", ".join(item.tables) or "no tables yet"
-    return f"pending: {what} by {item.actor_id or '-'}, {state}, {tables} ({item.operation_id})"
+    name = item.operation_id or item.slot
+    return f"pending: {what} by {item.actor_id or '-'}, {state}, {tables} ({name})"
 
 
 def _record_line(item: RecoveryRecord) -> str:

@@ -65,11 +65,16 @@ def resolve_uri(uri: str | None, store: str | None, uri_option: str | None) -> s
 
 
 def open_graph(uri: str, *, mode: str = "rw", actor: str | None = None) -> Graph:
-    """Open a graph for a command; durability follows OMNIGRAPH_DURABILITY (default full)."""
+    """Open a graph for a command; durability and embedder follow the environment."""
     import omnigraph as og
+    from omnigraph.embed import embedder_from
 
     return og.open(
-        uri, mode="ro" if mode == "ro" else "rw", actor=actor, durability=durability_setting()
+        uri,
+        mode="ro" if mode == "ro" else "rw",
+        actor=actor,
+        durability=durability_setting(),
+        embedder=embedder_from(os.environ),
     )
 
 

@@ -45,11 +45,24 @@ def compare(left: Any, right: Any, op: CompareOp) -> Any:
     if kinds == ("float", "integer"):
         return _integers_with_floats(right, left, mirrored(op))
     if kinds == ("integer", "integer") and not left.type.equals(right.type):
-        wide = pa.decimal128(38, 0)
+        wide = _common_integer(left, right)
         left, right = pc.cast(left, wide), pc.cast(right, wide)
     elif kinds == ("float", "float"):
         left, right = pc.cast(left, pa.float64()), pc.cast(right, pa.float64())
     return getattr(pc, _FUNCTIONS[op])(left, right)
+
+
+def _common_integer(left: Any, right: Any) -> Any:
+    """Return a type that holds both integers exactly: a column's own one if a constant fits."""
+    for column, constant in ((left, right), (right, left)):
+        if isinstance(constant, pa.Scalar) and not isinstance(column, pa.Scalar):
+            value = constant.as_py()
+            low, high = _range(column.type)
+            if value is None or low <= value <= high:
+                return column.type
+    if pa.types.is_uint64(left.type) or pa.types.is_uint64(right.type):
+        return pa.decimal128(38, 0)
+    return pa.int64()
 
 
 def _kind(found: Any) -> str:

@@ -66,7 +66,9 @@ def storage_filter(
 def _column(expression: Expression) -> str | None:
     match expression:
         case PropertyOf():
-            return f"`{expression.property}`"
+            # A name that starts so is computed by the query; storage does not have it.
+            stored = not expression.property.startswith("#")
+            return f"`{expression.property}`" if stored else None
         case IdOf():
             return "id"
         case EndpointOf():

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from omnigraph.graph.blobs import Blobs, BlobStat, blob_range
+from omnigraph.graph.changes import Diff
 from omnigraph.graph.create import init, open_graph
 from omnigraph.graph.graph import Graph
 from omnigraph.graph.history import Commits
+from omnigraph.graph.merging import MergePlan, MergeResult
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
+from omnigraph.graph.view import BranchView
+from omnigraph.ops.indexing import PendingIndex
 
 __all__ = [
+    "BlobStat",
+    "Blobs",
+    "BranchView",
     "Commits",
+    "Diff",
     "Graph",
     "LoadResult",
+    "MergePlan",
+    "MergeResult",
     "MutationResult",
+    "PendingIndex",
     "Result",
     "Snapshot",
+    "blob_range",
     "init",
     "open_graph",
 ]

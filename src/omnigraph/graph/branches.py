@@ -127,11 +127,15 @@ class Branches:
         target = self._lines.get(into)
         decide = decider(resolve, property_merge=property_merge)
         queries = tuple(checks)
+        source_head = None
         if queries:
-            expected_head = self._run_checks(source, into, decide, queries, expected_head)
+            source_head = self._lines.get(source).coordinator.capture().head.graph_commit_id
+            expected_head = self._run_checks(
+                source, into, decide, queries, expected_head, source_head
+            )
         request = self._host.request(target, actor, expected_head, operation_id)
         outcome, commit, changes = self._merging.run(
-            self._host.accepted_schema(), source, into, decide, request
+            self._host.accepted_schema(), source, into, decide, request, source_head=source_head
         )
         self._host.settle(target, commit, changes)
         result = MergeResult(
@@ -205,6 +209,7 @@ class Branches:
         decide: Callable[[Conflict], Decision],
         queries: tuple[str, ...],
         expected_head: str | None,
+        source_head: str,
     ) -> str:
         """Merge on a throw-away branch and ask there; return the head the verdict holds for."""
         target = self._lines.get(into)
@@ -214,7 +219,8 @@ class Branches:
         try:
             line = self._lines.get(trial)
             request = self._host.request(line, None, None, None)
-            self._merging.run(self._host.accepted_schema(), source, trial, decide, request)
+            schema = self._host.accepted_schema()
+            self._merging.run(schema, source, trial, decide, request, source_head=source_head)
             for text in queries:
                 found = self._host.query(text, branch=trial)
                 if len(found):

@@ -6,6 +6,7 @@ import os
 
 from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.catalog import accept_initial
+from omnigraph.embed import Embedder
 from omnigraph.graph.graph import Graph, Mode
 from omnigraph.graph.schema_ops import schema_text
 from omnigraph.ids import UlidSource
@@ -53,6 +54,7 @@ def open_graph(
     mode: Mode = "rw",
     actor: str | None = None,
     durability: Durability | str = Durability.FULL,
+    embedder: Embedder | None = None,
 ) -> Graph:
     """Open a graph.
 
@@ -61,5 +63,6 @@ def open_graph(
         mode: `rw` resolves interrupted writes first; `ro` writes nothing at all.
         actor: Who the commits of this handle are by.
         durability: `full` survives power loss; `none` is for scratch graphs.
+        embedder: Turns texts into vectors, for `@embed` properties and `nearest` with a text.
     """
-    return Graph(uri, mode=mode, actor=actor, durability=durability)
+    return Graph(uri, mode=mode, actor=actor, durability=durability, embedder=embedder)

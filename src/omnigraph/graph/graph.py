@@ -7,18 +7,26 @@ import copy
 import datetime
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.catalog import AcceptedSchema, Catalog
+from omnigraph.embed import Embedder
 from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.graph.blobs import Blobs
 from omnigraph.graph.branches import Branches, Tags
 from omnigraph.graph.changes import ChangeFeed, Changes, Diff
 from omnigraph.graph.history import Commits
 from omnigraph.graph.lines import Line, Lines
+from omnigraph.graph.maintenance import (
+    CleanupReport,
+    Maintenance,
+    OptimizeReport,
+    RepairReport,
+)
 from omnigraph.graph.merging import Merging
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
@@ -27,7 +35,7 @@ from omnigraph.graph.targets import resolve
 from omnigraph.graph.view import BranchView
 from omnigraph.ids import UlidSource
 from omnigraph.lang import CompiledQuery, bind_parameters, compile_query, compile_schema
-from omnigraph.limits import COMPILED_QUERIES_MAX
+from omnigraph.limits import CLEANUP_GRACE_S, COMPILED_QUERIES_MAX
 from omnigraph.manifest import (
     AUDIT,
     MAIN,
@@ -38,8 +46,10 @@ from omnigraph.manifest import (
     RecoveryRecord,
     Verdict,
 )
+from omnigraph.ops.cleanup import Retention
 from omnigraph.ops.diff import ChangeFilter
 from omnigraph.ops.export import export_envelopes, export_lines, export_rows
+from omnigraph.ops.indexing import PendingIndex
 from omnigraph.ops.load import Load, LoadMode
 from omnigraph.ops.mutate import Mutation
 from omnigraph.plan import MutationPlan, ReadPlan
@@ -57,6 +67,7 @@ from omnigraph.store import (
 )
 from omnigraph.write import ChangeSet, Request, SchemaMovedError
 from omnigraph.write.contract import SchemaContract
+from omnigraph.write.embeddings import Embeddings
 
 Mode = Literal["rw", "ro"]
 
@@ -75,6 +86,7 @@ class Graph:
         mode: Mode = "rw",
         actor: str | None = None,
         durability: Durability | str = Durability.FULL,
+        embedder: Embedder | None = None,
     ) -> None:
         if mode not in ("rw", "ro"):
             raise BadRequestError(f"mode must be 'rw' or 'ro', not {mode!r}")
@@ -98,7 +110,8 @@ class Graph:
             stamp=INTERNAL_SCHEMA_VERSION,
             writable=mode == "rw",
         )
-        self._reader = Reader(self._tables)
+        self._embedder = embedder
+        self._reader = Reader(self._tables, embedder=embedder)
         self._contract = SchemaContract(
             self._control,
             _compile,
@@ -109,8 +122,13 @@ class Graph:
         self._compiled: dict[tuple[str, str | None, str], CompiledQuery] = {}
         self._compiled_lock = threading.Lock()
         self.commits = Commits(self._lines, self._tables, self._contract)
-        self.branches = Branches(self, self._lines, Merging(self._lines, self._tables))
+        self.blobs = Blobs(self._tables, self._resolve, self.schema_at)
+        merging = Merging(self._lines, self._tables)
+        self.branches = Branches(self, self._lines, merging)
         self.tags = Tags(self, self._lines)
+        self._maintenance = Maintenance(
+            self._location.uri, self._lines, self._tables, self._ids, merging
+        )
         self.feed = ChangeFeed(self._lines, self._tables, self._contract)
         self.schema = SchemaOps(self, self._lines, self._contract, self._ids)
         self.recovered: list[Verdict] = []
@@ -232,11 +250,13 @@ class Graph:
             except SchemaMovedError:
                 mutation, commit, changes = self._mutate(line, source, name, params, request)
             self.settle(line, commit, changes)
+        repeated = commit is not None and changes is None
         return MutationResult(
-            affected_nodes=mutation.affected_nodes,
-            affected_edges=mutation.affected_edges,
+            affected_nodes=None if repeated else mutation.affected_nodes,
+            affected_edges=None if repeated else mutation.affected_edges,
             commit=commit,
             branch=branch,
+            repeated=repeated,
             query_name=mutation.plan.name,
             actor_id=request.actor_id,
             io=dict(io),
@@ -257,6 +277,7 @@ class Graph:
             bind_parameters(plan.parameters, params),
             now=datetime.datetime.now(datetime.UTC),
             new_id=self._ids.next,
+            embeddings=Embeddings(self._embedder),
         )
         return mutation, *line.writer.run(mutation, request, lambda: schema)
 
@@ -291,7 +312,7 @@ class Graph:
         with measured() as io:
             line, created = self._line_or_new(branch, create_from, dry_run)
             schema = self.accepted_schema()
-            load = Load(schema, LoadMode.parse(mode), new_ids=self._ids.run)
+            load = self._new_load(schema, mode)
             load.read(data, progress)
             request = self.request(line, actor, expected_head, operation_id)
             found = self._finish_load(load, line, schema, request, dry_run, io)
@@ -336,10 +357,14 @@ class Graph:
         with measured() as io:
             line = self._lines.get(branch)
             schema = self.accepted_schema()
-            load = Load(schema, LoadMode.parse(mode), new_ids=self._ids.run)
+            load = self._new_load(schema, mode)
             load.read_table(type_name, table, from_col=from_col, to_col=to_col)
             request = self.request(line, actor, expected_head, operation_id)
             return self._finish_load(load, line, schema, request, dry_run, io)
+
+    def _new_load(self, schema: AcceptedSchema, mode: LoadMode | str) -> Load:
+        embeddings = Embeddings(self._embedder)
+        return Load(schema, LoadMode.parse(mode), new_ids=self._ids.run, embeddings=embeddings)
 
     def _finish_load(
         self,
@@ -350,18 +375,20 @@ class Graph:
         dry_run: bool,
         io: Mapping[str, int],
     ) -> LoadResult:
-        commit = None
+        commit, repeated = None, False
         if dry_run:
             line.writer.rehearse(load, request, schema)
         else:
             commit, changes = line.writer.run(load, request, lambda: schema)
             self.settle(line, commit, changes)
+            repeated = commit is not None and changes is None
         return LoadResult(
             mode=str(load.mode),
             nodes=load.counts("node"),
             edges=load.counts("edge"),
             commit=commit,
             branch=line.branch.name,
+            repeated=repeated,
             actor_id=request.actor_id,
             dry_run=dry_run,
             io=dict(io),
@@ -427,6 +454,58 @@ class Graph:
         """Refuse to go on when the graph is open read-only."""
         if self._mode != "rw":
             raise BadRequestError("the graph is open read-only", hint="open it with mode='rw'")
+
+    # ---- maintenance ----------------------------------------------------------------------
+
+    def ensure_indices(self, branch: str = MAIN) -> list[PendingIndex]:
+        """Build what the schema's indexes lack, as one commit that changes no entity.
+
+        Returns the declared indexes that could not be built yet, for want of anything to index.
+        """
+        self.check_writable()
+        return self._maintenance.ensure_indices(self.accepted_schema(), branch, self.actor)
+
+    def optimize(
+        self, branch: str = MAIN, *, progress: Callable[[str], None] | None = None
+    ) -> OptimizeReport:
+        """Compact small fragments and index every row, as one commit that changes no entity."""
+        self.check_writable()
+        return self._maintenance.optimize(self.accepted_schema(), branch, progress)
+
+    def repair(
+        self, branch: str = MAIN, *, confirm: bool = False, force: bool = False
+    ) -> RepairReport:
+        """Find tables somebody moved past this engine; publish them only when told to."""
+        self.check_writable()
+        return self._maintenance.repair(branch, confirm=confirm, force=force)
+
+    def cleanup(
+        self,
+        *,
+        keep: int | None = None,
+        older_than: datetime.timedelta | float | None = None,
+        dry_run: bool = True,
+        grace: datetime.timedelta | float = CLEANUP_GRACE_S,
+        progress: Callable[[str], None] | None = None,
+    ) -> CleanupReport:
+        """Remove old versions and the files only they used.
+
+        Args:
+            keep: Graph versions of each branch that stay.
+            older_than: Only versions older than this go (seconds or a timedelta).
+            dry_run: Only tell what would go; the default.
+            grace: What was current less than this ago stays: somebody may be reading it.
+            progress: Called with each table's key.
+        """
+        self.check_writable()
+        seconds = (
+            older_than.total_seconds()
+            if isinstance(older_than, datetime.timedelta)
+            else (older_than)
+        )
+        grace_s = grace.total_seconds() if isinstance(grace, datetime.timedelta) else grace
+        retention = Retention(keep=keep, older_than_s=seconds, grace_s=grace_s)
+        return self._maintenance.cleanup(retention, dry_run=dry_run, progress=progress)
 
     # ---- reading --------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
-from omnigraph.errors import NotFoundError
+from omnigraph.errors import NotFoundError, OmniGraphError
 from omnigraph.ids import UlidSource
 from omnigraph.manifest import (
     MAIN,
@@ -82,7 +82,7 @@ class Lines:
             known = self._known.get(name)
             if known is not None and self.directory.exists(known.branch):
                 return known
-            self._known.pop(name, None)
+            self.forget(name)
             line = self._open(self.directory.find(name).id)
             self._known[name] = line
             if self._writable:
@@ -130,11 +130,18 @@ class Lines:
     def containing(self, commit_id: str) -> tuple[Line, GraphCommit]:
         """Return a branch whose history holds a commit, and the commit. Raises `NotFoundError`."""
         for line in self.warm():
-            if (found := line.coordinator.ledger.commits.get(commit_id)) is not None:
+            found = line.coordinator.ledger.commits.get(commit_id)
+            if found is not None and self.directory.exists(line.branch):
                 return line, found
         for info in self.directory.branches():
-            line = self.get(info.name)
-            line.coordinator.capture()
+            try:
+                line = self.get(info.name)
+                line.coordinator.capture()
+            except OmniGraphError:
+                if self.directory.exists(info.id):
+                    raise
+                # Deleted since it was listed: what is looked for may lie elsewhere.
+                continue
             if (found := line.coordinator.ledger.commits.get(commit_id)) is not None:
                 return line, found
         raise NotFoundError(f"commit '{commit_id}' does not exist")

@@ -10,9 +10,15 @@ from functools import partial
 from typing import Any
 
 from omnigraph.catalog import AcceptedSchema, TypeKind
-from omnigraph.errors import BadRequestError, ConflictError, DiffRefusedError, NotFoundError
+from omnigraph.errors import (
+    BadRequestError,
+    ConflictError,
+    DiffRefusedError,
+    NotFoundError,
+    ReadSetConflictError,
+)
 from omnigraph.graph.lines import Line, Lines
-from omnigraph.manifest import Capture, GraphCommit, Pin, merge_base
+from omnigraph.manifest import BranchId, Capture, GraphCommit, Pin, merge_base
 from omnigraph.ops.merge import Merge, MergeOutcome
 from omnigraph.store import Tables
 from omnigraph.write import ChangeSet, Request
@@ -130,13 +136,19 @@ def _text(image: object) -> str | None:
     return None if image is None else json.dumps(image, ensure_ascii=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _Setup:
+    """Both sides of a merge. `outcome` follows the target when that moves meanwhile."""
+
     source: Line
     target: Line
     captured: Capture
     outcome: str
     base: GraphCommit | None
+
+
+class _UpToDate(Exception):
+    """Somebody else merged the same meanwhile."""
 
 
 class Merging:
@@ -171,18 +183,44 @@ class Merging:
         into: str,
         decide: Callable[[Conflict], Decision],
         request: Request,
+        *,
+        source_head: str | None = None,
     ) -> tuple[str, GraphCommit | None, ChangeSet | None]:
-        """Merge; return the outcome, its commit, and what changed."""
-        done = self._lines.get(into).coordinator.commit_of(request.operation_id)
+        """Merge; return the outcome, its commit, and what changed.
+
+        With `source_head` the source must not have moved on from it.
+        """
+        target = self._lines.get(into)
+        target.coordinator.capture()
+        done = target.coordinator.commit_of(request.operation_id)
         if done is not None:
-            return MERGED, done, None
+            return self._outcome_of(done), done, None
         setup = self._setup(source, into)
+        head = setup.captured.head.graph_commit_id
+        if source_head not in (None, head):
+            raise ReadSetConflictError(
+                member=f"branch '{source}'", expected=str(source_head), actual=head
+            )
         if setup.outcome == ALREADY_UP_TO_DATE:
             return setup.outcome, None, None
         merge = self._merge(schema, setup, decide)
-        request = replace(request, merged_parent=setup.captured.head.graph_commit_id)
-        commit, changes = setup.target.writer.run(merge, request, lambda: schema)
+        request = replace(request, merged_parent=head)
+        try:
+            commit, changes = setup.target.writer.run(merge, request, lambda: schema)
+        except _UpToDate:
+            return ALREADY_UP_TO_DATE, None, None
         return setup.outcome, commit, changes
+
+    def _outcome_of(self, commit: GraphCommit) -> str:
+        """Return what an earlier merge was; one whose source is gone counts as merged."""
+        find = self._lookup()
+        source, target = (
+            find(commit.merged_parent_commit_id or ""),
+            find(commit.parent_commit_id or ""),
+        )
+        if source is None or target is None:
+            return MERGED
+        return _outcome(merge_base(source, target, find), source, target)
 
     def apply_commit(
         self,
@@ -225,9 +263,18 @@ class Merging:
             self._tables,
             source=setup.captured,
             ledgers=(setup.source.coordinator.ledger, setup.target.coordinator.ledger),
-            base_of=partial(self._base_pins, setup.captured),
+            base_of=partial(self._base_pins, setup),
             decide=decide,
         )
+
+    def base(self, source: str, into: str) -> tuple[BranchId, int] | None:
+        """Return the state merging two branches starts from: a branch that holds it, and where."""
+        heads = [self._lines.get(name).coordinator.capture().head for name in (source, into)]
+        found = merge_base(heads[0], heads[1], self._lookup())
+        if found is None:
+            return None
+        line, commit = self._lines.containing(found.graph_commit_id)
+        return line.branch, commit.manifest_version
 
     def _setup(self, source: str, into: str) -> _Setup:
         if source == into:
@@ -235,18 +282,17 @@ class Merging:
         line, target = self._lines.get(source), self._lines.get(into)
         captured, now = line.coordinator.capture(), target.coordinator.capture()
         base = merge_base(captured.head, now.head, self._lookup())
-        if base is not None and base.graph_commit_id == captured.head.graph_commit_id:
-            outcome = ALREADY_UP_TO_DATE
-        elif base is not None and base.graph_commit_id == now.head.graph_commit_id:
-            outcome = FAST_FORWARD
-        else:
-            outcome = MERGED
+        outcome = _outcome(base, captured.head, now.head)
         return _Setup(source=line, target=target, captured=captured, outcome=outcome, base=base)
 
-    def _base_pins(self, source: Capture, target: Capture) -> Mapping[str, Pin]:
+    def _base_pins(self, setup: _Setup, target: Capture) -> Mapping[str, Pin]:
+        source = setup.captured
         base = merge_base(source.head, target.head, self._lookup())
         if base is None:
             raise ConflictError("the branches have no commit in common")
+        setup.outcome = _outcome(base, source.head, target.head)
+        if setup.outcome == ALREADY_UP_TO_DATE:
+            raise _UpToDate
         line, commit = self._lines.containing(base.graph_commit_id)
         return line.coordinator.at_version(commit.manifest_version).pins
 
@@ -266,6 +312,12 @@ class Merging:
             return known[commit_id]
 
         return find
+
+
+def _outcome(base: GraphCommit | None, source: GraphCommit, target: GraphCommit) -> str:
+    if base == source:
+        return ALREADY_UP_TO_DATE
+    return FAST_FORWARD if base == target else MERGED
 
 
 def _listed(changes: ChangeSet) -> Iterable[dict[str, object]]:

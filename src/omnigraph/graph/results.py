@@ -10,11 +10,16 @@ from omnigraph.manifest import GraphCommit, Pin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MutationResult:
-    """Outcome of a mutation; `commit` is None when it changed nothing."""
+    """Outcome of a mutation; `commit` is None when it changed nothing.
 
-    affected_nodes: int
-    affected_edges: int
+    `repeated` says that an earlier call with this operation id made the commit. Nobody kept what
+    that one counted, so the counts are None.
+    """
+
+    affected_nodes: int | None
+    affected_edges: int | None
     commit: GraphCommit | None
+    repeated: bool = False
     branch: str = "main"
     query_name: str = ""
     actor_id: str | None = None
@@ -27,6 +32,7 @@ class MutationResult:
             "query_name": self.query_name,
             "affected_nodes": self.affected_nodes,
             "affected_edges": self.affected_edges,
+            "repeated": self.repeated,
             "actor_id": self.actor_id,
             "commit": None if self.commit is None else self.commit.to_json(),
         }
@@ -34,12 +40,17 @@ class MutationResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadResult:
-    """Outcome of a load: rows per type, and the commit (None for an empty input or a dry run)."""
+    """Outcome of a load: rows per type, and the commit (None for an empty input or a dry run).
+
+    The rows are those of the input, also when `repeated` says that an earlier call with this
+    operation id made the commit.
+    """
 
     mode: str
     nodes: Mapping[str, int]
     edges: Mapping[str, int]
     commit: GraphCommit | None
+    repeated: bool = False
     branch: str = "main"
     base_branch: str | None = None
     branch_created: bool = False
@@ -70,6 +81,7 @@ class LoadResult:
             "total_entities": self.total_entities,
             "actor_id": self.actor_id,
             "dry_run": self.dry_run,
+            "repeated": self.repeated,
             "commit": None if self.commit is None else self.commit.to_json(),
         }
 

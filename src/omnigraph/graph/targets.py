@@ -60,13 +60,13 @@ def resolve_name(lines: Lines, name: str | int) -> tuple[Line, Capture]:
     """
     if isinstance(name, int):
         return resolve(lines, version=name)
+    if name == MAIN or any(info.name == name for info in lines.directory.branches()):
+        return resolve(lines, name)
     if _COMMIT.fullmatch(name):
         return resolve(lines, commit=name)
     branch, separator, number = name.rpartition("@")
     if separator and number.isdigit():
         return resolve(lines, branch, version=int(number))
-    if name == MAIN or any(info.name == name for info in lines.directory.branches()):
-        return resolve(lines, name)
     if any(found.name == name for found in lines.directory.tags()):
         return resolve(lines, tag=name)
     if name.isdigit():

@@ -19,6 +19,7 @@ from omnigraph.manifest.publisher import (
 )
 from omnigraph.manifest.records import (
     MAIN,
+    MAINTENANCE_KINDS,
     RECOVERY_ACTOR,
     GraphCommit,
     Pin,
@@ -34,6 +35,7 @@ __all__ = [
     "AUDIT",
     "CONTROL_SLOT",
     "MAIN",
+    "MAINTENANCE_KINDS",
     "MAIN_BRANCH",
     "MANIFEST",
     "RECOVERY_ACTOR",

@@ -106,10 +106,10 @@ class RecoveryAudit:
 
     def add(self, record: RecoveryRecord) -> bool:
         """Add a record unless its commit has one; whether it was added."""
-        if not self._journal.exists():
-            self._create()
         for _attempt in range(PUBLISH_ATTEMPTS_MAX):
-            self._journal.set_aside_torn()
+            self.set_aside_torn()
+            if not self._journal.exists():
+                self._create()
             view = self._journal.open_latest()
             if any(row["graph_commit_id"] == record.graph_commit_id for row in self._rows(view)):
                 return False
@@ -124,6 +124,10 @@ class RecoveryAudit:
             self._syncer.sync([version])
             return True
         raise StorageError("the recovery could not be recorded", hint="try again")
+
+    def set_aside_torn(self) -> None:
+        """Remove what a power loss tore, be it everything: no verdict rests on this record."""
+        self._journal.set_aside_torn(keep=0)
 
     def records(self) -> list[RecoveryRecord]:
         """Return every recovery, oldest first."""

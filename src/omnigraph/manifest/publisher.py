@@ -9,6 +9,7 @@ only gives order: losing it costs a retry, never data.
 from __future__ import annotations
 
 import contextvars
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -20,7 +21,12 @@ from omnigraph.errors import (
     OutcomeUnknownError,
 )
 from omnigraph.failpoints import Failpoint, fire
-from omnigraph.limits import PUBLISH_ATTEMPTS_MAX, SLOT_WAIT_S, TABLE_COMMIT_THREADS
+from omnigraph.limits import (
+    LATE_PUBLISH_S,
+    PUBLISH_ATTEMPTS_MAX,
+    SLOT_WAIT_S,
+    TABLE_COMMIT_THREADS,
+)
 from omnigraph.manifest.branch_ids import MANIFEST
 from omnigraph.manifest.coordinator import Capture, Coordinator
 from omnigraph.manifest.intents import Intent, IntentTable, encode_intent
@@ -112,7 +118,14 @@ class Publisher:
         """
         body = encode_intent(_intent(capture, identity, rollback_id, ()))
         slot = self._take(capture, body)
-        if slot is not None and self._moved(capture):
+        if slot is None:
+            return None
+        try:
+            moved = self._moved(capture)
+        except OmniGraphError:
+            slot.remove()
+            raise
+        if moved:
             slot.remove()
             return None
         return slot
@@ -169,8 +182,8 @@ class Publisher:
         effects: list[Effect],
         *,
         entries: Callable[[list[Pin]], list[TableEntry]] | None = None,
-        reserved: HeldSlot | None = None,
         record: Callable[[Intent, GraphCommit], None] | None = None,
+        reserved: HeldSlot | None = None,
     ) -> GraphCommit:
         """Apply changes that cannot be staged, and publish them, unless somebody is writing.
 
@@ -199,6 +212,13 @@ class Publisher:
             return list(pins) if entries is None else entries(pins), None
 
         return self._run(capture, identity, intent, apply, slot, record)
+
+    def publish_pins(
+        self, capture: Capture, identity: Identity, rollback_id: str, pins: list[Pin]
+    ) -> GraphCommit:
+        """Publish versions that exist already; no table is touched. Raises as `publish` does."""
+        intent = _intent(capture, identity, rollback_id, ())
+        return self._run(capture, identity, intent, lambda: (list(pins), None), None)
 
     def _run(
         self,
@@ -231,13 +251,16 @@ class Publisher:
                 slot.remove()
                 raise
             except OmniGraphError as error:
-                raise OutcomeUnknownError(
-                    f"the commit was interrupted: {error.message}",
-                    operation_id=identity.operation_id,
-                ) from error
-            commit = self.append(capture, identity, entries, slot, staged=staged)
-            if record is not None:
-                record(intent, commit)
+                raise _interrupted(identity, error) from error
+            try:
+                commit = self.append(capture, identity, entries, slot, staged=staged)
+                if record is not None:
+                    record(intent, commit)
+            except OutcomeUnknownError:
+                raise
+            except OmniGraphError as error:
+                # Every table has moved: whoever finds the slot finishes the commit.
+                raise _interrupted(identity, error) from error
             self.release(slot)
             return commit
 
@@ -338,6 +361,7 @@ class Publisher:
         """
         journal = self.coordinator.journal
         properties = {OPERATION_PROPERTY: identity.operation_id}
+        started = time.monotonic()
         for _attempt in range(PUBLISH_ATTEMPTS_MAX):
             if staged is None:
                 staged = self._stage_rows(capture, identity, entries)
@@ -356,11 +380,21 @@ class Publisher:
                 continue
             fire(Failpoint.PUBLISH_POST_MANIFEST_COMMIT)
             self._acknowledge(identity, version)
+            if time.monotonic() - started > LATE_PUBLISH_S:
+                self._check_late(identity)
             self.coordinator.adopt(view, staged.records)
             return self.coordinator.ledger.commits[identity.commit_id]
         raise OutcomeUnknownError(
             "the manifest could not be written", operation_id=identity.operation_id
         )
+
+    def _check_late(self, identity: Identity) -> None:
+        """After a long sleep: a cleanup may have let us write a version below the newest one."""
+        self.coordinator.capture()
+        if identity.commit_id not in self.coordinator.ledger.commits:
+            raise OutcomeUnknownError(
+                "the commit came too late to be seen", operation_id=identity.operation_id
+            )
 
     def _look_again(self, capture: Capture, identity: Identity, slot: HeldSlot) -> Capture:
         """After a failed append: go on from the newest manifest if the head is still ours."""
@@ -385,6 +419,12 @@ class Publisher:
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
+
+
+def _interrupted(identity: Identity, error: OmniGraphError) -> OutcomeUnknownError:
+    return OutcomeUnknownError(
+        f"the commit was interrupted: {error.message}", operation_id=identity.operation_id
+    )
 
 
 def _commit(identity: Identity, seq: int, capture: Capture) -> GraphCommit:

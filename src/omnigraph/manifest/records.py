@@ -22,6 +22,8 @@ MAIN = "main"
 STAMP_KEY = b"omnigraph:internal_schema_version"
 GENESIS_KIND = "init"
 RECOVERY_ACTOR = "omnigraph:recovery"
+MAINTENANCE_KINDS = frozenset(("optimize", "ensure_indices"))
+"""Kinds of commits that change no row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +100,7 @@ class GraphCommit:
             "actor_id": self.actor_id,
             "created_at": self.created_at_us,
             "kind": self.kind,
+            "recovery_for_actor": self.recovery_for_actor,
         }
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
-from omnigraph.errors import ConflictError, FormatError
+from omnigraph.errors import ConflictError, FormatError, OutcomeUnknownError, StorageError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.manifest.audit import RecoveryAudit, RecoveryKind, TableOutcome, new_record
 from omnigraph.manifest.branch_ids import BranchId, parse_incarnation
@@ -108,6 +108,7 @@ class Recovery:
 
     def set_aside_torn(self) -> None:
         """Move version files of this branch's tables that a power loss tore out of the way."""
+        self._audit.set_aside_torn()
         publisher = self._publisher
         for pin in self._own_pins(publisher.coordinator.capture(fresh=False)):
             folder = publisher.tables.folder(pin.path)
@@ -151,6 +152,11 @@ class Recovery:
         except (Lost, ConflictError):
             # A living writer is at work: what lies above its tables is its own business.
             return False
+        except OutcomeUnknownError as error:
+            # Nobody asked for this commit by an operation id, so nobody could repeat it.
+            raise StorageError(
+                f"recovery was interrupted: {error.message}", hint="open the graph again"
+            ) from error
         return True
 
     def _restore(self, pin: Pin) -> Table:

@@ -9,7 +9,7 @@ import shutil
 import time
 
 from omnigraph.catalog import AcceptedSchema
-from omnigraph.errors import AlreadyInitializedError, BadRequestError
+from omnigraph.errors import AlreadyInitializedError, BadRequestError, OmniGraphError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
 from omnigraph.manifest import GraphCommit, Pin, TableRecord, encode, manifest_schema
@@ -49,13 +49,17 @@ def initialize(
     with slot:
         try:
             _refuse_existing(location, syncer, force=force, abandoned=abandoned is not None)
-            if abandoned is not None:
-                _remove_abandoned(location, abandoned.body)
-                abandoned.rewrite(body)
-            fire(Failpoint.INIT_AFTER_CLAIM)
-            _create(location, syncer, schema_source, accepted, ids, stamp)
-        finally:
+        except OmniGraphError:
             slot.remove()
+            raise
+        # From here on a failure leaves the claim, as a death does: it tells the next init what
+        # to clear away.
+        if abandoned is not None:
+            _remove_abandoned(location, abandoned.body)
+            abandoned.rewrite(body)
+        fire(Failpoint.INIT_AFTER_CLAIM)
+        _create(location, syncer, schema_source, accepted, ids, stamp)
+        slot.remove()
 
 
 def _refuse_existing(location: Location, syncer: Syncer, *, force: bool, abandoned: bool) -> None:

@@ -18,6 +18,7 @@ from omnigraph.errors import BadRequestError, KeyConflictError, NotFoundError
 from omnigraph.write import Base, ChangeSet, Problem, Problems, TableChange, key_ids, validate
 from omnigraph.write.blobs import encode_blob
 from omnigraph.write.convert import cast_column
+from omnigraph.write.embeddings import Embeddings
 from omnigraph.write.envelopes import EnvelopeReader, file_lines
 from omnigraph.write.keys import ulid_column
 from omnigraph.write.table_schema import rows_schema
@@ -49,9 +50,15 @@ class Load:
     kind = "load"
 
     def __init__(
-        self, schema: AcceptedSchema, mode: LoadMode, *, new_ids: Callable[[int], tuple[str, int]]
+        self,
+        schema: AcceptedSchema,
+        mode: LoadMode,
+        *,
+        new_ids: Callable[[int], tuple[str, int]],
+        embeddings: Embeddings | None = None,
     ) -> None:
         self.mode = mode
+        self._embeddings = embeddings or Embeddings(None)
         self._schema = schema
         self._new_ids = new_ids
         self._rows: dict[str, Any] = {}
@@ -261,6 +268,7 @@ class Load:
         for key, rows in sorted(self._rows.items()):
             kind, _, name = key.partition(":")
             entity: Entity = catalog.edges[name] if kind == "edge" else catalog.nodes[name]
+            rows = self._rows[key] = self._embeddings.fill_rows(entity, rows)
             self._fill(base, changes.of(entity), rows, self._generated[key])
         problems = self._problems()
         validate(base, changes, problems)

@@ -11,7 +11,7 @@ from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
 from omnigraph.errors import BadRequestError, MergeConflictError
 from omnigraph.manifest import Capture, Ledger, Pin
 from omnigraph.store import Tables
-from omnigraph.write import Base, ChangeSet, Problems, rows_schema, validate
+from omnigraph.write import Base, ChangeSet, Problems, key_ids, rows_schema, validate
 from omnigraph.write.compare import table_changes
 from omnigraph.write.envelopes import EnvelopeReader
 from omnigraph.write.three_way import Conflict, ConflictKind, Decide, merge_table, no_changes
@@ -113,6 +113,13 @@ class Merge:
         reader.read([json.dumps({**image, name: entity.name}).encode()])
         problems.raise_any()
         rows = next(iter(reader.types.values())).table()
+        if isinstance(entity, NodeType) and entity.key:
+            order = self._schema.key_order(entity)
+            types = [entity.properties[name].type for name in order]
+            ids = key_ids([rows[name].combine_chunks() for name in order], types)
+            if rows["id"].to_pylist() not in ([None], ids.to_pylist()):
+                raise BadRequestError(f"a resolution of {entity.name} must keep its key")
+            rows = rows.set_column(rows.schema.get_field_index("id"), rows.schema.field("id"), ids)
         if rows["id"].null_count:
             raise BadRequestError(f"a resolution of {entity.name} must carry its id")
         return rows

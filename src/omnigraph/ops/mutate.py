@@ -44,6 +44,7 @@ from omnigraph.write import (
     validate,
 )
 from omnigraph.write.blobs import decode_blob
+from omnigraph.write.embeddings import Embeddings
 from omnigraph.write.keys import key_ids
 
 Entity = NodeType | EdgeType
@@ -112,8 +113,10 @@ class Mutation:
         *,
         now: datetime.datetime,
         new_id: Callable[[], str],
+        embeddings: Embeddings | None = None,
     ) -> None:
         self.plan = plan
+        self._embeddings = embeddings or Embeddings(None)
         self._parameters = parameters
         self._now = now
         self._new_id = new_id
@@ -133,6 +136,7 @@ class Mutation:
     def prepare(self, base: Base) -> ChangeSet:
         """Run the statements in order, then validate the outcome once."""
         run = _Run(self, base)
+        run.prefetch(self.plan.statements)
         for item in self.plan.statements:
             run.statement(item)
         changes = run.changes()
@@ -168,6 +172,17 @@ class _Run:
                 self._update(item)
             case Delete():
                 self._delete(item)
+
+    def prefetch(self, statements: tuple[Statement, ...]) -> None:
+        """Embed the texts of all statements together, not one by one."""
+        if not self._mutation._embeddings.active:
+            return
+        nodes = self._base.schema.catalog.nodes
+        self._mutation._embeddings.prefetch(
+            (nodes[item.type_name], {a.property: self._value(a.value) for a in item.assignments})
+            for item in statements
+            if isinstance(item, InsertNode | UpsertNode | Update) and item.type_name in nodes
+        )
 
     def changes(self) -> ChangeSet:
         """Return what the statements amount to, ids told apart into new and existing."""
@@ -237,6 +252,7 @@ class _Run:
                     )
                 )
         problems.raise_any()
+        self._mutation._embeddings.fill_values(entity, found)
         return found
 
     def _of(self, entity: Entity) -> Pending:

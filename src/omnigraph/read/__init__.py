@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from omnigraph.read.execute import Reader
+from omnigraph.read.execute import Fetch, Reader
 
-__all__ = ["Reader"]
+__all__ = ["Fetch", "Reader"]

@@ -1,13 +1,20 @@
 """Columns of pinned table versions, kept in memory under a byte budget.
 
-A table version never changes, so a column that was read once can serve every query on it.
+A table version never changes, so a column that was read once can serve every query on it. A
+version that only adds rows to a known one reads just those.
 """
 
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections import OrderedDict
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.errors import ResourceLimitError
 from omnigraph.limits import RESIDENT_BYTES_MAX
@@ -15,6 +22,7 @@ from omnigraph.manifest import Pin
 from omnigraph.store import Tables
 
 Key = tuple[str, int, str]
+Array = Any
 
 
 class ResidentCache:
@@ -50,6 +58,46 @@ class ResidentCache:
                 _old, (_value, size) = self._items.popitem(last=False)
                 self._bytes -= size
 
+    def drop(self, key: object) -> None:
+        """Forget a value, if it is there."""
+        with self._lock:
+            found = self._items.pop(key, None)
+            self._bytes -= 0 if found is None else found[1]
+
+
+class KeyMap:
+    """Finds the position of an id in its table version: the ids and their order."""
+
+    def __init__(self, ids: Any) -> None:
+        self._ids = ids
+        self._order = pc.sort_indices(ids).to_numpy().astype(np.uint32)
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory of the order; the ids are counted as a column."""
+        return int(self._order.nbytes)
+
+    def find(self, id: str) -> int:
+        """Return the position of an id, -1 where there is none."""
+        ids, order = self._ids, self._order
+        at = bisect_left(range(len(order)), id, key=lambda place: ids[int(order[place])].as_py())
+        if at < len(order) and ids[int(order[at])].as_py() == id:
+            return int(order[at])
+        return -1
+
+
+class Columns(Protocol):
+    """Where the columns of a query come from."""
+
+    def column(self, pin: Pin, name: str) -> Any:
+        """Return one column, all rows in one order."""
+
+    def size(self, pin: Pin) -> int:
+        """Return the number of rows."""
+
+    def keys(self, pin: Pin) -> KeyMap:
+        """Return the map from ids to positions."""
+
 
 class TableColumns:
     """Reads columns of the tables of one graph."""
@@ -57,13 +105,79 @@ class TableColumns:
     def __init__(self, tables: Tables, cache: ResidentCache) -> None:
         self._tables = tables
         self._cache = cache
+        self._newest: dict[tuple[str, str], tuple[int, tuple[str, ...]]] = {}
 
     def column(self, pin: Pin, name: str) -> Any:
         """Return one column of a published table version, rows in storage order."""
         key: Key = (pin.path, pin.version, name)
         found = self._cache.get(key)
         if found is None:
-            rows = self._tables.open(pin.path, pin.version).scan(columns=[name])
-            found = rows[name].combine_chunks()
+            found = self._grown(pin, name)
+            if found is None:
+                found = self.read(pin, name).combine_chunks()
             self._cache.put(key, found, found.nbytes)
+            self._newest[(pin.path, name)] = (pin.version, self.layout(pin))
         return found
+
+    def read(self, pin: Pin, name: str) -> Any:
+        """Return one column without keeping it, in chunks."""
+        return self._tables.open(pin.path, pin.version).scan(columns=[name])[name]
+
+    def size(self, pin: Pin) -> int:
+        """Return the number of rows of a table version."""
+        return len(self.column(pin, "id"))
+
+    def layout(self, pin: Pin) -> tuple[str, ...]:
+        """Return what identifies the fragments of a table version, in storage order."""
+        key = (pin.path, pin.version, "#layout")
+        found: tuple[str, ...] | None = self._cache.get(key)
+        if found is None:
+            found = self._tables.open(pin.path, pin.version).layout()
+            self._cache.put(key, found, 200 * len(found))
+        return found
+
+    def rows_after(self, pin: Pin, fragments: int, names: Sequence[str]) -> Any:
+        """Return some columns of the rows behind the first so many fragments."""
+        table = self._tables.open(pin.path, pin.version)
+        added = table.fragments()[fragments:]
+        if not added:
+            return pa.table({name: pa.array([], pa.string()) for name in names})
+        return table.scan(columns=list(names), fragments=added)
+
+    def numbers(self, pin: Pin, ids: Sequence[str]) -> Array:
+        """Return the position of each id in a table version, -1 where there is none."""
+        keys = self.keys(pin)
+        return np.array([keys.find(item) for item in ids], dtype=np.int32)
+
+    def keys(self, pin: Pin) -> KeyMap:
+        """Return the map from ids to positions."""
+        key = (pin.path, pin.version, "#keys")
+        found: KeyMap | None = self._cache.get(key)
+        if found is None:
+            found = KeyMap(self.column(pin, "id"))
+            self._cache.put(key, found, found.size_bytes)
+        return found
+
+    def resident(self, pin: Pin, name: str) -> bool:
+        """Whether a column is in memory, or one it can be made from at little cost."""
+        if self._cache.get((pin.path, pin.version, name)) is not None:
+            return True
+        known = self._newest.get((pin.path, name))
+        return known is not None and self._cache.get((pin.path, known[0], name)) is not None
+
+    def _grown(self, pin: Pin, name: str) -> Any | None:
+        """Return a column made from a known one, if rows were only added since."""
+        known = self._newest.get((pin.path, name))
+        if known is None:
+            return None
+        base = self._cache.get((pin.path, known[0], name))
+        layout = self.layout(pin)
+        if base is None or layout[: len(known[1])] != known[1]:
+            return None
+        added = layout[len(known[1]) :]
+        # Else every commit of a stream would leave a copy behind.
+        self._cache.drop((pin.path, known[0], name))
+        if not added:
+            return base
+        rows = self.rows_after(pin, len(known[1]), [name])[name]
+        return pa.concat_arrays([base, *rows.chunks])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from omnigraph.catalog import EdgeType, NodeType
 from omnigraph.errors import ResourceLimitError
 from omnigraph.limits import QUERY_ROWS_MAX
 from omnigraph.manifest import Pin
-from omnigraph.read.columns import TableColumns
+from omnigraph.read.columns import Columns
 
 Array = Any
 
@@ -28,16 +29,28 @@ class Source:
 
 @dataclass(slots=True)
 class Frame:
-    """A bag of rows. A number of -1 means the variable is null in that row."""
+    """A bag of rows. A number of -1 means the variable is null in that row.
+
+    With `weights` each row stands for so many equal ones. `unique` names a variable that no two
+    rows share.
+    """
 
     size: int
     numbers: dict[str, Array] = field(default_factory=dict)
     sources: dict[str, Source] = field(default_factory=dict)
+    weights: Array | None = None
+    unique: str | None = None
 
     def take(self, rows: Array) -> Frame:
         """Return the given rows, in that order; rows may repeat."""
         check_rows(len(rows))
-        return replace(self, size=len(rows), numbers={n: v[rows] for n, v in self.numbers.items()})
+        return replace(
+            self,
+            size=len(rows),
+            numbers={n: v[rows] for n, v in self.numbers.items()},
+            weights=None if self.weights is None else self.weights[rows],
+            unique=None,
+        )
 
     def with_variable(self, name: str, numbers: Array, source: Source) -> Frame:
         """Return the same rows with one more variable."""
@@ -46,6 +59,27 @@ class Frame:
             numbers={**self.numbers, name: numbers},
             sources={**self.sources, name: source},
         )
+
+    def with_distinct(self, name: str, numbers: Array, weights: Array | None) -> Frame:
+        """Return other rows of one variable, each a different one."""
+        return Frame(len(numbers), {name: numbers}, dict(self.sources), weights, name)
+
+    def only(self, names: Sequence[str]) -> Frame:
+        """Return the same rows with some of the variables."""
+        return replace(self, numbers={name: self.numbers[name] for name in names})
+
+    def weighted(self, weights: Array) -> Frame:
+        """Return the same rows with other weights."""
+        return replace(self, weights=weights)
+
+    def listed(self) -> Frame:
+        """Return the rows one by one, each as often as its weight says."""
+        if self.weights is None:
+            return self
+        total = float(self.weights.sum(dtype=np.float64))
+        check_rows(int(total))
+        rows = np.repeat(np.arange(self.size), self.weights)
+        return replace(self.take(rows), weights=None)
 
 
 def check_rows(rows: int) -> None:
@@ -62,7 +96,7 @@ def check_rows(rows: int) -> None:
 class FrameColumns:
     """A frame as the columns of an expression."""
 
-    def __init__(self, frame: Frame, columns: TableColumns) -> None:
+    def __init__(self, frame: Frame, columns: Columns) -> None:
         self._frame = frame
         self._columns = columns
 
@@ -70,6 +104,11 @@ class FrameColumns:
     def rows(self) -> int:
         """Number of rows."""
         return self._frame.size
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """Variables the rows have."""
+        return frozenset(self._frame.numbers)
 
     def column(self, variable: str, name: str) -> Any:
         """Return a column for the rows of the frame, null where the variable is."""
@@ -85,7 +124,7 @@ class FrameColumns:
 class WholeColumns:
     """All rows of one variable's table as the columns of an expression."""
 
-    def __init__(self, source: Source, columns: TableColumns) -> None:
+    def __init__(self, source: Source, columns: Columns) -> None:
         self._source = source
         self._columns = columns
 

@@ -18,10 +18,12 @@ from omnigraph.plan.expression import (
     ColumnOf,
     Expression,
     PropertyOf,
+    variables_of,
     walk,
 )
 from omnigraph.plan.read import ReadPlan, SortKey
 from omnigraph.read.frame import Frame, FrameColumns
+from omnigraph.read.groups import group_rows
 from omnigraph.read.pattern import Context
 
 _GROUPED = "#group"
@@ -45,12 +47,13 @@ class TableColumnsView:
 
 def build_output(context: Context, plan: ReadPlan, frame: Frame) -> Any:
     """Return the result table of a plan, its columns named by position."""
-    columns = FrameColumns(frame, context.columns)
-    # Groups differ in their keys, so they are distinct as they are.
     if plan.grouped:
-        table = _grouped(context, plan, columns)
+        # Groups differ in their keys, so they are distinct as they are.
+        table = _grouped(context, plan, frame)
         order = _sort_order(context, plan.sort_keys, table, None, ())
     else:
+        # Copies of a row matter to nobody who asks for distinct rows.
+        columns = FrameColumns(frame if plan.distinct else frame.listed(), context.columns)
         values = [
             evaluate_value(c.expression, columns, context.parameters, context.now)
             for c in plan.columns
@@ -60,7 +63,8 @@ def build_output(context: Context, plan: ReadPlan, frame: Frame) -> Any:
             table = _distinct(table)
             order = _sort_order(context, plan.sort_keys, table, None, ())
         else:
-            ties = tuple(columns.column(name, "id") for name in plan.variables)
+            tied = plan.variables if plan.sort_keys else ()
+            ties = tuple(columns.column(name, "id") for name in tied)
             order = _sort_order(context, plan.sort_keys, table, columns, ties)
     if order is not None:
         table = table.take(order)
@@ -90,7 +94,7 @@ def _distinct(table: Any) -> Any:
 # ---- grouping -----------------------------------------------------------------------------
 
 
-def _grouped(context: Context, plan: ReadPlan, columns: FrameColumns) -> Any:
+def _grouped(context: Context, plan: ReadPlan, frame: Frame) -> Any:
     """Return one row per group: key columns as they are, aggregates computed."""
     keys = {
         str(index): column.expression
@@ -100,24 +104,44 @@ def _grouped(context: Context, plan: ReadPlan, columns: FrameColumns) -> Any:
     wanted = list(
         dict.fromkeys(item for column in plan.columns for item in _aggregates(column.expression))
     )
-    found = {
-        name: evaluate_value(expression, columns, context.parameters, context.now)
-        for name, expression in keys.items()
-    }
-    source: dict[str, Any] = {f"k{name}": group_key(value) for name, value in found.items()}
-    for index, item in enumerate(wanted):
-        source[f"a{index}"] = _argument(context, item, columns)
-    source["#row"] = pa.array(np.arange(columns.rows))
-    groups = _aggregate(pa.table(source), [f"k{name}" for name in keys], wanted)
+    groups = None
+    if context.factorise:
+        groups = group_rows(context, plan, keys, wanted, frame, _cut_size(context, plan))
+    if groups is None:
+        groups = _listed_groups(context, keys, wanted, frame.listed())
     values: list[Any] = []
     view = TableColumnsView(groups)
     for index, column in enumerate(plan.columns):
         if str(index) in keys:
-            values.append(pc.take(found[str(index)], groups.column("#row")))
+            values.append(groups.column(f"k{index}").combine_chunks())
             continue
         rewritten = _with_results(column.expression, wanted)
         values.append(evaluate_value(rewritten, view, context.parameters, context.now))
     return _table(plan, values)
+
+
+def _listed_groups(
+    context: Context, keys: dict[str, Expression], wanted: list[Aggregate], frame: Frame
+) -> Any:
+    """Group by evaluating the key for every row."""
+    columns = FrameColumns(frame, context.columns)
+    found = {
+        f"k{name}": evaluate_value(expression, columns, context.parameters, context.now)
+        for name, expression in keys.items()
+    }
+    source: dict[str, Any] = {name: group_key(value) for name, value in found.items()}
+    for index, item in enumerate(wanted):
+        source[f"a{index}"] = _argument(context, item, columns)
+    source["#row"] = pa.array(np.arange(columns.rows))
+    groups = _aggregate(pa.table(source), list(found), wanted)
+    for name, values in found.items():
+        groups = groups.append_column(name, pc.take(values, groups.column("#row")))
+    return groups
+
+
+def _cut_size(context: Context, plan: ReadPlan) -> int | None:
+    size = _number(context, plan.limit, "limit")
+    return None if size is None else size + (_number(context, plan.offset, "offset") or 0)
 
 
 def _aggregates(expression: Expression) -> list[Aggregate]:
@@ -125,7 +149,8 @@ def _aggregates(expression: Expression) -> list[Aggregate]:
 
 
 def _argument(context: Context, item: Aggregate, columns: FrameColumns) -> Any:
-    if item.argument is None:
+    if item.argument is None or not variables_of(item.argument) <= columns.variables:
+        # Rows, or a variable that is never null and was therefore not listed.
         return pa.array(np.ones(columns.rows, dtype=np.int8))
     value = evaluate_value(item.argument, columns, context.parameters, context.now)
     if item.distinct:

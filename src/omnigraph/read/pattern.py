@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from omnigraph.catalog import Catalog, EdgeType
+from omnigraph.catalog import Catalog
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.compute import evaluate_condition
 from omnigraph.manifest import Pin
-from omnigraph.plan.expression import Expression
+from omnigraph.plan.expression import Expression, variables_of
 from omnigraph.plan.read import (
     AntiJoin,
     Direction,
@@ -24,7 +24,7 @@ from omnigraph.plan.read import (
     OptionalJoin,
     Step,
 )
-from omnigraph.read.columns import TableColumns
+from omnigraph.read.columns import Columns
 from omnigraph.read.frame import (
     Frame,
     FrameColumns,
@@ -34,7 +34,8 @@ from omnigraph.read.frame import (
     row_numbers,
 )
 from omnigraph.read.hops import reach
-from omnigraph.read.topology import Topologies, Topology
+from omnigraph.read.keys import named_id
+from omnigraph.read.topology import Topology, TopologySource
 
 Array = Any
 _ROW = "#row"
@@ -46,10 +47,12 @@ class Context:
 
     catalog: Catalog
     pins: Mapping[str, Pin]
-    columns: TableColumns
-    topologies: Topologies
+    columns: Columns
+    topologies: TopologySource
     parameters: Mapping[str, LiteralValue]
     now: datetime.datetime
+    factorise: bool = True
+    """Whether ways may be counted instead of listed; the results are the same."""
 
     def node(self, name: str) -> Source:
         """Return the source of a node type."""
@@ -61,8 +64,9 @@ class Context:
         entity = self.catalog.edges[name]
         return Source(entity, self.pins[entity.table_key])
 
-    def topology(self, edge: EdgeType) -> Topology:
+    def topology(self, name: str) -> Topology:
         """Return the adjacency of an edge type."""
+        edge = self.catalog.edges[name]
         return self.topologies.get(
             edge,
             self.pins[edge.table_key],
@@ -76,6 +80,25 @@ class Context:
             return None
         whole = WholeColumns(source, self.columns)
         return np.asarray(evaluate_condition(condition, whole, self.parameters, self.now))
+
+    def matching_rows(self, source: Source, condition: Expression, rows: Array) -> Array:
+        """Return which of some rows of a table satisfy a condition on its one variable."""
+        name = next(iter(variables_of(condition)), "")
+        frame = Frame(len(rows), {name: rows}, {name: source})
+        columns = FrameColumns(frame, self.columns)
+        return np.asarray(evaluate_condition(condition, columns, self.parameters, self.now))
+
+    def by_key(self, source: Source, condition: Expression) -> Array | None:
+        """Return the row a condition names by its id; None when it names none."""
+        named = named_id(source.entity, condition, self.parameters, self.now)
+        if named is None:
+            return None
+        id, rest = named
+        number = self.columns.keys(source.pin).find(id)
+        if number < 0:
+            return np.empty(0, dtype=np.int64)
+        found = np.array([number], dtype=np.int64)
+        return found if rest is None else found[self.matching_rows(source, rest, found)]
 
 
 def run_steps(context: Context, steps: tuple[Step, ...], frame: Frame) -> Frame:
@@ -108,7 +131,7 @@ def _scan(context: Context, step: NodeScan, frame: Frame) -> Frame:
     source = context.node(step.type_name)
     mask = context.matching(source, step.condition)
     if mask is None:
-        found = np.arange(len(context.columns.column(source.pin, "id")), dtype=np.int64)
+        found = np.arange(context.columns.size(source.pin), dtype=np.int64)
     else:
         found = row_numbers(mask)
     check_rows(frame.size * len(found))
@@ -117,13 +140,8 @@ def _scan(context: Context, step: NodeScan, frame: Frame) -> Frame:
     return crossed.with_variable(step.variable, np.tile(found, frame.size), source)
 
 
-def _edge_type(context: Context, name: str) -> EdgeType:
-    return context.catalog.edges[name]
-
-
 def _expand(context: Context, step: Expand, frame: Frame) -> Frame:
-    edge = _edge_type(context, step.edge)
-    topology = context.topology(edge)
+    topology = context.topology(step.edge)
     starts = frame.numbers[step.source]
     edges: Array | None = None
     if step.min_hops > step.max_hops:
@@ -176,8 +194,7 @@ def _kept(
 
 
 def _expand_into(context: Context, step: ExpandInto, frame: Frame) -> Frame:
-    edge = _edge_type(context, step.edge)
-    topology = context.topology(edge)
+    topology = context.topology(step.edge)
     starts, ends = frame.numbers[step.source], frame.numbers[step.target]
     if step.min_hops > step.max_hops:
         return frame.take(np.empty(0, dtype=np.int64))
@@ -228,4 +245,5 @@ def _optional(context: Context, step: OptionalJoin, frame: Frame) -> Frame:
         empty = np.full(len(missing), -1, dtype=np.int64)
         numbers[name] = np.concatenate([found.numbers[name], empty])
         sources[name] = found.sources[name]
-    return Frame(found.size + len(missing), numbers, sources)
+    weights = None if frame.weights is None else frame.weights[rows]
+    return Frame(found.size + len(missing), numbers, sources, weights)

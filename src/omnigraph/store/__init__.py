@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from omnigraph.store.blobs import BlobRef, find_blob, open_blob
 from omnigraph.store.branches import (
     BranchRef,
     TagRef,
@@ -24,6 +25,15 @@ from omnigraph.store.control import ControlFiles
 from omnigraph.store.counters import count, measured
 from omnigraph.store.delta import TableDelta, table_delta
 from omnigraph.store.durability import Durability, Syncer, parse_durability
+from omnigraph.store.fragments import FragmentGroup, fragment_groups
+from omnigraph.store.indexing import (
+    IndexSpec,
+    lacking_indexes,
+    missing_indexes,
+    nearest_rows,
+    rebased,
+    stage_indexes,
+)
 from omnigraph.store.journal import Journal, JournalView, StagedAppend, StaleJournal
 from omnigraph.store.keys import ID_INDEX, KeyProbe, addresses_of, id_filter, quoted
 from omnigraph.store.location import Location, locate
@@ -55,11 +65,14 @@ from omnigraph.store.torn import newest_version, set_aside_torn
 __all__ = [
     "ID_INDEX",
     "OPERATION_PROPERTY",
+    "BlobRef",
     "BranchRef",
     "ColumnChanges",
     "ControlFiles",
     "Durability",
+    "FragmentGroup",
     "HeldSlot",
+    "IndexSpec",
     "Journal",
     "JournalView",
     "KeyProbe",
@@ -87,25 +100,33 @@ __all__ = [
     "delete_branch",
     "delete_forks",
     "delete_tag",
+    "find_blob",
     "fork_table",
+    "fragment_groups",
     "id_filter",
     "is_blob",
+    "lacking_indexes",
     "list_branches",
     "list_tags",
     "locate",
     "measured",
+    "missing_indexes",
+    "nearest_rows",
     "newest_version",
     "only_maintenance",
     "only_ours",
+    "open_blob",
     "parse_durability",
     "primary_key_field",
     "quoted",
+    "rebased",
     "restore",
     "set_aside_torn",
     "split_branch",
     "stage_changes",
     "stage_delete",
     "stage_index",
+    "stage_indexes",
     "stage_insert",
     "stage_overwrite",
     "stage_upsert",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import lance
@@ -16,7 +17,6 @@ import pyarrow as pa
 from omnigraph.errors import StorageError
 from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import translated
-from omnigraph.store.maintenance import index_name
 from omnigraph.store.staging import restore
 from omnigraph.store.tables import Table, Tables
 from omnigraph.store.torn import newest_version
@@ -116,10 +116,9 @@ class _Work:
 
     def _drop_indexes(self, columns: Sequence[str]) -> None:
         """Drop the indexes of columns that go or change: an index keeps its name for ever."""
-        known = {item.name for item in self._dataset.describe_indices()}
-        for name in (index_name(column) for column in columns):
-            if name in known:
-                self._step(lambda n=name: self._dataset.drop_index(n))  # type: ignore[misc]
+        for item in self._dataset.describe_indices():
+            if set(item.field_names) & set(columns):
+                self._step(partial(self._dataset.drop_index, item.name))
 
     def _drop(self, columns: Sequence[str]) -> None:
         if columns:

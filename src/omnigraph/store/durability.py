@@ -80,8 +80,12 @@ class Syncer:
         files: list[str] = []
         for parent, _folders, names in os.walk(folder):
             for name in names:
+                if name.startswith(".") or "#" in name:
+                    # Lance gives a file its name when it is complete: no version refers to this.
+                    continue
                 path = os.path.join(parent, name)
-                changed = os.stat(path).st_mtime
+                # Not the time of writing: a file is renamed into place after that.
+                changed = os.stat(path).st_ctime
                 newest = max(newest, changed)
                 if changed >= since:
                     files.append(path)

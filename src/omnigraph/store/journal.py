@@ -76,8 +76,8 @@ class Journal:
         self._session = session or new_session()
 
     def exists(self) -> bool:
-        """Whether the journal was ever created."""
-        return os.path.isdir(os.path.join(self.path, "_versions"))
+        """Whether the journal was ever created: its folder alone may be all a dead creator left."""
+        return newest_version(self.path) > 0
 
     def create(self, rows: Any, properties: dict[str, str]) -> JournalView:
         """Create the journal with its first rows in one commit; refuse when there is one."""
@@ -122,11 +122,16 @@ class Journal:
         except OSError as error:
             raise translate(error, "opening the manifest") from error
 
-    def set_aside_torn(self) -> list[int]:
-        """Move newest version files that a power loss tore out of the way; return them."""
+    def set_aside_torn(self, *, keep: int = 1) -> list[int]:
+        """Move newest version files that a power loss tore out of the way; return them.
+
+        The first version of a manifest is the graph itself: without it there is nothing to go
+        back to, so it is kept as it is.
+        """
         newest = newest_version(self.path)
-        # The first version is the graph itself: without it there is nothing to go back to.
-        return [] if newest <= 1 else set_aside_torn(self.path, above=max(newest - TORN_MAX, 1))
+        if newest <= keep:
+            return []
+        return set_aside_torn(self.path, above=max(newest - TORN_MAX, keep))
 
     def latest_version(self, view: JournalView) -> int:
         """Return the newest version number: one listing, nothing read."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from omnigraph.limits import PROBE_KEYS_MAX, TAIL_FRAGMENT_ROWS_MAX, TAIL_FRAGMENTS_CACHED_MAX
 from omnigraph.store.counters import count
-from omnigraph.store.tables import Table, file_name
+from omnigraph.store.tables import Table, fragment_signature
 
 ID_INDEX = "id_idx"
 
@@ -45,11 +45,6 @@ class _ProbePlan:
     indexed: bool
     small: list[_TailFragment]
     large: list[Any]
-
-
-def _signature(fragment: Any) -> str:
-    files = "+".join(file_name(item) for item in fragment.data_files())
-    return f"{fragment.fragment_id}:{files}:{fragment.deletion_file() or ''}"
 
 
 class KeyProbe:
@@ -106,7 +101,7 @@ class KeyProbe:
         found = _ProbePlan(
             indexed=bool(covered),
             small=[
-                _TailFragment(fragment=f, signature=_signature(f))
+                _TailFragment(fragment=f, signature=fragment_signature(f))
                 for f in tail
                 if f.physical_rows <= TAIL_FRAGMENT_ROWS_MAX
             ],

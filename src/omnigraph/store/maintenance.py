@@ -22,6 +22,27 @@ def index_name(column: str) -> str:
     return f"{column}_idx"
 
 
+def rewrite_fragments(table: Table) -> list[Any]:
+    """Write full-size fragments in place of small ones and of those with many deleted rows."""
+    count("data_compactions")
+    with translated(f"compacting {table.path}"):
+        plan = Compaction.plan(table.dataset, options={"num_threads": 1})
+        return [shorten(task.execute(table.dataset)) for task in plan.tasks]
+
+
+def strip_auto_cleanup(tables: Tables, table: Table) -> Table:
+    """Remove settings that would make Lance delete versions by itself. Needs the slot."""
+    dataset: Any = table.dataset
+    keys = [name for name in dataset.config() if name.startswith("lance.auto_cleanup.")]
+    if not keys:
+        return table
+    count("data_commits")
+    with translated(f"changing settings of {table.path}"):
+        fresh: Any = dataset.checkout_version(table.version)
+        fresh.delete_config_keys(keys)
+    return _exact(tables, table, fresh)
+
+
 def rewrite_small_fragments(table: Table) -> list[Any]:
     """Write larger fragments in place of many small ones; nothing moves yet.
 

@@ -16,6 +16,21 @@ def only_maintenance(tables: Tables, path: str, *, after: int, up_to: int) -> bo
     return all(_is_maintenance(tables, path, version) for version in range(after + 1, up_to + 1))
 
 
+def describe_version(tables: Tables, path: str, version: int) -> tuple[str, bool | None]:
+    """Return what a version did, and whether it left the rows as they were; None if untold."""
+    table = tables.open(path, version)
+    maintenance = _is_maintenance(tables, path, version)
+    try:
+        transaction: Any = table.dataset.read_transaction(version)
+    except TypeError:
+        return "Rewrite", maintenance
+    except (OSError, ValueError):
+        return "unreadable", None
+    if transaction is None:
+        return "unreadable", None
+    return type(transaction.operation).__name__, maintenance
+
+
 def only_ours(tables: Tables, path: str, *, after: int, up_to: int) -> bool:
     """Whether every version in the interval was made by this engine or changed no row."""
     return all(

@@ -7,6 +7,7 @@ dies. Slots give order and progress; the exact publish gives safety.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from omnigraph.errors import OmniGraphError
 from omnigraph.store.control import failure
 from omnigraph.store.counters import count
 from omnigraph.store.durability import Syncer
@@ -51,7 +53,7 @@ class HeldSlot:
         """Replace the body in place. Only before the first effect: a torn body was never armed."""
         try:
             os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, body, 0)
+            _write(self._descriptor, body)
             if self._syncer.enabled:
                 count("syncs")
                 os.fsync(self._descriptor)
@@ -80,6 +82,13 @@ class HeldSlot:
             self._descriptor = -1
 
 
+def _write(descriptor: int, body: bytes) -> None:
+    """Write a whole body; the last bytes of a disk take a part of it without complaint."""
+    written = os.pwrite(descriptor, body, 0)
+    if written < len(body):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 class Slots:
     """The slots in one folder of a graph on a local disk."""
 
@@ -103,7 +112,7 @@ class Slots:
             raise failure("create", name, error) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.write(descriptor, body)
+            _write(descriptor, body)
             if self._syncer.enabled:
                 count("syncs")
                 os.fsync(descriptor)
@@ -116,8 +125,14 @@ class Slots:
             raise failure("create", name, error) from error
         finally:
             os.unlink(temporary)
-        self._syncer.sync_folder(self._folder)
-        return HeldSlot(name, path, body, descriptor, self._syncer)
+        slot = HeldSlot(name, path, body, descriptor, self._syncer)
+        try:
+            self._syncer.sync_folder(self._folder)
+        except OmniGraphError:
+            # Kept, its lock would block the branch for as long as this process lives.
+            slot.remove()
+            raise
+        return slot
 
     def seize(self, name: str) -> HeldSlot | None:
         """Take over the slot of a dead owner; None when it is gone or its owner lives."""
@@ -136,6 +151,9 @@ class Slots:
         except (BlockingIOError, FileNotFoundError):
             os.close(descriptor)
             return None
+        except OSError as error:
+            os.close(descriptor)
+            raise failure("lock", name, error) from error
         size = os.fstat(descriptor).st_size
         body = os.pread(descriptor, size, 0)
         return HeldSlot(name, path, body, descriptor, self._syncer)
@@ -155,6 +173,8 @@ class Slots:
             except BlockingIOError:
                 return body, True
             return body, False
+        except OSError as error:
+            raise failure("lock", name, error) from error
         finally:
             os.close(descriptor)
 
@@ -171,7 +191,8 @@ class Slots:
             path = os.path.join(self._folder, name)
             try:
                 descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            except FileNotFoundError:
+            except OSError:
+                # Gone, or not ours to judge: it is in nobody's way.
                 continue
             try:
                 # A living owner locks its file right after creating it.
@@ -180,7 +201,7 @@ class Slots:
                 if old:
                     os.unlink(path)
                     removed += 1
-            except (BlockingIOError, FileNotFoundError):
+            except OSError:
                 continue
             finally:
                 os.close(descriptor)
@@ -209,12 +230,16 @@ class Slots:
                 descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             except FileNotFoundError:
                 return True
+            except OSError as error:
+                raise failure("open", name, error) from error
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 return True
             except BlockingIOError:
                 time.sleep(pause_s)
                 pause_s = min(pause_s * 1.5, 0.01)
+            except OSError as error:
+                raise failure("lock", name, error) from error
             finally:
                 os.close(descriptor)
         return False

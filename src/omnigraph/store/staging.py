@@ -178,7 +178,7 @@ def stage_index(
         path=parent.path,
         parent=parent,
         transaction=lance.Transaction(parent.version, operation, transaction_properties=properties),
-        files=_index_files(parent, str(segment.uuid)),
+        files=index_files(parent, str(segment.uuid)),
         rows_after=parent.count_rows(),
     )
 
@@ -266,7 +266,8 @@ def _deletion_files(parent: Table, fragments: Sequence[Any]) -> tuple[str, ...]:
     )
 
 
-def _index_files(parent: Table, segment: str) -> tuple[str, ...]:
+def index_files(parent: Table, segment: str) -> tuple[str, ...]:
+    """Return the files of one index segment, inside the table's folder."""
     folder = os.path.join(str(parent.dataset.uri), "_indices", segment)
     if not os.path.isdir(folder):
         return ()

@@ -17,7 +17,7 @@ import lance
 import pyarrow as pa
 from lance import LanceDataset, LanceOperation
 
-from omnigraph.errors import AlreadyExistsError
+from omnigraph.errors import AlreadyExistsError, NotFoundError, VersionReclaimedError
 from omnigraph.limits import OPEN_TABLES_MAX
 from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import translated
@@ -37,6 +37,12 @@ def file_name(data_file: Any) -> str:
     # The public property builds a class at every access; this runs for every fragment.
     known = vars(data_file).get("_path") if hasattr(data_file, "__dict__") else None
     return str(data_file.path) if known is None else str(known)
+
+
+def fragment_signature(fragment: Any) -> str:
+    """Return what the rows of a fragment depend on: its files and its deletions."""
+    files = "+".join(file_name(item) for item in fragment.data_files())
+    return f"{fragment.fragment_id}:{files}:{fragment.deletion_file() or ''}"
 
 
 def primary_key_field(name: str) -> Any:
@@ -113,6 +119,12 @@ class Table:
                 blob_bytes=blob_bytes,
             ).to_table()
 
+    def take(self, rows: Any, *, columns: Sequence[str]) -> Any:
+        """Return rows by their place among the live rows, in the order given."""
+        count("data_scans")
+        with translated(f"reading {self.path}"):
+            return self.dataset.take(rows.tolist(), columns=list(columns))
+
     def batches(
         self,
         *,
@@ -179,6 +191,10 @@ class Table:
         """Return the fragments of this version."""
         return list(self.dataset.get_fragments())
 
+    def layout(self) -> tuple[str, ...]:
+        """Return what identifies each fragment's rows, in storage order: files and deletions."""
+        return tuple(fragment_signature(fragment) for fragment in self.fragments())
+
     def index_fragments(self, name: str) -> set[int]:
         """Return the ids of the fragments an index covers; empty when it does not exist."""
         covered: set[int] = set()
@@ -214,10 +230,18 @@ class Tables:
                 self._open.move_to_end(key)
                 return found
         count("data_opens_pinned")
-        with translated(f"opening {path} at version {version}"):
-            dataset = lance.dataset(
-                self._location.path(path), version=version, session=self._session
-            )
+        try:
+            with translated(f"opening {path} at version {version}"):
+                dataset = lance.dataset(
+                    self._location.path(path), version=version, session=self._session
+                )
+        except NotFoundError as error:
+            if not os.path.isdir(os.path.join(self._location.path(path), "_versions")):
+                raise
+            raise VersionReclaimedError(
+                f"version {version} of {path} is no longer kept",
+                hint="a cleanup removed it; tag states that must stay",
+            ) from error
         return self.remember(Table(path, dataset))
 
     def open_latest(self, path: str) -> Table:

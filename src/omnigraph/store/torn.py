@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 
-from omnigraph.errors import StorageError
+from omnigraph.store.control import failure
 from omnigraph.store.counters import count
 
 _NAME = re.compile(r"(\d{20})\.manifest\Z")
@@ -19,15 +19,18 @@ ASIDE = "_torn"
 
 def newest_version(folder: str) -> int:
     """Return the newest version a table has a file for, 0 when it has none. One listing."""
-    return max(_versions(folder), default=0)
+    return max(versions_on_disk(folder), default=0)
 
 
-def _versions(folder: str) -> dict[int, str]:
+def versions_on_disk(folder: str) -> dict[int, str]:
+    """Return the versions a dataset has files for, with the files' names. One listing."""
     count("version_lists")
     try:
         names = os.listdir(os.path.join(folder, "_versions"))
     except FileNotFoundError:
         return {}
+    except OSError as error:
+        raise failure("list", f"the versions in {folder}", error) from error
     found = ((_NAME.match(name), name) for name in names)
     return {2**64 - 1 - int(match.group(1)): name for match, name in found if match}
 
@@ -35,7 +38,7 @@ def _versions(folder: str) -> dict[int, str]:
 def set_aside_torn(folder: str, *, above: int) -> list[int]:
     """Move unreadable version files above a published version out of the way; return them."""
     moved: list[int] = []
-    versions = _versions(folder)
+    versions = versions_on_disk(folder)
     for version in sorted((v for v in versions if v > above), reverse=True):
         path = os.path.join(folder, "_versions", versions[version])
         if not _torn(path):
@@ -45,7 +48,7 @@ def set_aside_torn(folder: str, *, above: int) -> list[int]:
             os.makedirs(target, exist_ok=True)
             os.replace(path, os.path.join(target, versions[version]))
         except OSError as error:
-            raise StorageError(f"cannot set a torn file aside: {error.strerror}") from error
+            raise failure("set aside", path, error) from error
         moved.append(version)
     return moved
 
@@ -62,4 +65,4 @@ def _torn(path: str) -> bool:
             handle.seek(max(size - len(_MAGIC), 0))
             return handle.read() != _MAGIC
     except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror}") from error
+        raise failure("read", path, error) from error

@@ -15,6 +15,7 @@ from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
 from omnigraph.limits import RESERVE_AFTER_LOSSES, WRITE_ATTEMPTS_MAX
 from omnigraph.manifest import (
+    MAINTENANCE_KINDS,
     Capture,
     GraphCommit,
     Identity,
@@ -202,7 +203,7 @@ class _Attempts:
                 fire(Failpoint.WRITE_POST_CAPTURE)
                 done = self._publisher.coordinator.commit_of(self._request.operation_id)
                 if done is not None:
-                    return done, None if prepared is None else prepared.changes
+                    return done, self._own_changes(done, prepared)
                 self._check_schema(capture)
                 slot: HeldSlot | None = None
                 if losses >= RESERVE_AFTER_LOSSES:
@@ -244,6 +245,11 @@ class _Attempts:
         self._check_strict(changes, capture)
         return changes
 
+    def _own_changes(self, done: GraphCommit, prepared: Prepared | None) -> ChangeSet | None:
+        """Return what a commit found in the lineage changed, if an attempt of this call made it."""
+        ours = done.graph_commit_id == self._identity.commit_id
+        return prepared.changes if ours and prepared is not None else None
+
     def _reserve(self, capture: Capture) -> HeldSlot | None:
         """Take the slot before preparing: after lost races nobody may move the head any more."""
         slot = self._publisher.reserve(capture, self._identity, self._writer.new_id())
@@ -267,13 +273,18 @@ class _Attempts:
         head: GraphCommit | None = capture.head
         commits = self._publisher.coordinator.ledger.commits
         # Maintenance changes nothing anybody could have relied on, so it does not count.
-        while head is not None and head.kind == "optimize" and head.graph_commit_id != expected:
+        while (
+            head is not None and head.kind in MAINTENANCE_KINDS and head.graph_commit_id != expected
+        ):
             head = commits.get(head.parent_commit_id or "")
         if head is None or head.graph_commit_id != expected:
             raise PreconditionFailedError(expected=expected, actual=capture.head.graph_commit_id)
 
     def _still_valid(self, prepared: Prepared, capture: Capture) -> bool:
         """Whether every table the attempt rests on is still at the version it read."""
+        if self._request.merged_parent is not None:
+            # A merge rests on the whole history of its target, not on tables alone.
+            return False
         return all(
             capture.pins[key].version == version for key, version in prepared.read_pins.items()
         )

@@ -280,7 +280,9 @@ class EnvelopeReader:
 
             default = declared.default if declared.has_default else None
             filled = [default if value is UNSET else value for value in values]
-            if declared.required and not declared.has_default and UNSET in values:
+            # An embedder may fill a vector later; validation has the last word on it.
+            needed = declared.required and declared.embedding is None
+            if needed and not declared.has_default and UNSET in values:
                 for row, value in enumerate(values):
                     if value is UNSET:
                         self._problem(

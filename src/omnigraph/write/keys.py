@@ -63,5 +63,7 @@ def ulid_column(run: tuple[str, int], size: int) -> Any:
     shifts = np.arange(5 * (TAIL_CHARS - 1), -1, -5, dtype=np.uint64)
     digits = (numbers[:, None] >> shifts) & np.uint64(31)
     letters = np.frombuffer(ALPHABET.encode(), dtype=np.uint8)[digits]
-    tails = pa.array(letters.view(f"S{TAIL_CHARS}").ravel().astype(str), pa.string())
+    # From buffers: of an array of texts Arrow makes several chunks when it is long.
+    ends = np.arange(size + 1, dtype=np.int32) * TAIL_CHARS
+    tails = pa.StringArray.from_buffers(size, pa.py_buffer(ends), pa.py_buffer(letters))
     return pc.binary_join_element_wise(pa.scalar(prefix), tails, "")

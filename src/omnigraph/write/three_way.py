@@ -6,6 +6,7 @@ taken once; the rest is a conflict, unless the caller decides it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog import EdgeType, NodeType
 from omnigraph.compute.images import RowChanges, equal_rows
+from omnigraph.errors import BadRequestError
 from omnigraph.write.changes import TableChange
 from omnigraph.write.entities import envelopes
 
@@ -110,7 +112,11 @@ def merge_table(
         elif decision is Side.THEIRS:
             _apply(merged.change, clash, clash.their_row)
         elif not isinstance(decision, Side):
-            _apply(merged.change, clash, rows_of(entity, decision))
+            row = rows_of(entity, decision)
+            if row["id"].to_pylist() != [clash.conflict.entity_id]:
+                name = f"{entity.name} '{clash.conflict.entity_id}'"
+                raise BadRequestError(f"a resolution of {name} must keep its id")
+            _apply(merged.change, clash, row)
     return merged
 
 
@@ -217,12 +223,17 @@ def by_property(conflict: Conflict) -> Decision:
     base, ours, theirs = (_values(i) for i in (conflict.base, conflict.ours, conflict.theirs))
     joined = dict(ours)
     for name, value in theirs.items():
-        if value == base.get(name) or value == ours.get(name):
+        if _same(value, base.get(name)) or _same(value, ours.get(name)):
             continue
-        if ours.get(name) != base.get(name):
+        if not _same(ours.get(name), base.get(name)):
             return None
         joined[name] = value
     return _with_values(conflict.ours or {}, joined)
+
+
+def _same(left: object, right: object) -> bool:
+    # As text: Python takes 0.0 for -0.0.
+    return json.dumps(left) == json.dumps(right)
 
 
 def _values(image: Image | None) -> dict[str, object]:

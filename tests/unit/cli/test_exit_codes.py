@@ -25,6 +25,7 @@ EXPECTED = {
         "storage",
         "blob_integrity",
         "external_blob_source",
+        "embedding",
         "outcome_unknown",
         "format_version",
         "internal",

@@ -1,0 +1,101 @@
+"""`omnigraph blob`: reads single blobs."""
+
+from __future__ import annotations
+
+import sys
+from typing import BinaryIO
+
+import click
+
+from omnigraph.cli.scope import json_option, open_graph, print_json, resolve_uri
+
+_CHUNK_BYTES = 1 << 20
+
+
+@click.group()
+def blob() -> None:
+    """Read blobs without reading their table."""
+
+
+def _selector(command: click.decorators.FC) -> click.decorators.FC:
+    command = click.option("--snapshot", metavar="COMMIT", help="Read at this commit.")(command)
+    command = click.option("--branch", help="Branch (main).")(command)
+    command = click.option("--store", required=True, help="Where the graph lives.")(command)
+    command = click.argument("prop", metavar="PROPERTY")(command)
+    command = click.argument("entity_id", metavar="ID")(command)
+    command = click.argument("type_name", metavar="TYPE")(command)
+    return click.argument("entity", type=click.Choice(["node", "edge"]), metavar="node|edge")(
+        command
+    )
+
+
+@blob.command()
+@_selector
+@json_option
+def stat(
+    entity: str,
+    type_name: str,
+    entity_id: str,
+    prop: str,
+    store: str,
+    branch: str | None,
+    snapshot: str | None,
+    as_json: bool,
+) -> None:
+    """Describe a blob: its size, or the address of an external one."""
+    with open_graph(resolve_uri(None, store, None), mode="ro") as graph:
+        found = graph.blobs.stat(
+            entity, type_name, entity_id, prop, branch=branch, snapshot=snapshot
+        )
+    if as_json:
+        print_json(found.to_json())
+        return
+    lines = {"kind": found.kind, "size": found.size, "etag": found.etag, "uri": found.uri}
+    for name, value in {**lines, "snapshot": found.resolved_snapshot}.items():
+        if value is not None:
+            click.echo(f"{name}: {value}")
+
+
+@blob.command()
+@_selector
+@click.option("--offset", type=click.IntRange(min=0), help="First byte (0).")
+@click.option("--length", type=click.IntRange(min=1), help="Number of bytes (to the end).")
+@click.option("--out", metavar="FILE", help="Write to a file instead of standard output.")
+def get(
+    entity: str,
+    type_name: str,
+    entity_id: str,
+    prop: str,
+    store: str,
+    branch: str | None,
+    snapshot: str | None,
+    offset: int | None,
+    length: int | None,
+    out: str | None,
+) -> None:
+    """Write the bytes of a blob, or of a part of it."""
+    from omnigraph.graph import blob_range
+
+    with open_graph(resolve_uri(None, store, None), mode="ro") as graph:
+        selector = (entity, type_name, entity_id, prop)
+        found = graph.blobs.stat(*selector, branch=branch, snapshot=snapshot)
+        # The stat's commit, so that both calls see the same value.
+        source = graph.blobs.open(*selector, snapshot=found.resolved_snapshot)
+        with source:
+            start, end = blob_range(found.size or 0, offset=offset, length=length)
+            source.seek(start)
+            first = source.read(min(_CHUNK_BYTES, end - start))
+            # Whatever could fail has been tried: from here on a file may be replaced.
+            if out is None:
+                _copy(source, sys.stdout.buffer, first, end - start)
+                return
+            with open(out, "wb") as target:
+                _copy(source, target, first, end - start)
+
+
+def _copy(source: BinaryIO, target: BinaryIO, first: bytes, size: int) -> None:
+    target.write(first)
+    left = size - len(first)
+    while left > 0 and (chunk := source.read(min(_CHUNK_BYTES, left))):
+        target.write(chunk)
+        left -= len(chunk)

@@ -1,0 +1,49 @@
+"""`omnigraph ensure-indices`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from omnigraph.cli.scope import (
+    branch_option,
+    echo_target,
+    json_option,
+    open_graph,
+    print_json,
+    resolve_uri,
+    uri_argument,
+)
+
+
+@click.command("ensure-indices")
+@uri_argument
+@branch_option
+@click.option("--quiet", is_flag=True, help="Do not echo the write target.")
+@json_option
+def ensure_indices(
+    uri: str | None,
+    store: str | None,
+    uri_option: str | None,
+    branch: str,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Build the indexes the schema declares and the graph lacks. No result changes by it."""
+    place = resolve_uri(uri, store, uri_option)
+    echo_target("ensure-indices", place, quiet=quiet)
+    with open_graph(place) as graph:
+        before = graph.commits.head(branch).graph_commit_id
+        pending = graph.ensure_indices(branch)
+        head = graph.commits.head(branch)
+    commit = None
+    if head.graph_commit_id != before and head.kind == "ensure_indices":
+        commit = head.graph_commit_id
+    if as_json:
+        listed = [asdict(item) for item in pending]
+        print_json({"uri": place, "branch": branch, "commit": commit, "pending": listed})
+        return
+    click.echo(f"commit {commit}" if commit else "nothing to build")
+    for item in pending:
+        click.echo(f"pending {item.table_key}.{item.column} ({item.kind}): {item.reason}")

@@ -1,0 +1,143 @@
+"""`omnigraph optimize`, `repair` and `cleanup`."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import click
+
+from omnigraph.cli.exit_codes import FAILURE
+from omnigraph.cli.scope import (
+    branch_option,
+    json_option,
+    open_graph,
+    print_json,
+    resolve_uri,
+    uri_argument,
+)
+from omnigraph.errors import BadRequestError
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def _tick(name: str) -> None:
+    """Show on a terminal which table was just dealt with."""
+    if sys.stderr.isatty():
+        click.echo(f"  {name}", err=True)
+
+
+@click.command()
+@uri_argument
+@branch_option
+@json_option
+def optimize(
+    uri: str | None, store: str | None, uri_option: str | None, branch: str, as_json: bool
+) -> None:
+    """Compact small fragments and index every row. No entity changes; writers may go on."""
+    place = resolve_uri(uri, store, uri_option)
+    with open_graph(place) as graph:
+        report = graph.optimize(branch, progress=_tick)
+    if as_json:
+        print_json(report.to_json())
+        return
+    for item in report.tables:
+        if item.skipped is not None:
+            click.echo(f"{item.table_key}: skipped, {item.skipped}")
+        elif item.committed:
+            click.echo(
+                f"{item.table_key}: {item.fragments_removed} fragments became "
+                f"{item.fragments_added}, all rows indexed"
+            )
+    if report.commit is None:
+        click.echo("nothing to do")
+
+
+@click.command()
+@uri_argument
+@branch_option
+@click.option("--confirm", is_flag=True, help="Publish what provably changed no row.")
+@click.option("--force", is_flag=True, help="With --confirm: publish everything found.")
+@json_option
+@click.pass_context
+def repair(
+    context: click.Context,
+    uri: str | None,
+    store: str | None,
+    uri_option: str | None,
+    branch: str,
+    confirm: bool,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Find tables that something other than OmniGraph moved. Shows them unless told to act."""
+    place = resolve_uri(uri, store, uri_option)
+    with open_graph(place) as graph:
+        report = graph.repair(branch, confirm=confirm, force=force)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        for item in report.tables:
+            if item.action != "no_op":
+                click.echo(
+                    f"{item.table_key}: published {item.published_version}, newest "
+                    f"{item.head_version}, {item.classification}: {item.action} "
+                    f"({', '.join(item.operations)})"
+                )
+        if all(item.action == "no_op" for item in report.tables):
+            click.echo("nothing to repair")
+    if report.refused:
+        context.exit(FAILURE)
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+)([smhdw]?)", text.strip())
+    if found is None:
+        raise BadRequestError(
+            f"{text!r} is not a length of time", hint="a number with s, m, h, d or w, like 12h"
+        )
+    return float(int(found.group(1)) * _UNITS[found.group(2)])
+
+
+@click.command()
+@uri_argument
+@click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Versions that stay.")
+@click.option("--older-than", metavar="DUR", help="Only older ones go: 30s, 10m, 12h, 7d, 2w.")
+@click.option("--confirm", is_flag=True, help="Remove; without it only show what would go.")
+@json_option
+def cleanup(
+    uri: str | None,
+    store: str | None,
+    uri_option: str | None,
+    keep: int | None,
+    older_than: str | None,
+    confirm: bool,
+    as_json: bool,
+) -> None:
+    """Remove old versions and the files only they used.
+
+    What branches, tags and merges need stays, and so does what was current in the last ten
+    minutes. Time travel ends at the oldest version kept.
+    """
+    place = resolve_uri(uri, store, uri_option)
+    with open_graph(place) as graph:
+        report = graph.cleanup(
+            keep=keep, older_than=_seconds(older_than), dry_run=not confirm, progress=_tick
+        )
+    if as_json:
+        print_json(report.to_json())
+        return
+    word = "removed" if confirm else "would remove"
+    for item in report.tables:
+        if item.error is not None:
+            click.echo(f"{item.table_key}: {item.error}")
+        elif item.old_versions_removed or item.bytes_removed:
+            click.echo(
+                f"{item.table_key}: {word} {item.old_versions_removed} versions, "
+                f"{item.bytes_removed:,} bytes"
+            )
+    click.echo(f"{word} {report.versions} versions, {report.bytes:,} bytes in all")
+    if not confirm:
+        click.echo("nothing was removed; repeat with --confirm", err=True)

@@ -1,0 +1,164 @@
+"""Blobs of one graph: what they are, and their bytes on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from omnigraph.catalog import AcceptedSchema, Scalar
+from omnigraph.errors import (
+    BadRequestError,
+    BlobRangeError,
+    ExternalBlobSourceError,
+    NotFoundError,
+)
+from omnigraph.manifest import MAIN, Capture
+from omnigraph.store import BlobRef, Table, Tables, find_blob, open_blob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlobStat:
+    """What is known of a blob without reading it; an external one has an address and no size."""
+
+    entity: str
+    type_name: str
+    id: str
+    property_name: str
+    size: int | None
+    uri: str | None
+    etag: str
+    branch: str | None
+    snapshot: str | None
+    resolved_snapshot: str
+
+    @property
+    def kind(self) -> str:
+        """`managed` or `external`."""
+        return "managed" if self.uri is None else "external"
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as plain data; what is unknown is left out."""
+        found = {
+            "selector": {
+                "entity": self.entity,
+                "type": self.type_name,
+                "id": self.id,
+                "property": self.property_name,
+            },
+            "kind": self.kind,
+            "size": self.size,
+            "etag": self.etag,
+            "uri": self.uri,
+            "target": {
+                name: value
+                for name, value in (
+                    ("branch", self.branch),
+                    ("snapshot", self.snapshot),
+                    ("resolved_snapshot", self.resolved_snapshot),
+                )
+                if value is not None
+            },
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+
+class Blobs:
+    """Reads blobs at a snapshot. External values are reported, never fetched."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        resolve: Callable[[str | None, str | None], Capture],
+        schema: Callable[[Capture], AcceptedSchema],
+    ) -> None:
+        self._tables = tables
+        self._resolve = resolve
+        self._schema = schema
+
+    def stat(
+        self,
+        kind: str,
+        type_name: str,
+        id: str,
+        prop: str,
+        *,
+        branch: str | None = None,
+        snapshot: str | None = None,
+    ) -> BlobStat:
+        """Describe a blob: `kind` is `node` or `edge`, `id` the entity's id."""
+        return self._find(kind, type_name, id, prop, branch, snapshot)[2]
+
+    def open(
+        self,
+        kind: str,
+        type_name: str,
+        id: str,
+        prop: str,
+        *,
+        branch: str | None = None,
+        snapshot: str | None = None,
+    ) -> BinaryIO:
+        """Open a blob as a binary file; only what is read of it is fetched."""
+        table, found, stat = self._find(kind, type_name, id, prop, branch, snapshot)
+        if stat.uri is not None:
+            raise ExternalBlobSourceError(uri=stat.uri, reason="external values are not fetched")
+        return open_blob(table, prop, found)
+
+    def _find(
+        self,
+        kind: str,
+        type_name: str,
+        id: str,
+        prop: str,
+        branch: str | None,
+        snapshot: str | None,
+    ) -> tuple[Table, BlobRef, BlobStat]:
+        if branch is not None and snapshot is not None:
+            raise BadRequestError("give a branch or a snapshot, not both")
+        capture = self._resolve(branch, snapshot)
+        self._check_property(capture, kind, type_name, prop)
+        pin = capture.pins[f"{kind}:{type_name}"]
+        table = self._tables.open(pin.path, pin.version)
+        exists, found = find_blob(table, prop, id)
+        if found is None:
+            what = f"{prop} of {type_name} '{id}' is null" if exists else f"no {type_name} '{id}'"
+            raise NotFoundError(what)
+        stat = BlobStat(
+            entity=kind,
+            type_name=type_name,
+            id=id,
+            property_name=prop,
+            size=found.size,
+            uri=found.uri,
+            etag=found.etag,
+            branch=None if snapshot else branch or MAIN,
+            snapshot=snapshot,
+            resolved_snapshot=capture.head.graph_commit_id,
+        )
+        return table, found, stat
+
+    def _check_property(self, capture: Capture, kind: str, type_name: str, prop: str) -> None:
+        if kind not in ("node", "edge"):
+            raise BadRequestError(f"expected node or edge, not {kind!r}")
+        catalog = self._schema(capture).catalog
+        entity = (catalog.nodes if kind == "node" else catalog.edges).get(type_name)
+        if entity is None:
+            raise NotFoundError(f"unknown {kind} type '{type_name}'")
+        declared = entity.properties.get(prop)
+        if declared is None:
+            raise NotFoundError(f"{type_name} has no property '{prop}'")
+        if declared.type.scalar is not Scalar.BLOB:
+            raise BadRequestError(f"{type_name}.{prop} is {declared.type}, not a Blob")
+
+
+def blob_range(size: int, *, offset: int | None, length: int | None) -> tuple[int, int]:
+    """Return start and end of a part of a blob; an end beyond the value is cut back to it.
+
+    Raises `BlobRangeError` when the part starts behind the value.
+    """
+    start = offset or 0
+    end = size if length is None else min(size, start + length)
+    if start > size or (start == size and size):
+        raise BlobRangeError(start=start, end=max(end, start), length=size)
+    return start, end

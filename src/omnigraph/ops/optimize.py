@@ -1,0 +1,206 @@
+"""Makes tables fast again: full-size fragments, indexes over every row. No row changes.
+
+Fragments are rewritten beside the writers; only moving the tables to them needs the branch's
+slot. If writers keep coming first, the slot is taken before the work.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
+from omnigraph.errors import ConflictError
+from omnigraph.failpoints import Failpoint, fire
+from omnigraph.ids import UlidSource
+from omnigraph.limits import OPTIMIZE_ATTEMPTS_MAX, OPTIMIZE_THREADS, RESERVE_AFTER_LOSSES
+from omnigraph.manifest import Capture, Effect, GraphCommit, Identity, Lost, Pin, Publisher
+from omnigraph.store import HeldSlot, Table, newest_version, only_ours
+from omnigraph.store.maintenance import (
+    commit_rewrite,
+    index_name,
+    index_tail,
+    rewrite_fragments,
+    strip_auto_cleanup,
+)
+
+Entity = NodeType | EdgeType
+DRIFT = "drift_needs_repair"
+INHERITED = "inherited"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizedTable:
+    """What an optimize did to one table, or why it left it alone."""
+
+    table_key: str
+    fragments_removed: int = 0
+    fragments_added: int = 0
+    committed: bool = False
+    skipped: str | None = None
+    published_version: int | None = None
+    head_version: int | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """Return the wire form."""
+        found: dict[str, object] = {
+            "table_key": self.table_key,
+            "fragments_removed": self.fragments_removed,
+            "fragments_added": self.fragments_added,
+            "committed": self.committed,
+            "pending_indexes": [],
+        }
+        if self.skipped is not None:
+            found |= {
+                "skipped": self.skipped,
+                "manifest_version": self.published_version,
+                "lance_head_version": self.head_version,
+            }
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    pin: Pin
+    table: Table
+    columns: tuple[str, ...]
+    rewrites: list[Any]
+
+    @property
+    def is_needed(self) -> bool:
+        fragments = {fragment.fragment_id for fragment in self.table.fragments()}
+        uncovered = any(
+            fragments - self.table.index_fragments(index_name(column)) for column in self.columns
+        )
+        return bool(self.rewrites) or uncovered
+
+
+class Optimize:
+    """Optimizes the tables of one branch as one commit."""
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        schema: AcceptedSchema,
+        ids: UlidSource,
+        *,
+        columns_of: Callable[[Entity], tuple[str, ...]],
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        self._publisher = publisher
+        self._schema = schema
+        self._ids = ids
+        self._columns_of = columns_of
+        self._progress = progress or (lambda _name: None)
+        self._done: dict[tuple[str, int], _Work] = {}
+
+    def run(self) -> tuple[GraphCommit | None, list[OptimizedTable]]:
+        """Do it; None for the commit when there was nothing to do."""
+        for losses in range(OPTIMIZE_ATTEMPTS_MAX):
+            capture = self._publisher.coordinator.capture()
+            identity = self._identity(capture)
+            slot: HeldSlot | None = None
+            if losses >= RESERVE_AFTER_LOSSES:
+                slot = self._publisher.reserve(capture, identity, self._ids.next())
+                if slot is None:
+                    continue
+            try:
+                works, skipped = self._plan(capture)
+            except BaseException:
+                if slot is not None:
+                    slot.remove()
+                raise
+            if not works:
+                if slot is not None:
+                    slot.remove()
+                return None, skipped
+            effects = [Effect(pin=w.pin, apply=partial(self._apply, w)) for w in works]
+            try:
+                commit = self._publisher.publish_effects(
+                    capture, identity, self._ids.next(), effects, reserved=slot
+                )
+            except Lost:
+                continue
+            done = [_optimized(work) for work in works]
+            return commit, sorted(done + skipped, key=lambda item: item.table_key)
+        raise ConflictError(
+            f"writers came first {OPTIMIZE_ATTEMPTS_MAX} times", hint="try again later"
+        )
+
+    def _identity(self, capture: Capture) -> Identity:
+        return Identity(
+            operation_id=self._ids.next(),
+            commit_id=self._ids.next(),
+            kind="optimize",
+            actor_id=None,
+            created_at_us=time.time_ns() // 1000,
+            schema_hash=capture.head.schema_hash,
+        )
+
+    def _plan(self, capture: Capture) -> tuple[list[_Work], list[OptimizedTable]]:
+        skipped: list[OptimizedTable] = []
+        wanted: list[tuple[Pin, Entity]] = []
+        for entity in self._schema.catalog.entities():
+            pin = capture.pins.get(entity.table_key)
+            if pin is None:
+                continue
+            reason, head = self._reason_to_skip(capture, pin)
+            if reason is None:
+                wanted.append((pin, entity))
+            else:
+                skipped.append(
+                    OptimizedTable(
+                        table_key=pin.table_key,
+                        skipped=reason,
+                        published_version=pin.version,
+                        head_version=head,
+                    )
+                )
+        with ThreadPoolExecutor(OPTIMIZE_THREADS) as pool:
+            works = list(pool.map(lambda item: self._prepare(*item), wanted))
+        idle = [OptimizedTable(table_key=w.pin.table_key) for w in works if not w.is_needed]
+        return [work for work in works if work.is_needed], skipped + idle
+
+    def _reason_to_skip(self, capture: Capture, pin: Pin) -> tuple[str | None, int]:
+        tables = self._publisher.tables
+        if not capture.branch.owns(pin.table_branch):
+            return INHERITED, pin.version
+        head = newest_version(tables.folder(pin.path))
+        # Above the published version lies a living writer's work, or somebody else's.
+        if head > pin.version and not only_ours(tables, pin.path, after=pin.version, up_to=head):
+            return DRIFT, head
+        return None, head
+
+    def _prepare(self, pin: Pin, entity: Entity) -> _Work:
+        """Rewrite what is small; kept over lost races as long as the table stays where it is."""
+        known = self._done.get((pin.path, pin.version))
+        if known is None:
+            table = self._publisher.tables.open(pin.path, pin.version)
+            rewrites = rewrite_fragments(table) if pin.row_count else []
+            columns = self._columns_of(entity) if pin.row_count else ()
+            known = _Work(pin=pin, table=table, columns=columns, rewrites=rewrites)
+            self._done[(pin.path, pin.version)] = known
+        self._progress(pin.table_key)
+        return known
+
+    def _apply(self, work: _Work) -> Table:
+        tables = self._publisher.tables
+        fire(Failpoint.OPTIMIZE_BEFORE_COMPACT)
+        moved = commit_rewrite(tables, work.table, work.rewrites) if work.rewrites else work.table
+        fire(Failpoint.OPTIMIZE_AFTER_COMPACT_PRE_INDEX)
+        moved = strip_auto_cleanup(tables, moved)
+        return index_tail(tables, moved, work.columns)
+
+
+def _optimized(work: _Work) -> OptimizedTable:
+    metrics = [result.metrics for result in work.rewrites]
+    return OptimizedTable(
+        table_key=work.pin.table_key,
+        fragments_removed=sum(item.fragments_removed for item in metrics),
+        fragments_added=sum(item.fragments_added for item in metrics),
+        committed=True,
+    )

@@ -1,0 +1,90 @@
+"""Finds out how far rows are from a query vector, in the way that suits the column's size.
+
+A column is kept in memory and compared exactly. From `ANN_BYTES_MIN` on, few candidates are read
+by themselves, and a whole type is searched through its vector index if it has one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.errors import ResourceLimitError
+from omnigraph.limits import ANN_BYTES_MIN, RESIDENT_BYTES_MAX, TAKE_SHARE
+from omnigraph.manifest import Pin
+from omnigraph.read.columns import ResidentCache, TableColumns
+from omnigraph.read.segments import Segment, Segments
+from omnigraph.read.vectors import VectorColumn, build_vector_segment
+from omnigraph.store import Tables, nearest_rows
+
+Array = Any
+
+
+class Neighbours:
+    """Distances over the vector columns of one graph."""
+
+    def __init__(self, tables: Tables, cache: ResidentCache) -> None:
+        self._tables = tables
+        self._columns = TableColumns(tables, cache)
+        self._segments = Segments(tables, cache)
+
+    def distances(
+        self, pin: Pin, name: str, rows: Array, query: Array, *, depth: int | None
+    ) -> Array:
+        """Return the distance of some rows, in ascending order, NaN where there is no vector.
+
+        With a depth, at least that many nearest rows have theirs, and others may have NaN.
+        """
+        size_bytes = 4 * len(query) * pin.row_count
+        if size_bytes >= ANN_BYTES_MIN:
+            if len(rows) * TAKE_SHARE <= pin.row_count:
+                return self._of_few(pin, name, rows, query)
+            whole_type = len(rows) == pin.row_count and rows[0] == 0
+            if whole_type and depth is not None:
+                found = self._through_index(pin, name, query, depth)
+                if found is not None:
+                    return found
+            if size_bytes > RESIDENT_BYTES_MAX:
+                raise ResourceLimitError(
+                    resource="vectors of one column in bytes",
+                    limit=RESIDENT_BYTES_MAX,
+                    actual=size_bytes,
+                    hint="narrow the pattern, or build the vector index and rank the whole type",
+                )
+        column = VectorColumn(self._segments.get(pin, name, "vectors", build_vector_segment))
+        if depth is None:
+            return column.distances(rows, query)
+        return column.nearest(rows, query, depth=depth)
+
+    def _of_few(self, pin: Pin, name: str, rows: Array, query: Array) -> Array:
+        """Read only the vectors that are asked for."""
+        found = np.full(len(rows), np.nan)
+        bound = rows >= 0
+        if bound.any():
+            table = self._tables.open(pin.path, pin.version)
+            vectors = table.take(rows[bound], columns=[name])[name]
+            found[bound] = _all_distances(vectors.combine_chunks(), query)
+        return found
+
+    def _through_index(self, pin: Pin, name: str, query: Array, depth: int) -> Array | None:
+        """Ask the vector index, without reading the column; None when there is no index."""
+        table = self._tables.open(pin.path, pin.version)
+        # More than asked for, so that equal distances at the end are still settled by id.
+        near = nearest_rows(table, name, query, limit=2 * depth + 16)
+        if near is None:
+            return None
+        ids, wanted = self._columns.column(pin, "id"), near["id"].combine_chunks()
+        chosen = pc.is_in(ids, value_set=wanted).to_numpy(zero_copy_only=False)
+        rows = np.nonzero(chosen)[0]
+        order = pc.index_in(ids.take(pa.array(rows)), value_set=wanted)
+        found = np.full(len(ids), np.nan)
+        found[rows] = _all_distances(near[name].combine_chunks().take(order), query)
+        return found
+
+
+def _all_distances(vectors: Any, query: Array) -> Array:
+    segment = Segment(build_vector_segment(vectors), 0, len(vectors), None)
+    return VectorColumn([segment]).distances(np.arange(len(vectors)), query)

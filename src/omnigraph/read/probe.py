@@ -1,0 +1,262 @@
+"""Answers selective queries on cold tables from a small part of the graph.
+
+A pattern whose scans all name a node by its id touches few rows. These are fetched hop by hop
+through the indexes on ids and endpoints, and the query then runs on them as if they were the whole
+graph: every match of the pattern lies in that part, and nothing in it is not in the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.catalog import Catalog, EdgeType
+from omnigraph.limits import PROBE_FRONTIER_MAX, PROBE_HOPS_MAX, PROBE_KEYS_MAX
+from omnigraph.manifest import Pin
+from omnigraph.plan.expression import Expression, PropertyOf, walk
+from omnigraph.plan.read import (
+    AntiJoin,
+    Direction,
+    Expand,
+    ExpandInto,
+    Filter,
+    NodeScan,
+    OptionalJoin,
+    ReadPlan,
+    Step,
+)
+from omnigraph.read.columns import KeyMap
+from omnigraph.read.keys import can_name_id, named_id
+from omnigraph.read.pattern import Context
+from omnigraph.read.topology import Topology, node_numbers
+from omnigraph.store import Tables, count
+from omnigraph.store.keys import id_filter
+
+Ids = frozenset[str]
+
+
+class TooWide(Exception):
+    """The part of the graph a pattern touches is too large to be fetched by index."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbePlan:
+    """What a plan reads, if it can be probed: node and edge types, and columns of each table."""
+
+    nodes: tuple[str, ...]
+    edges: tuple[str, ...]
+    columns: Mapping[str, tuple[str, ...]]
+
+
+def plan_probe(plan: ReadPlan, catalog: Catalog) -> ProbePlan | None:
+    """Return what a probe of a plan has to fetch; None when some scan names no id."""
+    tables: dict[str, str] = {}
+    expressions: list[Expression | None] = [column.expression for column in plan.columns]
+    expressions += [key.expression for key in plan.sort_keys]
+    if plan.ranking is not None or not _collect(plan.steps, catalog, tables, expressions):
+        return None
+    columns: dict[str, set[str]] = {}
+    for expression in expressions:
+        for part in () if expression is None else walk(expression):
+            if isinstance(part, PropertyOf) and part.variable in tables:
+                columns.setdefault(tables[part.variable], set()).add(part.property)
+    return ProbePlan(
+        nodes=plan.reads_nodes,
+        edges=plan.reads_edges,
+        columns={key: tuple(sorted(names)) for key, names in columns.items()},
+    )
+
+
+def _collect(
+    steps: tuple[Step, ...],
+    catalog: Catalog,
+    tables: dict[str, str],
+    expressions: list[Expression | None],
+) -> bool:
+    """Note the table of every variable and every expression; False when it cannot be probed."""
+    for step in steps:
+        match step:
+            case NodeScan():
+                entity = catalog.nodes[step.type_name]
+                if step.condition is None or not can_name_id(entity, step.condition):
+                    return False
+                tables[step.variable] = entity.table_key
+                expressions.append(step.condition)
+            case Filter():
+                expressions.append(step.condition)
+            case Expand() | ExpandInto():
+                if step.max_hops > PROBE_HOPS_MAX:
+                    return False
+                if isinstance(step, Expand):
+                    tables[step.target] = f"node:{step.target_type}"
+                    expressions.append(step.target_condition)
+                if step.edge_variable is not None:
+                    tables[step.edge_variable] = f"edge:{step.edge}"
+                expressions.append(step.edge_condition)
+            case AntiJoin() | OptionalJoin():
+                if not _collect(step.steps, catalog, tables, expressions):
+                    return False
+    return True
+
+
+class LocalColumns:
+    """Columns of the fetched rows, in place of those of whole tables."""
+
+    def __init__(self, rows: Mapping[str, Any]) -> None:
+        self._rows = rows
+
+    def column(self, pin: Pin, name: str) -> Any:
+        """Return one column."""
+        return self._rows[pin.path][name].combine_chunks()
+
+    def size(self, pin: Pin) -> int:
+        """Return the number of rows."""
+        return int(self._rows[pin.path].num_rows)
+
+    def keys(self, pin: Pin) -> KeyMap:
+        """Return the map from ids to positions."""
+        return KeyMap(self.column(pin, "id"))
+
+
+class LocalTopologies:
+    """Topologies of the fetched edges."""
+
+    def __init__(self, columns: LocalColumns) -> None:
+        self._columns = columns
+        self._made: dict[str, Topology] = {}
+
+    def get(self, edge: EdgeType, pin: Pin, source: Pin, target: Pin) -> Topology:
+        """Return the topology of an edge type."""
+        if edge.name not in self._made:
+            starts, ends = (
+                node_numbers(self._columns.column(pin, name), self._columns.column(node, "id"))
+                for name, node in (("src", source), ("dst", target))
+            )
+            whole = (starts >= 0) & (ends >= 0)
+            self._made[edge.name] = Topology(
+                sources=starts[whole],
+                targets=ends[whole],
+                edges=np.flatnonzero(whole).astype(np.int32),
+                source_count=self._columns.size(source),
+                target_count=self._columns.size(target),
+                rows=len(starts),
+            )
+        return self._made[edge.name]
+
+
+def probe(context: Context, tables: Tables, plan: ReadPlan, wanted: ProbePlan) -> Context:
+    """Return the context of the part of the graph a plan touches. Raises `TooWide`."""
+    return _Probe(context, tables, wanted).run(plan.steps)
+
+
+class _Probe:
+    def __init__(self, context: Context, tables: Tables, wanted: ProbePlan) -> None:
+        self._context = context
+        self._tables = tables
+        self._wanted = wanted
+        self._rows: dict[str, Any] = {}
+        self._nodes: dict[str, set[str]] = {}
+
+    def run(self, steps: tuple[Step, ...]) -> Context:
+        count("probed_queries")
+        self._steps(steps, {})
+        edges = {f"edge:{name}" for name in self._wanted.edges}
+        for name in self._wanted.nodes:
+            key = f"node:{name}"
+            self._fetch(key, "id", self._nodes.get(key, set()))
+        rows: dict[str, Any] = {}
+        for key in edges | {f"node:{name}" for name in self._wanted.nodes}:
+            pin = self._context.pins[key]
+            found = self._rows.get(pin.path)
+            rows[pin.path] = self._empty(key) if found is None else _once(found)
+        columns = LocalColumns(rows)
+        return replace(self._context, columns=columns, topologies=LocalTopologies(columns))
+
+    def _steps(self, steps: tuple[Step, ...], reached: dict[str, Ids]) -> None:
+        for step in steps:
+            match step:
+                case NodeScan():
+                    reached[step.variable] = self._scan(step)
+                case Expand():
+                    found = self._expand(step, reached[step.source])
+                    reached[step.target] = found
+                case ExpandInto():
+                    self._expand(step, reached[step.source])
+                case AntiJoin() | OptionalJoin():
+                    self._steps(step.steps, reached)
+                case Filter():
+                    pass
+
+    def _scan(self, step: NodeScan) -> Ids:
+        source = self._context.node(step.type_name)
+        values = (self._context.parameters, self._context.now)
+        condition = step.condition
+        named = None if condition is None else named_id(source.entity, condition, *values)
+        if named is None:
+            # A null parameter: the condition holds for no row.
+            return frozenset()
+        self._nodes.setdefault(source.entity.table_key, set()).add(named[0])
+        return frozenset([named[0]])
+
+    def _expand(self, step: Expand | ExpandInto, starts: Ids) -> Ids:
+        edge = self._context.catalog.edges[step.edge]
+        ends = {
+            Direction.OUT: ("src",),
+            Direction.IN: ("dst",),
+            Direction.BOTH: ("src", "dst"),
+        }[step.direction]
+        frontier, seen, found = starts, set(starts), set[str]()
+        for _hop in range(step.max_hops):
+            new: set[str] = set()
+            for end in ends:
+                rows = self._fetch(edge.table_key, end, frontier)
+                new.update(rows["dst" if end == "src" else "src"].to_pylist())
+            found |= new
+            frontier = frozenset(new - seen)
+            seen |= new
+        self._nodes.setdefault(f"node:{edge.source}", set())
+        self._nodes.setdefault(f"node:{edge.target}", set())
+        other = edge.target if step.direction is not Direction.IN else edge.source
+        self._nodes[f"node:{other}"] |= found
+        if len(found) > PROBE_FRONTIER_MAX:
+            raise TooWide
+        return frozenset(found)
+
+    def _fetch(self, table_key: str, column: str, ids: Iterable[str]) -> Any:
+        """Return the rows whose column is one of the ids, and take them into the part."""
+        wanted = sorted(ids)
+        if len(wanted) > min(PROBE_FRONTIER_MAX, PROBE_KEYS_MAX):
+            raise TooWide
+        if not wanted:
+            return self._empty(table_key)
+        pin = self._context.pins[table_key]
+        table = self._tables.open(pin.path, pin.version)
+        rows = table.scan(columns=self._names(table_key), where=id_filter(column, wanted))
+        known = self._rows.get(pin.path)
+        self._rows[pin.path] = rows if known is None else pa.concat_tables([known, rows])
+        return rows
+
+    def _names(self, table_key: str) -> list[str]:
+        ends = ("id", "src", "dst") if table_key.startswith("edge:") else ("id",)
+        return list(dict.fromkeys([*ends, *self._wanted.columns.get(table_key, ())]))
+
+    def _empty(self, table_key: str) -> Any:
+        pin = self._context.pins[table_key]
+        schema = self._tables.open(pin.path, pin.version).schema
+        fields = [schema.field(name) for name in self._names(table_key)]
+        return pa.schema(fields).empty_table()
+
+
+def _once(rows: Any) -> Any:
+    """Return each row once, though several hops may have fetched it."""
+    seen: set[str] = set()
+    first = []
+    for index, id in enumerate(rows["id"].to_pylist()):
+        if id not in seen:
+            seen.add(id)
+            first.append(index)
+    return rows if len(first) == rows.num_rows else rows.take(pa.array(first, pa.int64()))

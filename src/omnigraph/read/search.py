@@ -1,0 +1,207 @@
+"""Text and vector search inside a read plan.
+
+Before a plan runs, each text predicate becomes a column of its table: true where it matches, null
+elsewhere. After the pattern has run, rankings are computed for the rows it left, as columns of the
+pseudo-variable `#rank`. So the rest of the executor knows plain columns only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.catalog.model import LiteralValue
+from omnigraph.compute import constant_value
+from omnigraph.errors import QueryError
+from omnigraph.limits import FUZZY_EDITS_DEFAULT
+from omnigraph.manifest import Pin
+from omnigraph.plan.expression import (
+    Bm25,
+    Expression,
+    IsNull,
+    Nearest,
+    PropertyOf,
+    Rrf,
+    TextMatch,
+    TextOp,
+    walk,
+)
+from omnigraph.plan.read import (
+    AntiJoin,
+    Expand,
+    ExpandInto,
+    Filter,
+    NodeScan,
+    OptionalJoin,
+    ReadPlan,
+    Step,
+)
+from omnigraph.read.columns import ResidentCache, TableColumns
+from omnigraph.read.neighbours import Neighbours
+from omnigraph.read.segments import Segments
+from omnigraph.read.text import TextColumn, build_text_segment
+from omnigraph.read.words import meaningful, query_words
+from omnigraph.store import Tables
+
+COMPUTED = "#"
+"""First character of the names of columns that a query computes; no property starts with it."""
+
+Constant = Callable[[Expression], LiteralValue]
+
+
+class SearchColumns(TableColumns):
+    """Columns of tables, together with those one query computes."""
+
+    def __init__(self, tables: Tables, cache: ResidentCache, constant: Constant) -> None:
+        super().__init__(tables, cache)
+        self._segments = Segments(tables, cache)
+        self.neighbours = Neighbours(tables, cache)
+        self._constant = constant
+        self._predicates: list[TextMatch] = []
+        self._computed: dict[tuple[str, str], Any] = {}
+
+    def column(self, pin: Pin, name: str) -> Any:
+        """Return a stored or a computed column."""
+        if not name.startswith(COMPUTED):
+            return super().column(pin, name)
+        key = (pin.path, name)
+        if key not in self._computed:
+            match = self._predicates[int(name[len(COMPUTED) :])]
+            self._computed[key] = self._matches(pin, match)
+        return self._computed[key]
+
+    def replaced(self, match: Expression) -> Expression | None:
+        """Return a condition on a computed column that means the same as a text predicate."""
+        if not isinstance(match, TextMatch):
+            return None
+        if match not in self._predicates:
+            self._predicates.append(match)
+        name = f"{COMPUTED}{self._predicates.index(match)}"
+        column = PropertyOf(variable=match.variable, property=name, type=match.type)
+        # Null where it does not match: so a variable an optional block left null does not either.
+        return IsNull(operand=column, negated=True)
+
+    def put(self, pin: Pin, name: str, values: Any) -> None:
+        """Keep a column computed elsewhere."""
+        self._computed[(pin.path, name)] = values
+
+    def text(self, pin: Pin, name: str) -> TextColumn:
+        """Return the words of a column."""
+        return TextColumn(self._segments.get(pin, name, "words", build_text_segment))
+
+    def _matches(self, pin: Pin, match: TextMatch) -> Any:
+        size = len(super().column(pin, "id"))
+        text = self._constant(match.query)
+        edits = FUZZY_EDITS_DEFAULT if match.max_edits is None else self._constant(match.max_edits)
+        if text is None or edits is None:
+            return pa.nulls(size, pa.bool_())
+        if not isinstance(edits, int) or edits < 0:
+            raise QueryError(f"max_edits of `fuzzy` must not be negative, got {edits}")
+        words = words_of(str(text), str(match.op))
+        column = self.text(pin, match.property)
+        if match.op is TextOp.PHRASE:
+            found = column.phrase(words)
+        elif match.op is TextOp.FUZZY:
+            found = column.fuzzy(meaningful(words), edits=edits)
+        else:
+            found = column.search(meaningful(words))
+        return pa.array(found, pa.bool_(), mask=~found)
+
+
+def words_of(text: str, function: str) -> list[tuple[int, str]]:
+    """Return the words of a query. Raises `QueryError` when there are none."""
+    words = query_words(text)
+    if not words:
+        raise QueryError(
+            f"the query of `{function}` holds no word: {text!r}",
+            hint="a word is made of letters and digits",
+        )
+    return words
+
+
+# ---- rewriting ----------------------------------------------------------------------------
+
+
+def searches(plan: ReadPlan) -> bool:
+    """Whether a plan searches or ranks anything."""
+    expressions: list[Expression] = [column.expression for column in plan.columns]
+    expressions += [key.expression for key in plan.sort_keys]
+    expressions += _conditions(plan.steps)
+    return plan.ranking is not None or any(
+        isinstance(part, TextMatch | Nearest | Bm25 | Rrf)
+        for expression in expressions
+        for part in walk(expression)
+    )
+
+
+def _conditions(steps: tuple[Step, ...]) -> list[Expression]:
+    found: list[Expression | None] = []
+    for step in steps:
+        match step:
+            case NodeScan() | Filter():
+                found.append(step.condition)
+            case Expand():
+                found += [step.edge_condition, step.target_condition]
+            case ExpandInto():
+                found.append(step.edge_condition)
+            case AntiJoin() | OptionalJoin():
+                found += _conditions(step.steps)
+    return [item for item in found if item is not None]
+
+
+Change = Callable[[Expression], Expression | None]
+
+
+def rewritten(expression: Expression, change: Change) -> Expression:
+    """Return an expression in which `change` has replaced the parts it has an answer for."""
+    replacement = change(expression)
+    if replacement is not None:
+        return replacement
+    changes: dict[str, Any] = {}
+    for item in fields(expression):
+        value = getattr(expression, item.name)
+        if isinstance(value, Expression):
+            changes[item.name] = rewritten(value, change)
+        elif isinstance(value, tuple) and value and isinstance(value[0], Expression):
+            changes[item.name] = tuple(rewritten(part, change) for part in value)
+    return replace(expression, **changes) if changes else expression
+
+
+def rewritten_plan(plan: ReadPlan, change: Change) -> ReadPlan:
+    """Return a plan in which every expression outside its ranking has been rewritten."""
+    return replace(
+        plan,
+        steps=_rewritten_steps(plan.steps, change),
+        columns=tuple(
+            replace(column, expression=rewritten(column.expression, change))
+            for column in plan.columns
+        ),
+        sort_keys=tuple(
+            replace(key, expression=rewritten(key.expression, change)) for key in plan.sort_keys
+        ),
+    )
+
+
+def _rewritten_steps(steps: tuple[Step, ...], change: Change) -> tuple[Step, ...]:
+    found: list[Step] = []
+    for step in steps:
+        match step:
+            case AntiJoin() | OptionalJoin():
+                found.append(replace(step, steps=_rewritten_steps(step.steps, change)))
+            case _:
+                names = [item.name for item in fields(step) if item.name.endswith("condition")]
+                conditions: Mapping[str, Any] = {
+                    name: rewritten(value, change)
+                    for name in names
+                    if (value := getattr(step, name)) is not None
+                }
+                found.append(replace(step, **conditions) if conditions else step)
+    return tuple(found)
+
+
+def constants(parameters: Mapping[str, LiteralValue], now: Any) -> Constant:
+    """Return a function that evaluates what reads no rows."""
+    return lambda expression: constant_value(expression, parameters, now)

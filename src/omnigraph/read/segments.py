@@ -1,0 +1,105 @@
+"""What is computed from a column, kept by the fragments it came from.
+
+A commit leaves most fragments as they were, so their words and vectors need not be computed again
+for the next table version. Rows deleted since are masked, not removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from omnigraph.limits import SEGMENT_ROWS_MIN
+from omnigraph.manifest import Pin
+from omnigraph.read.columns import ResidentCache
+from omnigraph.store import FragmentGroup, Table, Tables, count, fragment_groups
+
+Array = Any
+
+
+class Sized(Protocol):
+    """Something the cache can account for."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory it holds."""
+
+
+T = TypeVar("T", bound=Sized)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment(Generic[T]):
+    """A computed value for some rows of a table version: those from `start` on.
+
+    `alive` tells which of the rows it was computed from still exist; None for all of them.
+    """
+
+    value: T
+    start: int
+    rows: int
+    alive: Array | None
+
+    def live(self, per_row: Array) -> Array:
+        """Return the entries of a per-row array that belong to rows of this version."""
+        return per_row if self.alive is None else per_row[self.alive]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept(Generic[T]):
+    signature: str
+    addresses: Array
+    value: T
+
+
+class Segments:
+    """Computes and keeps segments for the tables of one graph."""
+
+    def __init__(self, tables: Tables, cache: ResidentCache) -> None:
+        self._tables = tables
+        self._cache = cache
+
+    def get(self, pin: Pin, name: str, kind: str, build: Callable[[Any], T]) -> list[Segment[T]]:
+        """Return the segments of a column of a table version, in row order."""
+        table = self._tables.open(pin.path, pin.version)
+        found: list[Segment[T]] = []
+        start = 0
+        for group in fragment_groups(table, rows_min=SEGMENT_ROWS_MIN):
+            kept, alive = self._of_group(table, group, name, kind, build)
+            rows = len(kept.addresses) if alive is None else int(alive.sum())
+            found.append(Segment(kept.value, start, rows, alive))
+            start += rows
+        return found
+
+    def _of_group(
+        self, table: Table, group: FragmentGroup, name: str, kind: str, build: Callable[[Any], T]
+    ) -> tuple[_Kept[T], Array | None]:
+        key = (kind, table.path, name, group.key)
+        kept: _Kept[T] | None = self._cache.get(key)
+        if kept is not None:
+            if kept.signature == group.signature:
+                return kept, None
+            alive = _alive(kept.addresses, _addresses(table, group))
+            if alive is not None:
+                return kept, alive
+        count("segment_builds")
+        rows = table.scan(columns=[name], row_address=True, fragments=group.fragments)
+        value = build(rows[name].combine_chunks())
+        addresses = rows["_rowaddr"].to_numpy()
+        kept = _Kept(group.signature, addresses, value)
+        self._cache.put(key, kept, value.size_bytes + addresses.nbytes)
+        return kept, None
+
+
+def _addresses(table: Table, group: FragmentGroup) -> Array:
+    rows = table.scan(columns=[], row_address=True, fragments=group.fragments)
+    return rows["_rowaddr"].to_numpy()
+
+
+def _alive(known: Array, present: Array) -> Array | None:
+    """Tell which known rows are present; None when there are rows that are not known."""
+    alive = np.isin(known, present, assume_unique=True)
+    return alive if int(alive.sum()) == len(present) else None

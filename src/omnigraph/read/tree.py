@@ -1,0 +1,217 @@
+"""The first connected part of a pattern as a tree, and what the rest of a query needs of it.
+
+A scan and the expansions that grow from it join variables without cycles, so the same rows come
+out whichever variable the walk starts at. Variables nobody reads later need not be listed: it is
+enough to know how many ways there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omnigraph.plan.expression import (
+    Aggregate,
+    AggregateFunction,
+    Expression,
+    IdOf,
+    PropertyOf,
+    children,
+    variables_of,
+    walk,
+)
+from omnigraph.plan.read import (
+    AntiJoin,
+    Direction,
+    Expand,
+    ExpandInto,
+    Filter,
+    NodeScan,
+    OptionalJoin,
+    ReadPlan,
+    Step,
+)
+
+_BACK = {Direction.OUT: Direction.IN, Direction.IN: Direction.OUT, Direction.BOTH: Direction.BOTH}
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A node of the tree: a type and a condition on it alone."""
+
+    name: str
+    type_name: str
+    condition: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An edge of the tree as it is walked: from `source`, which is bound, to `target`."""
+
+    number: int
+    source: str
+    target: str
+    step: Expand
+    direction: Direction
+
+    @property
+    def single_hop(self) -> bool:
+        """Whether it is one hop: only then can it be walked from both ends."""
+        return (self.step.min_hops, self.step.max_hops) == (1, 1)
+
+    def reversed(self) -> Link:
+        """Return the same edge walked from its other end."""
+        return Link(self.number, self.target, self.source, self.step, _BACK[self.direction])
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The leading part of a plan.
+
+    `live` are the variables that later steps or the output read. Without `bag` it does not matter
+    how often a row occurs. `rest` are the steps after the tree.
+    """
+
+    root: str
+    variables: dict[str, Variable]
+    links: tuple[Link, ...]
+    live: frozenset[str]
+    bag: bool
+    rest: tuple[Step, ...]
+
+    @property
+    def can_turn(self) -> bool:
+        """Whether the walk may start at any variable."""
+        return all(link.single_hop for link in self.links)
+
+    def links_from(self, name: str, *, without: frozenset[int]) -> list[Link]:
+        """Return the links at a variable, walked away from it."""
+        found: list[Link] = []
+        for link in self.links:
+            if link.number in without:
+                continue
+            if link.source == name:
+                found.append(link)
+            elif link.target == name:
+                found.append(link.reversed())
+        return found
+
+    def dangling(self, link: Link) -> bool:
+        """Whether nothing behind a link is read later: it only counts ways."""
+        if link.target in self.live or link.step.edge_variable in self.live:
+            return False
+        behind = self.links_from(link.target, without=frozenset([link.number]))
+        return all(self.dangling(item) for item in behind)
+
+
+def plan_tree(plan: ReadPlan) -> Tree | None:
+    """Return the tree a plan starts with; None when every row has to be listed."""
+    if plan.ranking is not None or not plan.steps or not isinstance(plan.steps[0], NodeScan):
+        return None
+    scan = plan.steps[0]
+    variables = {scan.variable: Variable(scan.variable, scan.type_name, scan.condition)}
+    links: list[Link] = []
+    rest = plan.steps[1:]
+    for step in rest:
+        if not isinstance(step, Expand) or step.min_hops > step.max_hops:
+            break
+        links.append(Link(len(links), step.source, step.target, step, step.direction))
+        variables[step.target] = Variable(step.target, step.target_type, step.target_condition)
+    rest = rest[len(links) :]
+    never_null = frozenset(variables) | {
+        link.step.edge_variable for link in links if link.step.edge_variable is not None
+    }
+    needed = _needed_by_output(plan, never_null)
+    if needed is None:
+        return None
+    for step in rest:
+        needed |= _needed_by_step(step)
+    return Tree(
+        root=scan.variable,
+        variables=variables,
+        links=tuple(links),
+        live=needed & never_null,
+        bag=not _ignores_copies(plan),
+        rest=rest,
+    )
+
+
+def aggregates_of(expression: Expression) -> list[Aggregate]:
+    """Return the aggregates in an expression."""
+    return [item for item in walk(expression) if isinstance(item, Aggregate)]
+
+
+def counts_rows(item: Aggregate, never_null: frozenset[str]) -> bool:
+    """Whether an aggregate just counts rows: what it counts cannot be null."""
+    if item.function is not AggregateFunction.COUNT or item.distinct:
+        return False
+    match item.argument:
+        case None:
+            return True
+        case IdOf():
+            return item.argument.variable in never_null
+        case PropertyOf():
+            return item.argument.variable in never_null and not item.argument.type.nullable
+        case _:
+            return False
+
+
+def is_weighable(item: Aggregate) -> bool:
+    """Whether an aggregate can be computed exactly from rows and how often they occur."""
+    if item.function in (AggregateFunction.SUM, AggregateFunction.AVG):
+        return item.argument is not None and item.argument.type.is_integer
+    return True
+
+
+def _ignores_copies(plan: ReadPlan) -> bool:
+    if not plan.grouped:
+        return plan.distinct
+    once = (AggregateFunction.MIN, AggregateFunction.MAX)
+    return all(
+        item.distinct or item.function in once
+        for column in plan.columns
+        for item in aggregates_of(column.expression)
+    )
+
+
+def _needed_by_output(plan: ReadPlan, never_null: frozenset[str]) -> frozenset[str] | None:
+    expressions = [column.expression for column in plan.columns]
+    expressions += [key.expression for key in plan.sort_keys]
+    if not plan.grouped:
+        found = frozenset(name for item in expressions for name in variables_of(item))
+        ties = plan.sort_keys and not plan.distinct
+        return found | frozenset(plan.variables) if ties else found
+    if not all(is_weighable(item) for part in expressions for item in aggregates_of(part)):
+        return None
+    needed: frozenset[str] = frozenset()
+    for item in expressions:
+        needed |= _needed_by_expression(item, never_null)
+    return needed
+
+
+def _needed_by_expression(expression: Expression, never_null: frozenset[str]) -> frozenset[str]:
+    if isinstance(expression, Aggregate) and counts_rows(expression, never_null):
+        return frozenset()
+    below: frozenset[str] = frozenset()
+    parts = list(children(expression))
+    if not parts:
+        return variables_of(expression)
+    for part in parts:
+        below |= _needed_by_expression(part, never_null)
+    return below
+
+
+def _needed_by_step(step: Step) -> frozenset[str]:
+    match step:
+        case NodeScan():
+            return frozenset()
+        case Expand():
+            return frozenset([step.source])
+        case ExpandInto():
+            return frozenset([step.source, step.target])
+        case Filter():
+            return variables_of(step.condition)
+        case AntiJoin() | OptionalJoin():
+            found = frozenset(step.outer)
+            for inner in step.steps:
+                found |= _needed_by_step(inner)
+            return found

@@ -1,0 +1,125 @@
+"""Distances between a query vector and the vectors of a column: exact, Euclidean (L2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.limits import NEAREST_ROWS_MIN, VECTOR_BLOCK_VALUES
+from omnigraph.read.segments import Segment
+
+Array = Any
+
+
+@dataclass(frozen=True, slots=True)
+class VectorSegment:
+    """The vectors of some rows: row `i` has `matrix[places[i]]`, or none where that is -1.
+
+    `squares` holds the squared length of every vector.
+    """
+
+    matrix: Array
+    places: Array
+    squares: Array
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory it holds."""
+        return int(self.matrix.nbytes + self.places.nbytes + self.squares.nbytes)
+
+
+def build_vector_segment(vectors: Any) -> VectorSegment:
+    """Return the vectors of a fixed-size list column as one matrix."""
+    width = vectors.type.list_size
+    valid = pc.is_valid(vectors)
+    present = vectors.filter(valid).flatten().to_numpy(zero_copy_only=False)
+    matrix = np.ascontiguousarray(present, dtype=np.float32).reshape(-1, width)
+    flags = valid.to_numpy(zero_copy_only=False)
+    places = np.where(flags, np.cumsum(flags) - 1, -1).astype(np.int32)
+    squares = _squares(matrix, np.arange(len(matrix)), np.zeros(width))
+    return VectorSegment(matrix, places, squares)
+
+
+class VectorColumn:
+    """The vectors of one column of a table version."""
+
+    def __init__(self, segments: list[Segment[VectorSegment]]) -> None:
+        self._segments = segments
+
+    def distances(self, rows: Array, query: Array) -> Array:
+        """Return the distance of some rows, NaN where a row has no vector."""
+        found = np.full(len(rows), np.nan)
+        for segment, inside, places in self._parts(rows):
+            found[inside] = np.sqrt(_squares(segment.matrix, places, query))
+        return found
+
+    def nearest(self, rows: Array, query: Array, *, depth: int) -> Array:
+        """Return the distances of at least the nearest `depth` of some rows, NaN for others.
+
+        Single precision tells which rows cannot be among them: its error is bounded, so the
+        result is the same as if every distance had been computed in full.
+        """
+        if depth == 0 or len(rows) <= max(4 * depth, NEAREST_ROWS_MIN):
+            return self.distances(rows, query)
+        low, high = np.full(len(rows), np.nan), np.full(len(rows), np.inf)
+        for segment, inside, places in self._parts(rows):
+            low[inside], high[inside] = _bounds(segment, places, query)
+            if not np.isfinite(high[inside]).all():
+                # Too large for single precision.
+                return self.distances(rows, query)
+        limit = np.partition(high, depth - 1)[depth - 1]
+        chosen = np.nonzero(low <= limit)[0]
+        found = np.full(len(rows), np.nan)
+        found[chosen] = self.distances(rows[chosen], query)
+        return found
+
+    def _parts(self, rows: Array) -> Iterator[tuple[VectorSegment, Array, Array]]:
+        """Yield, per segment, which of the rows have a vector in it, and where."""
+        for item in self._segments:
+            inside = np.nonzero((rows >= item.start) & (rows < item.start + item.rows))[0]
+            if len(inside):
+                places = item.live(item.value.places)[rows[inside] - item.start]
+                known = places >= 0
+                yield item.value, inside[known], places[known]
+
+
+def _squares(matrix: Array, places: Array, query: Array) -> Array:
+    """Return squared distances: in 64 bits and row by row, whatever rows are computed together."""
+    found = np.empty(len(places))
+    step = max(1, VECTOR_BLOCK_VALUES // max(1, matrix.shape[1]))
+    for start in range(0, len(places), step):
+        block = matrix[places[start : start + step]].astype(np.float64)
+        block -= query
+        found[start : start + step] = np.einsum("ij,ij->i", block, block)
+    return found
+
+
+def _bounds(segment: VectorSegment, places: Array, query: Array) -> tuple[Array, Array]:
+    """Return bounds of squared distances from products in 32 bits.
+
+    The error of a product of n terms is at most n * 2^-24 of the lengths' product, in any order of
+    summation; twice that covers the rounding of everything else.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        products = (segment.matrix @ query.astype(np.float32)).astype(np.float64)[places]
+    squares = segment.squares[places]
+    own = float(query @ query)
+    about = squares - 2 * products + own
+    slack = 4 * len(query) * 2.0**-24 * np.sqrt(squares * own) + 1e-12 * (squares + own)
+    return about - slack, about + slack
+
+
+def as_query(values: Any) -> Array:
+    """Return a query vector rounded to 32 bits, as stored vectors are."""
+    with np.errstate(over="ignore"):
+        return np.asarray(values, dtype=np.float64).astype(np.float32).astype(np.float64)
+
+
+def nullable(values: Array) -> Any:
+    """Return scores as an Arrow column, null where there is none."""
+    return pa.array(values, pa.float64(), mask=np.isnan(values))

@@ -1,0 +1,384 @@
+"""Walks a tree of variables from its most selective one.
+
+Branches nobody reads are not listed: for each node it is computed how many ways there are through
+them, and that becomes the weight of the row. A variable that is not needed any more is dropped,
+and rows that have become equal are merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from omnigraph.errors import QueryError
+from omnigraph.limits import I32_MAX
+from omnigraph.plan.expression import Expression
+from omnigraph.read.frame import Frame, Source, check_rows
+from omnigraph.read.hops import reach
+from omnigraph.read.pattern import Context
+from omnigraph.read.topology import Adjacency, Topology
+from omnigraph.read.tree import Link, Tree
+
+Array = Any
+
+_WHOLE_SHARE = 4
+"""A condition is evaluated on a whole table unless the nodes asked about are this much fewer."""
+_DENSE_SHARE = 8
+"""Nodes are merged through an array over all nodes unless they are this much fewer."""
+_SMALL_TABLE = 20_000
+"""Rows of a table on which a condition is evaluated just to know how many fit."""
+_EXACT_FLOAT = 2.0**53
+_COUNT_MAX = 2.0**62
+_LISTING_COST = 3.0
+"""Listing a neighbour in a frame costs about this much more than counting it."""
+
+
+@dataclass(slots=True)
+class Choice:
+    """Which nodes of a table a variable may stand for.
+
+    All of them without condition; else either their numbers, or a mask over the table, made when
+    it is first worth it.
+    """
+
+    source: Source
+    size: int
+    condition: Expression | None = None
+    numbers: Array | None = None
+    mask: Array | None = None
+    counted: int | None = None
+
+    def kept(self, context: Context, nodes: Array) -> Array | None:
+        """Return which of the nodes may be chosen; None when all may."""
+        if self.condition is None:
+            return None
+        if self.numbers is not None:
+            return np.isin(nodes, self.numbers)
+        if self.mask is None and len(nodes) * _WHOLE_SHARE < self.size:
+            return context.matching_rows(self.source, self.condition, nodes)
+        return self.whole(context).take(nodes)
+
+    def whole(self, context: Context) -> Array:
+        """Return the mask over the table."""
+        if self.mask is None:
+            self.mask = context.matching(self.source, self.condition)
+        return self.mask
+
+    def all(self, context: Context) -> Array:
+        """Return the numbers of the nodes that may be chosen, in order."""
+        if self.numbers is not None:
+            return self.numbers
+        if self.condition is None:
+            return np.arange(self.size, dtype=np.int64)
+        return np.flatnonzero(self.whole(context))
+
+    def count(self, context: Context) -> None:
+        """Find out how many nodes may be chosen."""
+        if self.condition is not None and self.counted is None:
+            self.counted = int(np.count_nonzero(self.whole(context)))
+
+    @property
+    def estimate(self) -> int:
+        """How many nodes may be chosen, at most."""
+        if self.numbers is not None:
+            return len(self.numbers)
+        return self.size if self.counted is None else self.counted
+
+
+def walk_tree(context: Context, tree: Tree) -> Frame:
+    """Return the rows of a tree: its live variables, each row with its weight."""
+    return _Walk(context, tree).run()
+
+
+class _Walk:
+    def __init__(self, context: Context, tree: Tree) -> None:
+        self._context = context
+        self._tree = tree
+        self._choices: dict[str, Choice] = {}
+        self._done: frozenset[int] = frozenset()
+
+    def run(self) -> Frame:
+        root = self._root()
+        choice = self._choices[root]
+        numbers = choice.all(self._context)
+        check_rows(len(numbers))
+        frame = Frame(len(numbers), {root: numbers}, {root: choice.source}, unique=root)
+        while links := self._next_links(frame):
+            link = links[0]
+            self._done |= {link.number}
+            if self._tree.dangling(link):
+                frame = self._weigh(frame, link)
+            else:
+                frame = self._merge(self._list(frame, link))
+        return frame
+
+    # ---- where to start -------------------------------------------------------------------
+
+    def _root(self) -> str:
+        for name, variable in self._tree.variables.items():
+            source = self._context.node(variable.type_name)
+            size = self._context.columns.size(source.pin)
+            choice = Choice(source, size, variable.condition)
+            if variable.condition is not None:
+                choice.numbers = self._context.by_key(source, variable.condition)
+            self._choices[name] = choice
+        if not self._tree.can_turn or len(self._choices) == 1:
+            return self._tree.root
+        # A key names one node at most: nothing else can be a better start.
+        by_key = [name for name, found in self._choices.items() if found.numbers is not None]
+        if by_key:
+            return self._tree.root if self._tree.root in by_key else by_key[0]
+        return self._cheapest()
+
+    def _cheapest(self) -> str:
+        """Return the variable from which a walk looks at the fewest neighbours."""
+        unknown = []
+        for choice in self._choices.values():
+            if choice.condition is None or choice.size <= _SMALL_TABLE:
+                choice.count(self._context)
+            else:
+                unknown.append(choice)
+        costs = {name: self._cost(name) for name in self._choices}
+        # Asking a condition of a whole large table is worth it only if the walk is as long.
+        if unknown and min(costs.values()) > sum(choice.size for choice in unknown):
+            for choice in unknown:
+                choice.count(self._context)
+            costs = {name: self._cost(name) for name in self._choices}
+        return min(costs, key=lambda name: costs[name])
+
+    def _cost(self, root: str) -> float:
+        rows = float(self._choices[root].estimate)
+        return rows + self._cost_from(root, rows, frozenset())
+
+    def _cost_from(self, name: str, rows: float, without: frozenset[int]) -> float:
+        """Estimate how many neighbours a walk looks at."""
+        total = 0.0
+        size = max(self._choices[name].size, 1)
+        for link in self._tree.links_from(name, without=without):
+            behind = without | {link.number}
+            leaf = not self._tree.links_from(link.target, without=behind)
+            target = self._choices[link.target]
+            dangling = self._tree.dangling(link)
+            if dangling and leaf and target.condition is None:
+                continue
+            edges = len(self._context.topology(link.step.edge).sources)
+            looked_at = min(rows, float(size)) * edges / size
+            total += looked_at if dangling else _LISTING_COST * looked_at
+            share = target.estimate / max(target.size, 1)
+            total += self._cost_from(link.target, looked_at * share, behind)
+        return total
+
+    # ---- steps ----------------------------------------------------------------------------
+
+    def _next_links(self, frame: Frame) -> list[Link]:
+        """Return the links that can be walked now: counting ones first, as they drop rows."""
+        found = [
+            link
+            for name in frame.numbers
+            if name in self._choices
+            for link in self._tree.links_from(name, without=self._done)
+        ]
+        return sorted(found, key=lambda link: (not self._tree.dangling(link), link.number))
+
+    def _weigh(self, frame: Frame, link: Link) -> Frame:
+        """Multiply weights by the number of ways through a branch; rows without any go."""
+        nodes = frame.numbers[link.source]
+        if frame.size > self._choices[link.source].size:
+            whole = np.arange(self._choices[link.source].size, dtype=np.int64)
+            ways = self._ways(link, whole, frozenset([link.number]))[nodes]
+        else:
+            ways = self._ways(link, nodes, frozenset([link.number]))
+        if self._tree.bag:
+            weights = ways if frame.weights is None else _product(frame.weights, ways)
+            frame = frame.weighted(weights)
+        keep = ways > 0
+        return frame if keep.all() else frame.take(np.flatnonzero(keep))
+
+    def _list(self, frame: Frame, link: Link) -> Frame:
+        """Add the variables of a link, one row for each way over it."""
+        nodes = frame.numbers[link.source]
+        rows, targets, edges = self._neighbours(link, nodes)
+        keep = self._kept(link, targets, edges)
+        if keep is not None:
+            rows, targets = rows[keep], targets[keep]
+            edges = None if edges is None else edges[keep]
+        found = frame.take(rows)
+        found = found.with_variable(link.target, targets, self._choices[link.target].source)
+        variable = link.step.edge_variable
+        if variable is not None and edges is not None:
+            found = found.with_variable(variable, edges, self._context.edge(link.step.edge))
+        return found
+
+    def _merge(self, frame: Frame) -> Frame:
+        """Drop variables nobody reads any more; with one left, make equal rows one."""
+        names = [
+            name
+            for name in frame.numbers
+            if name in self._tree.live
+            or (name in self._choices and self._tree.links_from(name, without=self._done))
+        ]
+        # A tree whose variables are all dead is counted, not listed, so one is always left.
+        if len(names) == len(frame.numbers) or not names:
+            return frame
+        frame = frame.only(names)
+        if len(names) > 1 or names[0] not in self._choices:
+            return frame
+        name = names[0]
+        size = self._choices[name].size
+        if not self._tree.bag:
+            return frame.with_distinct(name, _distinct(frame.numbers[name], size), None)
+        return frame.with_distinct(name, *_summed(frame.numbers[name], frame.weights, size))
+
+    # ---- neighbours -----------------------------------------------------------------------
+
+    def _neighbours(self, link: Link, nodes: Array) -> tuple[Array, Array, Array | None]:
+        """Return, for every way over a link, its row, the node reached, and perhaps the edge."""
+        topology = self._context.topology(link.step.edge)
+        if not link.single_hop:
+            rows, targets = reach(
+                topology.by_pair[link.direction],
+                nodes,
+                least=link.step.min_hops,
+                most=link.step.max_hops,
+                nodes=topology.target_count,
+                reverse=link.step.reverse,
+            )
+            return rows, targets, None
+        adjacency = _adjacency(topology, link)
+        check_rows(_fanout(adjacency, nodes))
+        rows, at = adjacency.follow(nodes)
+        edges = None if adjacency.edges is None else adjacency.edges[at]
+        return rows, adjacency.targets[at], edges
+
+    def _kept(self, link: Link, targets: Array, edges: Array | None) -> Array | None:
+        keep = self._choices[link.target].kept(self._context, targets)
+        condition = link.step.edge_condition
+        if condition is not None and edges is not None:
+            source = self._context.edge(link.step.edge)
+            fits = self._context.matching_rows(source, condition, edges)
+            keep = fits if keep is None else keep & fits
+        return keep
+
+    def _ways(self, link: Link, nodes: Array, without: frozenset[int]) -> Array:
+        """Return, for each node, how many ways there are through the branch behind a link."""
+        behind = self._tree.links_from(link.target, without=without)
+        plain = self._choices[link.target].condition is None and link.step.edge_condition is None
+        if not behind and plain and link.single_hop:
+            offsets = _adjacency(self._context.topology(link.step.edge), link).offsets
+            return offsets[nodes + 1] - offsets[nodes]
+        if link.single_hop and len(nodes) * 2 >= self._choices[link.source].size:
+            # Looking at every edge as it lies in memory beats gathering those of most nodes.
+            adjacency = _adjacency(self._context.topology(link.step.edge), link)
+            found = adjacency.targets, adjacency.edges, adjacency.offsets[1:]
+            return self._ways_of(link, *found, without)[nodes]
+        rows, targets, edges = self._neighbours(link, nodes)
+        ends = np.cumsum(np.bincount(rows, minlength=len(nodes)))
+        return self._ways_of(link, targets, edges, ends, without)
+
+    def _ways_of(
+        self, link: Link, targets: Array, edges: Array | None, ends: Array, without: frozenset[int]
+    ) -> Array:
+        """Return the ways for each run of reached nodes, given where runs end."""
+        behind = self._tree.links_from(link.target, without=without)
+        choice = self._choices[link.target]
+        keep = self._kept(link, targets, edges)
+        if not behind:
+            return _sums(np.ones(len(targets), np.uint8) if keep is None else keep, ends)
+        values = _valued(
+            lambda chosen: self._ways_behind(behind, chosen, without),
+            targets if keep is None else targets[keep],
+            choice.size,
+        )
+        if keep is None:
+            return _sums(values, ends)
+        spread = np.zeros(len(targets), dtype=np.int64)
+        spread[keep] = values
+        return _sums(spread, ends)
+
+    def _ways_behind(self, links: list[Link], nodes: Array, without: frozenset[int]) -> Array:
+        ways = self._ways(links[0], nodes, without | {links[0].number})
+        for link in links[1:]:
+            ways = _product(ways, self._ways(link, nodes, without | {link.number}))
+        return ways
+
+
+def _adjacency(topology: Topology, link: Link) -> Adjacency:
+    chosen = topology.by_pair if link.step.edge_variable is None else topology.by_edge
+    return chosen[link.direction]
+
+
+def _fanout(adjacency: Adjacency, nodes: Array) -> int:
+    return int((adjacency.offsets[nodes + 1] - adjacency.offsets[nodes]).sum())
+
+
+def _valued(values: Callable[[Array], Array], nodes: Array, size: int) -> Array:
+    """Return a value for every node, computed once for each distinct one."""
+    if len(nodes) * _DENSE_SHARE < size:
+        distinct, inverse = np.unique(nodes, return_inverse=True)
+        return values(distinct)[inverse]
+    distinct = _distinct(nodes, size)
+    spread = np.zeros(size, dtype=np.int64)
+    spread[distinct] = values(distinct)
+    return spread[nodes]
+
+
+def _distinct(nodes: Array, size: int) -> Array:
+    if len(nodes) * _DENSE_SHARE < size:
+        # Much faster than `unique`, which hashes.
+        ordered = np.sort(nodes)
+        new = np.ones(len(ordered), dtype=bool)
+        np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+        return ordered[new].astype(np.int64)
+    seen = np.zeros(size, dtype=bool)
+    seen[nodes] = True
+    return np.flatnonzero(seen)
+
+
+def _summed(nodes: Array, weights: Array | None, size: int) -> tuple[Array, Array]:
+    """Return the distinct nodes, and for each the sum of its weights."""
+    if weights is not None:
+        _check_count(float(weights.sum(dtype=np.float64)))
+    if len(nodes) * _DENSE_SHARE < size:
+        distinct, inverse = np.unique(nodes, return_inverse=True)
+        return distinct.astype(np.int64), grouped_sums(inverse, weights, len(distinct))
+    sums = grouped_sums(nodes, weights, size)
+    distinct = np.flatnonzero(sums)
+    return distinct, sums[distinct]
+
+
+def grouped_sums(groups: Array, values: Array | None, size: int) -> Array:
+    """Return the sum of the values of each group, or its number of rows, exactly."""
+    if values is None:
+        return np.bincount(groups, minlength=size)
+    if float(np.abs(values).sum(dtype=np.float64)) < _EXACT_FLOAT:
+        return np.bincount(groups, weights=values, minlength=size).astype(np.int64)
+    sums = np.zeros(size, dtype=np.int64)
+    np.add.at(sums, groups, values)
+    return sums
+
+
+def _sums(values: Array, ends: Array) -> Array:
+    """Return the sum of each run of values, given where runs end."""
+    if values.dtype == np.int64:
+        _check_count(float(values.sum(dtype=np.float64)))
+    totals = np.empty(len(values) + 1, dtype=_total_type(values))
+    totals[0] = 0
+    np.cumsum(values.view(np.uint8) if values.dtype == bool else values, out=totals[1:])
+    return np.diff(totals[ends], prepend=0).astype(np.int64, copy=False)
+
+
+def _total_type(values: Array) -> type[Any]:
+    return np.int32 if values.dtype != np.int64 and len(values) <= I32_MAX else np.int64
+
+
+def _product(left: Array, right: Array) -> Array:
+    _check_count(float((left.astype(np.float64) * right).max(initial=0.0)))
+    return left * right
+
+
+def _check_count(value: float) -> None:
+    if value >= _COUNT_MAX:
+        raise QueryError("integer overflow: the number of rows does not fit in 64 bits")

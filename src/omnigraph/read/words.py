@@ -1,0 +1,172 @@
+"""What a word of a text is: the one definition that every text predicate and score uses.
+
+Text is brought to Unicode form NFKC and split at everything that is not a letter, digit or mark.
+A word is case-folded, freed of accents and reduced to its English stem. Words that are longer than
+`WORD_CHARS_MAX` are not found by anything, but keep their place in the text.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.limits import TEXT_CHUNK_ROWS, WORD_CHARS_MAX
+from omnigraph.read.stemmer import stem
+
+Array = Any
+
+_SEPARATORS = r"[^\p{L}\p{N}\p{M}]+"
+_ACCENTS = re.compile("[\u0300-\u036f]")
+_WORD_BYTES = np.array([chr(byte).isalnum() and byte < 128 for byte in range(256)])
+_LOWER = np.array([ord(chr(byte).lower()) if byte < 128 else byte for byte in range(256)], np.uint8)
+
+STOP_WORDS = frozenset(
+    (
+        *("a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into"),
+        *("is", "it", "no", "not", "of", "on", "or", "such", "that", "the", "their", "then"),
+        *("there", "these", "they", "this", "to", "was", "will", "with"),
+    )
+)
+"""Words so common that a query means nothing by them, unless it has no others."""
+
+_STOP_STEMS = frozenset(stem(word) for word in STOP_WORDS)
+
+
+def is_stop_word(word: str) -> bool:
+    """Whether a word, as `normal_form` gives it, is a stop word."""
+    return word in _STOP_STEMS
+
+
+def normal_form(piece: str) -> str | None:
+    """Return the word a piece of text stands for, None when it is too long to be one."""
+    if piece.isascii():
+        word = piece.lower()
+    else:
+        folded = unicodedata.normalize("NFD", piece.casefold())
+        word = unicodedata.normalize("NFC", _ACCENTS.sub("", folded))
+    if not word or len(word) > WORD_CHARS_MAX:
+        return None
+    return stem(word) if word.isascii() and word.isalpha() else word
+
+
+def split(texts: Any, vocabulary: dict[str, int]) -> tuple[Array, Array, Array]:
+    """Return row, place in the row and word number of every word of some texts, in order.
+
+    New words are added to the vocabulary. Words that are too long are left out.
+    """
+    numbers: dict[str, int] = {}
+    found = [
+        _split_chunk(texts.slice(start, TEXT_CHUNK_ROWS), start, vocabulary, numbers)
+        for start in range(0, len(texts), TEXT_CHUNK_ROWS)
+    ]
+    if not found:
+        empty = np.empty(0, dtype=np.int32)
+        return empty, empty, empty
+    rows, places, words = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return rows, places, words
+
+
+def _split_chunk(
+    texts: Any, start: int, vocabulary: dict[str, int], numbers: dict[str, int]
+) -> tuple[Array, Array, Array]:
+    texts = pc.fill_null(texts, "")
+    plain = pc.string_is_ascii(texts)
+    if pc.all(plain).as_py():
+        rows, words = _encoded(*_plain_pieces(texts), vocabulary, numbers)
+    else:
+        rows, words = _mixed(texts, plain, vocabulary, numbers)
+    counts = np.bincount(rows, minlength=len(texts))
+    places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    real = words >= 0
+    return (
+        (rows[real] + start).astype(np.int32),
+        places[real].astype(np.int32),
+        words[real],
+    )
+
+
+def _mixed(
+    texts: Any, plain: Any, vocabulary: dict[str, int], numbers: dict[str, int]
+) -> tuple[Array, Array]:
+    """Split ASCII texts the fast way and others the general way, and put them in order again."""
+    flags = plain.to_numpy(zero_copy_only=False)
+    parts: list[tuple[Array, Array]] = []
+    for chosen, pieces_of in ((flags, _plain_pieces), (~flags, _pieces)):
+        origin = np.nonzero(chosen)[0]
+        rows, words = _encoded(*pieces_of(texts.filter(pa.array(chosen))), vocabulary, numbers)
+        parts.append((origin[rows], words))
+    rows, words = (np.concatenate(part) for part in zip(*parts, strict=True))
+    # A chunk has few enough rows for sixteen bits, which sort by counting.
+    order = np.argsort(rows.astype(np.uint16), kind="stable")
+    return rows[order], words[order]
+
+
+def _pieces(texts: Any) -> tuple[Array, Any]:
+    """Return the pieces of texts between separators, and the row of each."""
+    lists = pc.split_pattern_regex(pc.utf8_normalize(texts, form="NFKC"), pattern=_SEPARATORS)
+    sizes = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
+    rows = np.repeat(np.arange(len(texts)), sizes)
+    pieces = pc.list_flatten(lists)
+    # A text that starts or ends with a separator yields an empty piece there.
+    solid = pc.greater(pc.utf8_length(pieces), 0)
+    return rows[solid.to_numpy(zero_copy_only=False)], pieces.filter(solid)
+
+
+def _plain_pieces(texts: Any) -> tuple[Array, Any]:
+    """Return the same as `_pieces` for ASCII texts, lower-cased, without looking for patterns."""
+    buffers = texts.buffers()
+    ends = np.frombuffer(buffers[1], dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    if not len(texts) or ends[0] == ends[-1]:
+        return np.empty(0, dtype=np.int64), pa.array([], pa.string())
+    letters = np.frombuffer(buffers[2], dtype=np.uint8)[ends[0] : ends[-1]]
+    inside = _WORD_BYTES[letters]
+    first, last = inside.copy(), inside.copy()
+    first[1:] &= ~inside[:-1]
+    last[:-1] &= ~inside[1:]
+    # A word does not go on in the next text.
+    begins = ends[:-1][ends[:-1] < ends[-1]] - ends[0]
+    first[begins] = inside[begins]
+    before = begins[begins > 0] - 1
+    last[before] = inside[before]
+    starts = np.nonzero(first)[0]
+    kept = _LOWER[letters[inside]]
+    offsets = np.zeros(len(starts) + 1, dtype=np.int32)
+    np.cumsum(np.nonzero(last)[0] - starts + 1, out=offsets[1:])
+    pieces = pa.StringArray.from_buffers(len(starts), pa.py_buffer(offsets), pa.py_buffer(kept))
+    return np.searchsorted(ends - ends[0], starts, side="right") - 1, pieces
+
+
+def _encoded(
+    rows: Array, pieces: Any, vocabulary: dict[str, int], numbers: dict[str, int]
+) -> tuple[Array, Array]:
+    """Return rows and the word number of each piece, -1 where it is no word."""
+    encoded = pieces.dictionary_encode()
+    spelled = encoded.dictionary.to_pylist()
+    for piece in spelled:
+        if piece not in numbers:
+            word = normal_form(piece)
+            number = -1 if word is None else vocabulary.setdefault(word, len(vocabulary))
+            numbers[piece] = number
+    table = np.array([numbers[piece] for piece in spelled], dtype=np.int32)
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    return rows, table[codes] if len(codes) else np.empty(0, dtype=np.int32)
+
+
+def query_words(text: str) -> list[tuple[int, str]]:
+    """Return the words of a query with their places, by the same rules as any text."""
+    vocabulary: dict[str, int] = {}
+    _rows, places, numbers = split(pa.array([text], pa.string()), vocabulary)
+    words = list(vocabulary)
+    pairs = zip(places.tolist(), numbers.tolist(), strict=True)
+    return [(place, words[number]) for place, number in pairs]
+
+
+def meaningful(words: list[tuple[int, str]]) -> list[str]:
+    """Return the distinct words of a query that count: stop words only if there are no others."""
+    distinct = list(dict.fromkeys(word for _place, word in words))
+    return [word for word in distinct if not is_stop_word(word)] or distinct

@@ -1,0 +1,58 @@
+"""Finds and opens single blobs without reading their table."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, BinaryIO, cast
+
+from omnigraph.store.counters import count
+from omnigraph.store.keys import quoted
+from omnigraph.store.lance_errors import translated
+from omnigraph.store.tables import Table
+
+_EXTERNAL = 3
+"""How a stored descriptor marks a value that is only a reference to elsewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlobRef:
+    """Where one value lies. `uri` is set for an external one, whose size is not known."""
+
+    size: int | None
+    uri: str | None
+    etag: str
+    address: int
+
+
+def find_blob(table: Table, column: str, entity_id: str) -> tuple[bool, BlobRef | None]:
+    """Return whether a row exists, and its blob unless that is null. Reads no blob."""
+    count("data_scans")
+    with translated(f"reading {table.path}"):
+        rows = table.dataset.scanner(
+            columns=[column, "_rowid", "_row_last_updated_at_version"],
+            filter=f"id = {quoted(entity_id)}",
+            with_row_address=True,
+        ).to_table()
+    if not rows.num_rows:
+        return False, None
+    row = rows.to_pylist()[0]
+    value: dict[str, Any] | None = row[column]
+    if value is None:
+        return True, None
+    # The row's identity and last change outlive compaction, so the tag changes with the value only.
+    origin = f"{table.path}:{column}:{row['_rowid']}:{row['_row_last_updated_at_version']}"
+    external = value["kind"] == _EXTERNAL
+    return True, BlobRef(
+        size=None if external else int(value["size"]),
+        uri=str(value["blob_uri"]) if external else None,
+        etag=hashlib.sha256(origin.encode()).hexdigest()[:32],
+        address=int(row["_rowaddr"]),
+    )
+
+
+def open_blob(table: Table, column: str, found: BlobRef) -> BinaryIO:
+    """Open a managed blob as a file that reads what is asked for."""
+    with translated(f"reading {table.path}"):
+        (blob,) = table.dataset.take_blobs(column, addresses=[found.address])
+    return cast(BinaryIO, blob)

@@ -1,0 +1,114 @@
+"""Removes versions nobody needs any more, by exact list, and the files only they used."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from omnigraph.store.branches import TREE, branch_path, delete_branch, list_branches
+from omnigraph.store.counters import count
+from omnigraph.store.lance_errors import translated
+from omnigraph.store.tables import Tables
+from omnigraph.store.torn import ASIDE, versions_on_disk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reclaimed:
+    """What was, or would be, removed."""
+
+    versions: int = 0
+    bytes: int = 0
+
+
+def stored_versions(tables: Tables, path: str) -> list[int]:
+    """Return every version a dataset still has, oldest first."""
+    return sorted(versions_on_disk(tables.folder(path)))
+
+
+def remove_versions(
+    tables: Tables, path: str, versions: Sequence[int], *, dry_run: bool
+) -> Reclaimed:
+    """Remove exactly these versions. Branch points, tagged versions and the newest one stay.
+
+    Files of writes that are under way are left alone: they belong to no version yet.
+    """
+    if not versions:
+        return Reclaimed()
+    count("reclaims")
+    with translated(f"cleaning up {path}"):
+        dataset: Any = tables.open_latest(path).dataset
+        run = dataset.explain_cleanup_old_versions if dry_run else dataset.cleanup_old_versions
+        found = run(versions=list(versions), error_if_tagged_old_versions=False)
+    stats = found.stats if dry_run else found
+    return Reclaimed(versions=int(stats.old_versions), bytes=int(stats.bytes_removed))
+
+
+def orphan_forks(tables: Tables, root: str, *, used: set[str], older_than_s: float) -> list[str]:
+    """Return the branches of a table that no branch of the graph names and nobody is making."""
+    folder = tables.folder(root)
+    if not os.path.isdir(os.path.join(folder, "_refs", "branches")):
+        return []
+    now = time.time()
+    return [
+        ref.name
+        for ref in list_branches(tables.open_latest(root).dataset)
+        if ref.name not in used and now - ref.created_at_s > older_than_s
+    ]
+
+
+def remove_forks(tables: Tables, root: str, names: Sequence[str]) -> int:
+    """Delete branches of a table; return the bytes they held."""
+    freed = 0
+    dataset = tables.open_latest(root).dataset
+    for name in names:
+        freed += tree_bytes(tables.folder(branch_path(root, name)))
+        delete_branch(dataset, name)
+    return freed
+
+
+def stray_trees(tables: Tables, root: str, *, older_than_s: float) -> list[str]:
+    """Return folders of branches whose ref is gone, or never came: an interrupted step left them.
+
+    A tree is recognised by its versions folder; names may hold slashes.
+    """
+    folder = os.path.join(tables.folder(root), TREE)
+    refs = os.path.join(tables.folder(root), "_refs", "branches")
+    known = (
+        {unquote(name.removesuffix(".json")) for name in os.listdir(refs)}
+        if os.path.isdir(refs)
+        else set()
+    )
+    found: list[str] = []
+    for parent, folders, _files in os.walk(folder):
+        if "_versions" in folders:
+            folders.clear()
+            name = os.path.relpath(parent, folder)
+            if name not in known and time.time() - os.stat(parent).st_mtime > older_than_s:
+                found.append(parent)
+    return sorted(found)
+
+
+def tree_bytes(folder: str) -> int:
+    """Return the size of everything below a folder."""
+    total = 0
+    for parent, _folders, names in os.walk(folder):
+        for name in names:
+            total += os.lstat(os.path.join(parent, name)).st_size
+    return total
+
+
+def remove_tree(folder: str) -> int:
+    """Remove a folder; return the bytes it held."""
+    freed = tree_bytes(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    return freed
+
+
+def torn_folder(tables: Tables, path: str) -> str:
+    """Return where version files that a power loss tore were set aside."""
+    return os.path.join(tables.folder(path), ASIDE)
