@@ -57,7 +57,7 @@ class Failpoint(StrEnum):
     RECOVERY_POST_AUDIT = "recovery.post_audit"
 
 
-Action = Callable[[], None]
+Action = Callable[[], object]
 
 
 @dataclass(slots=True)

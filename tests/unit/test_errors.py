@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from omnigraph import errors
+from omnigraph.error_kinds import ErrorKind
 from omnigraph.errors import (
     AlreadyExists,
     AlreadyExistsError,
@@ -26,7 +27,6 @@ from omnigraph.errors import (
     DataError,
     DiffRefusedError,
     EmbeddingError,
-    ErrorKind,
     ExternalBlobPolicyError,
     ExternalBlobSourceError,
     Forbidden,

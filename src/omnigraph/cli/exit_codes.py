@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from omnigraph.errors import ErrorKind, OmniGraphError
+from omnigraph.error_kinds import ErrorKind
+from omnigraph.errors import OmniGraphError
 
 OK = 0
 FAILURE = 1

@@ -7,7 +7,8 @@ import os
 from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.catalog import accept_initial
 from omnigraph.embed import Embedder
-from omnigraph.graph.graph import Graph, Mode
+from omnigraph.graph.graph import Graph
+from omnigraph.graph.handle import Mode
 from omnigraph.graph.schema_ops import schema_text
 from omnigraph.ids import UlidSource
 from omnigraph.lang import compile_schema

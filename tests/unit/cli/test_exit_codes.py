@@ -9,7 +9,8 @@ import pytest
 from omnigraph import errors
 from omnigraph.cli import exit_codes
 from omnigraph.cli.exit_codes import EXIT_CODES
-from omnigraph.errors import ErrorKind, NotFoundError, OmniGraphError, PreconditionFailedError
+from omnigraph.error_kinds import ErrorKind
+from omnigraph.errors import NotFoundError, OmniGraphError, PreconditionFailedError
 
 EXPECTED = {
     1: {

@@ -1,0 +1,251 @@
+"""What every operation on an open graph needs: its parts, its schema, its compiled queries."""
+
+from __future__ import annotations
+
+import os
+import threading
+from types import TracebackType
+from typing import Literal, Self
+
+from omnigraph import INTERNAL_SCHEMA_VERSION
+from omnigraph.catalog import AcceptedSchema, Catalog
+from omnigraph.embed import Embedder
+from omnigraph.errors import BadRequestError
+from omnigraph.graph.branches import Branches
+from omnigraph.graph.changes import ChangeFeed
+from omnigraph.graph.history import Commits
+from omnigraph.graph.lines import Line, Lines
+from omnigraph.graph.maintenance import (
+    Maintenance,
+)
+from omnigraph.graph.merging import Merging
+from omnigraph.ids import UlidSource
+from omnigraph.lang import CompiledQuery, compile_query, compile_schema
+from omnigraph.limits import COMPILED_QUERIES_MAX
+from omnigraph.manifest import (
+    AUDIT,
+    MAIN,
+    Capture,
+    GraphCommit,
+    PendingWrite,
+    RecoveryAudit,
+    RecoveryRecord,
+    Verdict,
+)
+from omnigraph.plan import MutationPlan
+from omnigraph.read import Reader
+from omnigraph.store import (
+    ControlFiles,
+    Durability,
+    Journal,
+    KeyProbe,
+    Syncer,
+    Tables,
+    locate,
+    parse_durability,
+)
+from omnigraph.write import ChangeSet, Request
+from omnigraph.write.contract import SchemaContract
+
+Mode = Literal["rw", "ro"]
+
+
+def _compile(text: str) -> Catalog:
+    return compile_schema(text, name="_schema.pg").catalog
+
+
+class Handle:
+    """The parts of one open graph."""
+
+    branches: Branches
+
+    def __init__(
+        self,
+        uri: str | os.PathLike[str],
+        *,
+        mode: Mode = "rw",
+        actor: str | None = None,
+        durability: Durability | str = Durability.FULL,
+        embedder: Embedder | None = None,
+    ) -> None:
+        if mode not in ("rw", "ro"):
+            raise BadRequestError(f"mode must be 'rw' or 'ro', not {mode!r}")
+        check_actor(actor)
+        self._location = locate(uri)
+        self._mode = mode
+        self.actor = actor
+        self._syncer = Syncer(parse_durability(durability), root=self._location.root)
+        self._control = ControlFiles(self._location, self._syncer)
+        self._tables = Tables(self._location)
+        self._probe = KeyProbe()
+        self._ids = UlidSource()
+        self._audit = RecoveryAudit(Journal(self._location.path(AUDIT)), self._syncer)
+        self._lines = Lines(
+            self._location,
+            tables=self._tables,
+            syncer=self._syncer,
+            probe=self._probe,
+            ids=self._ids,
+            audit=self._audit,
+            stamp=INTERNAL_SCHEMA_VERSION,
+            writable=mode == "rw",
+        )
+        self._embedder = embedder
+        self._reader = Reader(self._tables, embedder=embedder)
+        self._contract = SchemaContract(
+            self._control,
+            _compile,
+            self._lines.main.coordinator,
+            self._lines.directory.control if mode == "rw" else None,
+        )
+        self._schema: AcceptedSchema = self._contract.validate()
+        self._compiled: dict[tuple[str, str | None, str], CompiledQuery] = {}
+        self._compiled_lock = threading.Lock()
+        self.commits = Commits(self._lines, self._tables, self._contract)
+        self._merging = Merging(self._lines, self._tables)
+        self._maintenance = Maintenance(
+            self._location.uri, self._lines, self._tables, self._ids, self._merging
+        )
+        self.feed = ChangeFeed(self._lines, self._tables, self._contract)
+        self.recovered: list[Verdict] = []
+        if mode == "rw":
+            self.recovered = self._lines.sweep()
+        main = self._lines.main
+        main.observe(main.coordinator.capture(fresh=False))
+
+    # ---- handle ---------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Graph({self.uri!r}, mode={self._mode!r})"
+
+    def close(self) -> None:
+        """Release threads and handles. Closing twice is fine."""
+        self._lines.close()
+        self._syncer.close()
+
+    @property
+    def uri(self) -> str:
+        """Where the graph lives."""
+        return self._location.uri
+
+    @property
+    def schema_source(self) -> str:
+        """Text of the accepted schema."""
+        return self._contract.source
+
+    @property
+    def catalog(self) -> Catalog:
+        """The accepted schema as data."""
+        return self._schema.catalog
+
+    def refresh(self) -> None:
+        """Look at the newest state: strict writes from now on are judged against it.
+
+        A write whose owner died after its last table commit is finished; nothing is undone.
+        """
+        self.accepted_schema()
+        for line in self._lines.warm():
+            self._refresh(line)
+
+    def sync(self, branch: str = MAIN) -> None:
+        """Look at the newest head of one branch, as `refresh` does for all in use."""
+        self.accepted_schema()
+        self._refresh(self._lines.get(branch))
+
+    def _refresh(self, line: Line) -> None:
+        capture = line.coordinator.capture()
+        if self._mode == "rw" and line.publisher.slots.exists(capture.slot):
+            line.recovery.resolve(capture.slot, forward_only=True)
+            capture = line.coordinator.capture()
+        line.observe(capture)
+
+    def recover(self) -> list[Verdict]:
+        """Resolve every interrupted write now, as opening does; return what became of each."""
+        self.check_writable()
+        return self._lines.sweep()
+
+    def recoveries(self) -> list[RecoveryRecord]:
+        """Return every recovery this graph has seen, oldest first."""
+        return self._audit.records()
+
+    def pending_writes(self) -> list[PendingWrite]:
+        """Return the writes that are under way or wait for recovery."""
+        return self._lines.main.recovery.pending()
+
+    def request(
+        self, line: Line, actor: str | None, expected_head: str | None, operation_id: str | None
+    ) -> Request:
+        """Return what a caller says about a write."""
+        check_actor(actor)
+        if operation_id is not None and not operation_id.strip():
+            raise BadRequestError("operation_id must not be blank")
+        return Request(
+            actor_id=actor if actor is not None else self.actor,
+            operation_id=operation_id or self._ids.next(),
+            expected_head=expected_head,
+            observed=line.observed,
+        )
+
+    def settle(self, line: Line, commit: GraphCommit | None, changes: ChangeSet | None) -> None:
+        """After a write: this handle has seen the tables it wrote; long tails are folded away."""
+        if commit is None or changes is None:
+            return
+        line.folding.run_if_due(self._schema)
+        pins = line.coordinator.capture(fresh=False).pins
+        for change in changes.effective():
+            key = change.entity.table_key
+            line.observed[key] = pins[key].version
+
+    def _compile_mutation(
+        self, source: str, name: str | None, schema: AcceptedSchema
+    ) -> MutationPlan:
+        compiled = self._compile_cached(source, name, schema)
+        if not isinstance(compiled.plan, MutationPlan):
+            raise BadRequestError(f"query '{compiled.name}' reads; use it as a query")
+        return compiled.plan
+
+    def _compile_cached(
+        self, source: str, name: str | None, schema: AcceptedSchema
+    ) -> CompiledQuery:
+        key = (source, name, schema.shape_hash)
+        with self._compiled_lock:
+            found = self._compiled.get(key)
+        if found is None:
+            found = compile_query(source, schema.catalog, select=name)
+            with self._compiled_lock:
+                if len(self._compiled) >= COMPILED_QUERIES_MAX:
+                    self._compiled.clear()
+                self._compiled[key] = found
+        return found
+
+    def accepted_schema(self) -> AcceptedSchema:
+        """Return the accepted schema, checked against what is stored."""
+        self._schema = self._contract.validate()
+        return self._schema
+
+    def schema_at(self, capture: Capture) -> AcceptedSchema:
+        """Return the schema of a captured state: the accepted one, or that of its commit."""
+        schema, wanted = self.accepted_schema(), capture.head.schema_hash
+        return schema if schema.ir_hash() == wanted else self._contract.at(wanted)
+
+    def check_writable(self) -> None:
+        """Refuse to go on when the graph is open read-only."""
+        if self._mode != "rw":
+            raise BadRequestError("the graph is open read-only", hint="open it with mode='rw'")
+
+
+def check_actor(actor: str | None) -> None:
+    """Refuse an actor nobody could be. Raises `BadRequestError`."""
+    if actor is not None and not actor.strip():
+        raise BadRequestError("the actor must not be blank")

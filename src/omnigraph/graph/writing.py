@@ -1,0 +1,208 @@
+"""Writing to an open graph."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from omnigraph.catalog import AcceptedSchema
+from omnigraph.errors import NotFoundError
+from omnigraph.graph.handle import Handle
+from omnigraph.graph.lines import Line
+from omnigraph.graph.results import LoadResult, MutationResult
+from omnigraph.lang import bind_parameters
+from omnigraph.manifest import (
+    MAIN,
+    GraphCommit,
+)
+from omnigraph.ops.load import Load, LoadMode
+from omnigraph.ops.mutate import Mutation
+from omnigraph.store import (
+    measured,
+)
+from omnigraph.write import ChangeSet, Request, SchemaMovedError
+from omnigraph.write.embeddings import Embeddings
+
+
+class WritingHandle(Handle):
+    """An open graph that can be written to."""
+
+    def mutate(
+        self,
+        source: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        branch: str = MAIN,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+        actor: str | None = None,
+    ) -> MutationResult:
+        """Run a mutation query as one atomic commit.
+
+        Args:
+            source: Text of a `.gq` file.
+            params: Parameter values.
+            name: Which query of the text to run, if it holds several.
+            branch: Branch to write to.
+            expected_head: Refuse unless this commit is the branch's head.
+            operation_id: Your own id for this write: repeating it returns the first outcome
+                instead of writing twice.
+            actor: Overrides the handle's actor.
+        """
+        self.check_writable()
+        with measured() as io:
+            line = self._lines.get(branch)
+            request = self.request(line, actor, expected_head, operation_id)
+            try:
+                mutation, commit, changes = self._mutate(line, source, name, params, request)
+            except SchemaMovedError:
+                # Nothing was written; the text may well mean something in the new schema.
+                mutation, commit, changes = self._mutate(line, source, name, params, request)
+            self.settle(line, commit, changes)
+        repeated = commit is not None and changes is None
+        return MutationResult(
+            affected_nodes=None if repeated else mutation.affected_nodes,
+            affected_edges=None if repeated else mutation.affected_edges,
+            commit=commit,
+            branch=branch,
+            repeated=repeated,
+            query_name=mutation.plan.name,
+            actor_id=request.actor_id,
+            io=dict(io),
+        )
+
+    def _mutate(
+        self,
+        line: Line,
+        source: str,
+        name: str | None,
+        params: Mapping[str, object] | None,
+        request: Request,
+    ) -> tuple[Mutation, GraphCommit | None, ChangeSet | None]:
+        schema = self.accepted_schema()
+        plan = self._compile_mutation(source, name, schema)
+        mutation = Mutation(
+            plan,
+            bind_parameters(plan.parameters, params),
+            now=datetime.datetime.now(datetime.UTC),
+            new_id=self._ids.next,
+            embeddings=Embeddings(self._embedder),
+        )
+        return mutation, *line.writer.run(mutation, request, lambda: schema)
+
+    def load(
+        self,
+        data: str | os.PathLike[str] | bytes | Iterable[Mapping[str, object]],
+        *,
+        mode: LoadMode | str,
+        branch: str = MAIN,
+        create_from: str | None = None,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+        actor: str | None = None,
+        dry_run: bool = False,
+        progress: Any = None,
+    ) -> LoadResult:
+        """Load nodes and edges as one atomic commit; nothing is written if anything is wrong.
+
+        Args:
+            data: Path of a JSONL file, its bytes, or an iterable of envelopes.
+            mode: `append` (ids must be new), `merge` (replace by id) or `overwrite` (replace
+                the content of every type present).
+            branch: Branch to write to.
+            create_from: Make the branch from this one if it does not exist.
+            expected_head: Refuse unless this commit is the branch's head.
+            operation_id: As for `mutate`.
+            actor: Overrides the handle's actor.
+            dry_run: Validate everything and write nothing.
+            progress: Called with the number of bytes read so far.
+        """
+        self.check_writable()
+        with measured() as io:
+            line, created = self._line_or_new(branch, create_from, dry_run)
+            schema = self.accepted_schema()
+            load = self._new_load(schema, mode)
+            load.read(data, progress)
+            request = self.request(line, actor, expected_head, operation_id)
+            found = self._finish_load(load, line, schema, request, dry_run, io)
+        if not created:
+            return found
+        return replace(found, branch=branch, base_branch=create_from, branch_created=True)
+
+    def _line_or_new(
+        self, branch: str, create_from: str | None, dry_run: bool
+    ) -> tuple[Line, bool]:
+        """Return the branch to load into, made from another one if it is not there."""
+        try:
+            return self._lines.get(branch), False
+        except NotFoundError:
+            if create_from is None:
+                raise
+        if dry_run:
+            return self._lines.get(create_from), False
+        self.branches.create(branch, from_=create_from)
+        return self._lines.get(branch), True
+
+    def load_table(
+        self,
+        type_name: str,
+        table: Any,
+        *,
+        mode: LoadMode | str,
+        branch: str = MAIN,
+        from_col: str = "from",
+        to_col: str = "to",
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+        actor: str | None = None,
+        dry_run: bool = False,
+    ) -> LoadResult:
+        """Load rows of one type from an Arrow table, pandas or polars frame, as one commit.
+
+        Columns are properties (and `id`); for an edge type `from_col` and `to_col` name the
+        columns with the endpoint ids.
+        """
+        self.check_writable()
+        with measured() as io:
+            line = self._lines.get(branch)
+            schema = self.accepted_schema()
+            load = self._new_load(schema, mode)
+            load.read_table(type_name, table, from_col=from_col, to_col=to_col)
+            request = self.request(line, actor, expected_head, operation_id)
+            return self._finish_load(load, line, schema, request, dry_run, io)
+
+    def _new_load(self, schema: AcceptedSchema, mode: LoadMode | str) -> Load:
+        embeddings = Embeddings(self._embedder)
+        return Load(schema, LoadMode.parse(mode), new_ids=self._ids.run, embeddings=embeddings)
+
+    def _finish_load(
+        self,
+        load: Load,
+        line: Line,
+        schema: AcceptedSchema,
+        request: Request,
+        dry_run: bool,
+        io: Mapping[str, int],
+    ) -> LoadResult:
+        commit, repeated = None, False
+        if dry_run:
+            line.writer.rehearse(load, request, schema)
+        else:
+            commit, changes = line.writer.run(load, request, lambda: schema)
+            self.settle(line, commit, changes)
+            repeated = commit is not None and changes is None
+        return LoadResult(
+            mode=str(load.mode),
+            nodes=load.counts("node"),
+            edges=load.counts("edge"),
+            commit=commit,
+            branch=line.branch.name,
+            repeated=repeated,
+            actor_id=request.actor_id,
+            dry_run=dry_run,
+            io=dict(io),
+        )
