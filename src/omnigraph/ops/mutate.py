@@ -363,11 +363,11 @@ class _Run:
         committed = rows_schema(entity).empty_table()
         if self._base.pin(entity).row_count:
             where = storage_filter(predicate, parameters, now)
-            committed = (
-                self._base.table(entity)
-                .scan(where=where, blob_bytes=has_blobs(entity))
-                .cast(rows_schema(entity))
-            )
+            schema = rows_schema(entity)
+            table, blobs = self._base.table(entity), has_blobs(entity)
+            # By name: a schema change leaves columns in the order they came.
+            committed = table.scan(columns=schema.names, where=where, blob_bytes=blobs)
+            committed = committed.cast(schema)
             shadowed = pc.is_in(committed["id"], value_set=pending["id"].combine_chunks())
             committed = committed.filter(pc.invert(shadowed))
             committed = committed.filter(
