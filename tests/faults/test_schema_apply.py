@@ -61,9 +61,7 @@ def assert_coherent(root: Path, place: str) -> None:
         }, place
         assert head.schema_hash in (root / "__schema_state.json").read_text(), place
         tables = graph.snapshot().tables
-        assert set(tables) == {
-            entity.table_key for entity in graph.catalog.entities()
-        }, place
+        assert set(tables) == {entity.table_key for entity in graph.catalog.entities()}, place
         for pin in tables.values():
             assert newest_version(str(root / pin.path)) == pin.version, f"{place}: {pin.path}"
         operations = [c.operation_id for c in graph.commits.list()]

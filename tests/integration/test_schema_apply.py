@@ -317,6 +317,36 @@ def test_many_changes_make_one_commit(graph: og.Graph) -> None:
     assert rows(graph, "Human")["eve"] == {"slug": "eve", "age": 200}
 
 
+def test_a_hard_drop_takes_the_data_from_history(graph: og.Graph) -> None:
+    version = graph.snapshot().version
+    person = graph.snapshot().tables["node:Person"].path
+    marker = "nobody shall ever read this"
+    run(graph, f'update Person set {{ nick: "{marker}" }} where slug = "bob"')
+    text = changed("  nick: String?", "").replace("node Firm { slug: String @key }\n", "")
+    text = text.replace("edge Works: Person -> Firm\n", "")
+    graph.tags.create("keep")
+    with pytest.raises(og.ConflictError, match="tags hold what would be lost: keep"):
+        graph.schema.apply(text, allow_data_loss=True)
+    graph.tags.delete("keep")
+    done = graph.schema.apply(text, allow_data_loss=True)
+    assert [step.to_json().get("mode") for step in done.plan.steps] == ["hard"] * 3
+    assert rows(graph, "Person")["bob"] == {"slug": "bob", "name": "Bob"}
+    for kind in ("Person", "Firm"):
+        with pytest.raises(og.VersionReclaimedError):
+            rows(graph, kind, version=version)
+    assert graph.entity_at("edge:Knows", "k1", version=version) is not None
+    stored = b"".join(p.read_bytes() for p in Path(graph.uri, person).rglob("*") if p.is_file())
+    assert marker.encode() not in stored
+    run(graph, 'insert Person { slug: "x" }')
+    graph.schema.apply(BASE)
+    run(graph, 'insert Firm { slug: "new" }')
+    graph.cleanup(keep=1, dry_run=False, grace=0)
+    with og.open(graph.uri, durability="none") as again:
+        assert again.recovered == []
+        assert list(rows(again, "Firm")) == ["new"]
+        assert list(rows(again, "Person")) == ["ann", "bob", "eve", "x"]
+
+
 # ---- refusals -----------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.ids import UlidSource
 from omnigraph.lang import compile_schema
 from omnigraph.lang.schema_plan import SchemaPlan
+from omnigraph.lang.schema_steps import DropProperty, DropType
 from omnigraph.manifest import GraphCommit
 from omnigraph.ops.apply import Review, SchemaApply
 from omnigraph.write import Request
@@ -70,6 +71,11 @@ class SchemaChange:
         """Whether the graph has that schema already."""
         return self.plan.is_empty
 
+    @property
+    def drops(self) -> bool:
+        """Whether a type or property goes away."""
+        return any(isinstance(step, DropType | DropProperty) for step in self.plan.steps)
+
     def to_json(self) -> dict[str, object]:
         """Return the wire form, with the newer field names beside the older ones."""
         return {
@@ -111,16 +117,21 @@ class SchemaOps:
         self._apply = SchemaApply(main.publisher, main.recovery, lines.directory, contract, ids)
 
     def plan(
-        self, schema: str | os.PathLike[str], *, allow_data_loss: bool = False
+        self,
+        schema: str | os.PathLike[str],
+        *,
+        allow_data_loss: bool = False,
+        name: str | None = None,
     ) -> SchemaChange:
         """Return the steps that lead to a schema, and what stored rows say to them.
 
         Args:
             schema: Schema text, or the path of a `.pg` file.
             allow_data_loss: Plan every drop as hard: history loses the data too.
+            name: What messages call the text.
         """
-        text, name = schema_text(schema)
-        desired = compile_schema(text, name=name).catalog
+        text, found = schema_text(schema)
+        desired = compile_schema(text, name=name or found).catalog
         self._host.accepted_schema()
         capture = self._lines.main.coordinator.capture()
         review = self._apply.review(capture, desired, allow_data_loss=allow_data_loss)
@@ -131,6 +142,7 @@ class SchemaOps:
         schema: str | os.PathLike[str],
         *,
         allow_data_loss: bool = False,
+        name: str | None = None,
         expected_head: str | None = None,
         operation_id: str | None = None,
         actor: str | None = None,
@@ -140,6 +152,7 @@ class SchemaOps:
         Args:
             schema: Schema text, or the path of a `.pg` file.
             allow_data_loss: Make every drop hard: history loses the data too.
+            name: What messages call the text.
             expected_head: Refuse unless this commit is main's head.
             operation_id: Your own id for this change: repeating it returns the first outcome.
             actor: Overrides the handle's actor.
@@ -148,8 +161,8 @@ class SchemaOps:
         stand against it, and `ConflictError` while there are branches besides main.
         """
         self._host.check_writable()
-        text, name = schema_text(schema)
-        desired = compile_schema(text, name=name).catalog
+        text, found = schema_text(schema)
+        desired = compile_schema(text, name=name or found).catalog
         self._host.accepted_schema()
         main = self._lines.main
         request = self._host.request(main, actor, expected_head, operation_id)

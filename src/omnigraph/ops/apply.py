@@ -11,8 +11,18 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
-from omnigraph.catalog import AcceptedSchema, Catalog, IndexConstraint, TypeKind
+import pyarrow as pa
+
+from omnigraph.catalog import (
+    AcceptedSchema,
+    Catalog,
+    EdgeType,
+    IndexConstraint,
+    NodeType,
+    TypeKind,
+)
 from omnigraph.errors import BadRequestError, ConflictError, OmniGraphError, PreconditionFailedError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
@@ -43,8 +53,24 @@ from omnigraph.manifest import (
     TableRecord,
     Tombstone,
 )
-from omnigraph.store import OPERATION_PROPERTY, HeldSlot, Table, change_columns
-from omnigraph.write import Problems, Request, table_folder, table_schema
+from omnigraph.store import (
+    OPERATION_PROPERTY,
+    HeldSlot,
+    Table,
+    change_columns,
+    commit_staged,
+    stage_overwrite,
+)
+from omnigraph.store.reclaim import erase_history, erase_table
+from omnigraph.write import (
+    Problems,
+    Request,
+    has_blobs,
+    rows_schema,
+    stored_rows,
+    table_folder,
+    table_schema,
+)
 from omnigraph.write.contract import SchemaContract
 from omnigraph.write.migrate import Rule, TypeChange, check_stored, missing_ids, type_changes
 
@@ -234,8 +260,10 @@ class SchemaApply:
         # Before anything names it: a commit whose schema is nowhere could never be read.
         self._contract.keep(source, plan.desired)
         fire(Failpoint.SCHEMA_POST_HISTORY)
+        hard = any(_is_hard(step) for step in plan.steps)
+        operation_id = identity.operation_id
         effects = [
-            Effect(pin=pin, apply=partial(self._change_table, pin, change))
+            Effect(pin=pin, apply=partial(self._change_table, pin, change, hard, operation_id))
             for change in changes
             if change.old is not None and change.columns().any
             for pin in [capture.pins[change.old.table_key]]
@@ -252,17 +280,25 @@ class SchemaApply:
             effects,
             entries=entries,
             reserved=slot,
-            record=lambda _intent, _commit: self._follow_up(),
+            record=lambda _intent, _commit: self._follow_up(capture, changes, hard=hard),
         )
 
-    def _change_table(self, pin: Pin, change: TypeChange) -> Table:
-        return change_columns(
-            self._publisher.tables,
+    def _change_table(self, pin: Pin, change: TypeChange, hard: bool, operation_id: str) -> Table:
+        tables, columns = self._publisher.tables, change.columns()
+        table = change_columns(
+            tables,
             pin.path,
             pin.version,
-            change.columns(),
+            columns,
             after=lambda: fire(Failpoint.SCHEMA_POST_TABLE_STEP),
         )
+        entity = change.new
+        if entity is None or not (hard and columns.dropped) or has_blobs(entity):
+            return table
+        # A dropped column stays in the files of the others: only new files are without it.
+        properties = {OPERATION_PROPERTY: operation_id}
+        staged = stage_overwrite(table, _stored_again(entity, table), properties)
+        return commit_staged(tables, staged)
 
     def _entries(
         self,
@@ -335,15 +371,43 @@ class SchemaApply:
             )
         )
 
-    def _follow_up(self) -> None:
-        """After the commit: refresh the copy at the root. It stands even if this fails."""
+    def _follow_up(self, before: Capture, changes: list[TypeChange], *, hard: bool) -> None:
+        """After the commit: refresh the copy at the root, and forget what was dropped for good.
+
+        The commit stands even if this fails.
+        """
         try:
             fire(Failpoint.SCHEMA_POST_MANIFEST_COMMIT)
             self._contract.bring_up_to_date()
             fire(Failpoint.SCHEMA_POST_FILES)
+            if hard:
+                self._erase(before, changes)
         except OmniGraphError:
             # Whoever opens or writes next sees that the copy lags, and brings it up to date.
             return
+
+    def _erase(self, before: Capture, changes: list[TypeChange]) -> None:
+        tables = self._publisher.tables
+        pins = self._publisher.coordinator.capture(fresh=False).pins
+        for change in changes:
+            if change.old is None:
+                continue
+            path = before.pins[change.old.table_key].path
+            if change.new is None:
+                erase_table(tables, path)
+            elif change.columns().dropped:
+                erase_history(tables, path, below=pins[change.new.table_key].version)
+
+
+def _stored_again(entity: NodeType | EdgeType, table: Table) -> Any:
+    """Return a table's rows, batch by batch, to be written anew."""
+    names = rows_schema(entity).names
+    batches = (
+        made
+        for batch in table.batches(columns=names)
+        for made in stored_rows(entity, pa.Table.from_batches([batch])).to_batches()
+    )
+    return pa.RecordBatchReader.from_batches(table_schema(entity), batches)
 
 
 def _registered(pin: Pin) -> list[TableEntry]:

@@ -285,9 +285,14 @@ class Tables:
             return
         found = self.open_latest(path)
         if found.version == 1 and found.made_by_engine() and found.count_rows() == 0:
-            with self._lock:
-                self._open.pop((path, 1), None)
+            self.forget(path, below=2)
             shutil.rmtree(target)
+
+    def forget(self, path: str, *, below: int) -> None:
+        """Close what is open of a table's versions below one."""
+        with self._lock:
+            for key in [key for key in self._open if key[0] == path and key[1] < below]:
+                del self._open[key]
 
     def folder(self, path: str) -> str:
         """Return the directory of a table."""
