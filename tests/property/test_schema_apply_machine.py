@@ -96,7 +96,8 @@ class Model:
                     return True
                 if prop.unique and len(set(known)) < len(known):
                     return True
-                if prop.low is not None and any(v < prop.low for v in known):  # type: ignore[operator]
+                numbers = [v for v in known if isinstance(v, int | float)]
+                if prop.low is not None and any(number < prop.low for number in numbers):
                     return True
         return False
 
