@@ -298,7 +298,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--persons", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--only", default="qts", help="parts: q(ueries), t(opology), s(caling)")
+    parser.add_argument("--only", default="qts", help="q queries, t topology, s scaling")
     options = parser.parse_args()
     report = Report("social", vars(options))
     with tempfile.TemporaryDirectory(prefix="omnigraph-bench-") as name:

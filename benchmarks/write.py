@@ -14,6 +14,7 @@ import random
 import shutil
 import tempfile
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
@@ -25,6 +26,8 @@ from _harness import Report, interleave, peak_memory_mb, process_bytes, ratio_of
 from _rivals import BareHead, BareTable, Kuzu, Sqlite, SyncedFile, edge_rows, node_rows
 
 import omnigraph as og
+from omnigraph.manifest.records import GraphCommit, Pin, decode, encode, manifest_schema
+from omnigraph.store import Journal
 
 SCHEMA = """
 node Person { name: String @key age: I32? }
@@ -37,6 +40,8 @@ query knows($a: String, $b: String) { insert Knows { from: $a, to: $b, since: 1 
 """
 BASE_ROWS = 1_000
 WARM_STEPS = 40
+JOURNAL_WINDOW = 64
+"""Last appends a journal figure is the median of: every fold of the two lowest tiers is in it."""
 
 
 class Engine:
@@ -396,6 +401,77 @@ def _child_load(source: str, target: str, durability: str) -> None:
     print(json.dumps(answer))
 
 
+# ---- h: publishing alone ------------------------------------------------------------------
+
+
+def _published(number: int, schema: pa.Schema) -> pa.Table:
+    """Return what a commit of one table publishes: the table's version, and the commit."""
+    pin = Pin(
+        table_key="node:Person",
+        incarnation=1,
+        path="nodes/0123456789abcdef",
+        version=number,
+        row_count=number,
+        transaction_uuid=str(uuid.UUID(int=number)),
+        seq=number,
+    )
+    commit = GraphCommit(
+        graph_commit_id=f"{number:026d}",
+        manifest_version=number,
+        parent_commit_id=f"{number - 1:026d}",
+        created_at_us=1_700_000_000_000_000 + number,
+        operation_id=f"{number:026d}",
+        kind="mutation",
+        schema_hash="sha256:" + "0" * 64,
+    )
+    return encode([pin, commit], schema)
+
+
+def publish_alone(report: Report, folder: Path, *, depths: tuple[int, ...]) -> None:
+    """Append two rows to a journal again and again; look at it after more and more appends."""
+    folder.mkdir(parents=True)
+    schema = manifest_schema(1)
+    journal = Journal(str(folder / "journal"))
+    view = journal.create(_published(1, schema), {})
+    times: list[float] = []
+    written = process_bytes()[1]
+    opened: dict[int, float] = {}
+    start: dict[int, float] = {}
+    for number in range(2, depths[-1] + 2):
+        rows = _published(number, schema)
+        begin = time.perf_counter()
+        view, _file = journal.append(journal.stage(view, rows), {})
+        times.append((time.perf_counter() - begin) * 1e3)
+        if number - 1 not in depths:
+            continue
+        depth = number - 1
+        start[depth] = median(times[-JOURNAL_WINDOW:])
+        opened[depth] = _cold_open_ms(journal)
+        size = process_bytes()[1] - written
+        note = (
+            f"{len(view.dataset.get_fragments())} fragments, {size / 1e6:,.1f} MB written so far, "
+            f"cold open {opened[depth]:.1f} ms, worst append {max(times[-JOURNAL_WINDOW:]):.1f} ms"
+        )
+        report.figure(f"publish alone, ms after {depth:,} appends", start[depth], " ms", note=note)
+    first, last = depths[0], depths[-1]
+    for name, found in (("append", start), ("cold open", opened)):
+        label = f"publish alone, {name}, {last:,} / {first:,} appends"
+        report.figure(label, found[last] / found[first], "x")
+
+
+def _cold_open_ms(journal: Journal) -> float:
+    """Return how long a new handle takes to know everything the journal says."""
+    found: list[float] = []
+    for _repeat in range(5):
+        begin = time.perf_counter()
+        fresh = Journal(journal.path)
+        for rows in fresh.unread_rows(fresh.open_latest(), set()):
+            for _record in decode(rows):
+                pass
+        found.append((time.perf_counter() - begin) * 1e3)
+    return median(found)
+
+
 # ---- the run ------------------------------------------------------------------------------
 
 
@@ -403,7 +479,9 @@ def main() -> None:
     """Run the parts asked for and write the report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="about a minute instead of eight")
-    parser.add_argument("--rows", type=int, default=0, help="rows of the large table")
+    parser.add_argument(
+        "--rows", type=int, default=0, help="rows of the large table, such as 10000000"
+    )
     parser.add_argument("--only", default="", help="parts to run, such as a,e,g")
     parser.add_argument("--child-load", nargs=3, default=None, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -411,8 +489,8 @@ def main() -> None:
         _child_load(*options.child_load)
         return
     quick = bool(options.quick)
-    wanted = set(options.only.split(",")) if options.only else set("abcdefg")
-    report = Report("write", {"quick": quick, "only": sorted(wanted)})
+    wanted = set(options.only.split(",")) if options.only else set("abcdefgh")
+    report = Report("write", {"quick": quick, "only": sorted(wanted), "rows": options.rows})
     with tempfile.TemporaryDirectory(prefix="omnigraph-bench-") as name:
         folder = Path(name)
         if wanted & set("abc"):
@@ -433,6 +511,10 @@ def main() -> None:
             report.section("g: bulk load")
             nodes, edges = (20_000, 100_000) if quick else (100_000, 500_000)
             bulk_load(report, folder / "g", nodes=nodes, edges=edges, repeats=2 if quick else 3)
+        if "h" in wanted:
+            report.section("h: publishing alone")
+            depths = (100, 1_000) if quick else (100, 1_000, 5_000, 20_000)
+            publish_alone(report, folder / "h", depths=depths)
     report.write()
 
 

@@ -77,7 +77,25 @@ say ''
 say 'The copies before one of them was retired:'
 run omnigraph export library.omni --type Copy --version 5
 
-title '7. A changed schema is planned, then applied'
+title '7. Branches isolate work; a merge is reviewed first and is one commit'
+run omnigraph branch create stocktaking library.omni
+prompt 'omnigraph mutate ... --branch stocktaking   (two commits by an agent)'
+omnigraph mutate register --store library.omni --query queries.gq --branch stocktaking --quiet \
+    --as agent --params '{"card":"m-4","name":"Grace","mail":null,"today":"2026-03-02"}' >/dev/null
+omnigraph mutate take_back --store library.omni --query queries.gq --branch stocktaking --quiet \
+    --as agent --params '{"barcode":"c-0001","condition":"good"}' >/dev/null
+run omnigraph diff main stocktaking library.omni
+say ''
+run omnigraph branch merge stocktaking library.omni --preview
+run omnigraph branch merge stocktaking library.omni --delete-branch --as lena
+say ''
+run omnigraph commit list library.omni --graph --limit 6
+say ''
+say 'What the last commit changed:'
+head=$(omnigraph commit list library.omni --limit 1 | cut -c1-26)
+run omnigraph commit changes "$head" library.omni
+
+title '8. A changed schema is planned, then applied'
 run omnigraph schema plan library.omni --schema schema-v2.pg
 
 say ''

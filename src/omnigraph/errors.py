@@ -14,7 +14,8 @@ Categories (second level) follow what the caller does next; leaves name the prec
     │   └── BlobRangeError          a byte range lies outside the value
     ├── NotFound                name something that exists
     │   ├── NotFoundError           graph, branch, commit, entity
-    │   └── ChangeFeedGapError      history below the cursor was cleaned up
+    │   ├── ChangeFeedGapError      history below the cursor was cleaned up
+    │   └── VersionReclaimedError   (a NotFoundError) a cleanup removed what a state needs
     ├── AlreadyExists           choose another name
     ├── Forbidden               get permission
     │   ├── UnauthorizedError       no or unknown token

@@ -89,6 +89,21 @@ LINE_BYTES_MAX: Final = 32 * 1024 * 1024
 LOAD_CHUNK_ROWS: Final = 65_536
 """Rows of one type parsed before they become an Arrow chunk; bounds Python objects in memory."""
 
+LOAD_CHUNK_BYTES: Final = 16 * 1024 * 1024
+"""Input text parsed before it becomes Arrow chunks; parsed rows take several times as much."""
+
+LOAD_MEMORY_BYTES: Final = 64 * 1024 * 1024
+"""Arrow chunks of one load kept in memory; the largest types beyond it go to temporary files."""
+
+EMBED_CHUNK_ROWS: Final = 8192
+"""Rows from a temporary file whose vectors are made at once; a text is asked for once in each."""
+
+STAGE_BATCH_ROWS: Final = 8192
+"""Rows handed to the table writer at once, if there are more: Lance's own batch size."""
+
+UPSERT_PART_BYTES: Final = 64 * 1024 * 1024
+"""Rows merged into a table at once: Lance joins them in memory and refuses above some 300 MB."""
+
 FOLD_FRAGMENTS: Final = 32
 """Unindexed fragments after which a table's tail is folded (a probe costs 0.06 ms for each)."""
 
@@ -199,3 +214,6 @@ PROBE_ROWS_MIN: Final = 20_000
 
 PROBED_QUERIES_MAX: Final = 8
 """Queries on one edge or node type answered by index before it is taken into memory."""
+
+AUTO_MAINTENANCE_EVERY: Final = 200
+"""Commits after which a handle that maintains itself cleans up."""

@@ -94,7 +94,22 @@ def _random_load(source: random.Random, name: str, slug: str, other: str) -> Op:
     return {"mode": mode, "rows": [*people, edge]}
 
 
-JOBS = {"listed": _listed, "random": _random}
+def _branching(job: dict[str, Any], graph: Any) -> list[dict[str, Any]]:
+    """Make, delete and merge branches as listed: a method's name and its arguments."""
+    import omnigraph as og
+
+    found: list[dict[str, Any]] = []
+    for method, arguments in job["calls"]:
+        try:
+            answer = getattr(graph.branches, method)(*arguments)
+        except og.OmniGraphError as error:
+            found.append({"error": type(error).__name__, "message": error.message})
+        else:
+            found.append({"error": None, "outcome": getattr(answer, "outcome", None)})
+    return found
+
+
+JOBS = {"listed": _listed, "random": _random, "branching": _branching}
 
 
 def serve() -> None:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import lance
 
@@ -41,6 +41,7 @@ WRITES = ("insert", "update", "delete", "load", "overwrite", "fold")
 BROKEN = ("finish", "undo", "sweep")
 
 BEFORE, AFTER = "before", "after"
+T = TypeVar("T")
 UNTOUCHED = {
     Failpoint.WRITE_POST_CAPTURE,
     Failpoint.WRITE_POST_VALIDATE_PRE_STAGE,
@@ -67,6 +68,12 @@ class Cell:
 def chance() -> random.Random:
     """Return the dice of this run."""
     return random.Random(SEED)  # noqa: S311 - a test, not a secret
+
+
+def drawn(cases: list[T], number: int) -> list[T]:
+    """Return all cases, or the draw of this run."""
+    print(f"OMNIGRAPH_SEED={SEED}")  # noqa: T201 - to repeat the draw
+    return cases if FULL else chance().sample(cases, min(number, len(cases)))
 
 
 class Stage:

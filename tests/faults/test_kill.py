@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
 import omnigraph as og
 from tests.faults.matrix import (
     FULL,
-    SEED,
     WRITES,
     Stage,
-    chance,
     check_reopened,
+    drawn,
     final_state,
     foresee,
 )
@@ -30,13 +28,6 @@ from tests.faults.victim import Zygote
 SYNCED = ("insert", "delete")
 CASES_DRAWN = 3
 Case = tuple[str, int, str]
-T = TypeVar("T")
-
-
-def drawn(cases: list[T]) -> list[T]:
-    """Return all cases, or the draw of this run."""
-    print(f"OMNIGRAPH_SEED={SEED}")  # noqa: T201 - to repeat the draw
-    return cases if FULL else chance().sample(cases, min(CASES_DRAWN, len(cases)))
 
 
 def expected(action: str, steps: dict[str, int], case: Case) -> set[str]:
@@ -90,7 +81,7 @@ def test_a_killed_writer_leaves_all_or_nothing(
     steps: dict[str, int] = answer["steps"]
     assert steps["publish"] == (2 if action == "fold" else 1)
     after = final_state(whole)
-    for case in drawn(cases(action, steps)):
+    for case in drawn(cases(action, steps), CASES_DRAWN):
         call, number, side = case
         root = stage.fresh(action)
         place = f"{action}: killed {side} {call} {number} of {steps}"
@@ -130,7 +121,7 @@ def test_a_killed_recovery_is_finished_by_the_next_one(
     wanted, records = stage.healed(kind)
     calls = zygote.run("reopen", stage.fresh(kind))["answer"]["steps"]
     assert calls["publish"] == 1
-    for call, number, side in drawn(cases("reopen", calls)):
+    for call, number, side in drawn(cases("reopen", calls), CASES_DRAWN):
         root = stage.fresh(kind)
         assert zygote.run("reopen", root, call=call, number=number, side=side)["killed"]
         place = f"recovery killed {side} {call} {number} of {calls}"

@@ -90,8 +90,13 @@ def watch(steps: Steps) -> None:
     from lance import LanceDataset
     from lance.optimize import Compaction
 
-    from omnigraph.store import journal, staging
+    from omnigraph.manifest import branches as directory
+    from omnigraph.store import branches, journal, staging
 
+    steps.wrap(branches, "create_branch", "fork")
+    steps.wrap(branches, "delete_branch", "fork_delete")
+    steps.wrap(directory, "create_branch", "branch")
+    steps.wrap(directory, "delete_branch", "branch_delete")
     steps.wrap(os, "link", "link")
     steps.wrap(os, "unlink", "unlink")
     steps.wrap(os, "fsync", "fsync")
@@ -132,6 +137,20 @@ def write(graph: Graph, action: str) -> None:
             graph.schema.apply(MIGRATED, operation_id=OPERATION)
         case "metadata":
             graph.schema.apply(DESCRIBED, operation_id=OPERATION)
+        case "index":
+            graph.ensure_indices()
+        case "branch_insert":
+            graph.mutate(ADD, {"s": "new"}, branch="dev", operation_id=OPERATION)
+        case "branch_drop":
+            graph.mutate(DROP, {"s": "p0"}, branch="dev", operation_id=OPERATION)
+        case "merge":
+            graph.branches.merge("dev", operation_id=OPERATION)
+        case "merge_back":
+            graph.branches.merge("main", "lazy", operation_id=OPERATION)
+        case "branch_create":
+            graph.branches.create("new", from_="dev")
+        case "branch_delete":
+            graph.branches.delete("dev")
         case _:
             raise ValueError(action)
 

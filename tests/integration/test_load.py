@@ -51,6 +51,20 @@ def test_append_of_an_existing_id_is_a_key_conflict_and_writes_nothing(graph: og
     assert files(graph.uri) == before
 
 
+def test_the_first_conflict_of_the_input_is_reported_whatever_its_type(graph: og.Graph) -> None:
+    people = [node("Person", name="a"), node("Person", name="b")]
+    paper, wrote = node("Paper", id="x", title=""), edge("Wrote", "a", "x", id="w")
+    load(graph, [*people, paper, wrote])
+    new = node("Person", name="c")
+    for rows_, place in (
+        ([new, people[1], wrote, paper], "line 2: Person 'b'"),
+        ([new, wrote, paper, people[1]], "line 2: Wrote 'w'"),
+        ([new, paper, people[0], wrote], "line 2: Paper 'x'"),
+    ):
+        with pytest.raises(og.KeyConflictError, match=f"^{place} already exists"):
+            load(graph, rows_)
+
+
 def test_append_of_an_existing_edge_id_is_a_key_conflict(graph: og.Graph) -> None:
     load(
         graph, [node("Person", name="a"), edge("Wrote", "a", "x"), node("Paper", id="x", title="")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
@@ -385,6 +386,10 @@ def test_a_fast_forward_overtaken_by_a_write_is_a_merge(new_graph: NewGraph) -> 
         assert graph.branches.merge("dev").outcome == "merged"
 
 
+def _merge_dev(graph: og.Graph) -> None:
+    graph.branches.merge("dev")
+
+
 @pytest.mark.parametrize("net_zero", [False, True])
 def test_two_who_merge_the_same_make_one_commit(new_graph: NewGraph, net_zero: bool) -> None:
     graph = new_graph(SCHEMA)
@@ -396,7 +401,7 @@ def test_two_who_merge_the_same_make_one_commit(new_graph: NewGraph, net_zero: b
     before = len(graph.commits.list())
     with (
         og.open(graph.uri, durability="none") as other,
-        armed(Failpoint.WRITE_POST_STAGE, lambda: other.branches.merge("dev")),
+        armed(Failpoint.WRITE_POST_STAGE, partial(_merge_dev, other)),
     ):
         done = graph.branches.merge("dev")
     assert done.outcome == "already_up_to_date"

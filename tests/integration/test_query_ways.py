@@ -47,6 +47,11 @@ QUERIES = [
     " return { $b.age, count(*) as n }",
     "match { $a: Person $a follows $b optional { $b livesIn $c $c.size > 2 } }"
     " return { $c.name, count($a) as n, count($c) as m }",
+    "match { $a: Person $a follows $b $b follows $c $c follows $a } return { count(*) as n }",
+    "match { $a: Person $a follows $b $b <follows> $a } return { $a.age, count(*) as n }",
+    "match { $a: Person not { $a follows $b $b.age > 60 $b livesIn $c } } return { $a }",
+    "match { $a: Person not { $b follows $a $a $w:follows $c $w.weight > 2 } } return { $a }",
+    "match { $a: Person not { $a follows{1,2} $b $b.age > 68 } } return { count(*) as n }",
     'match { $a: Person { key: "p7" } } return { $a.name, $a.age }',
     'match { $a: Person { key: "nobody" } $a follows $b } return { count(*) as n }',
     'match { $a: Person { key: "p7" } $a follows $b } return { $b.name }',
@@ -162,6 +167,8 @@ def test_added_rows_patch_what_is_known(graph: og.Graph, monkeypatch: pytest.Mon
     assert work() == (0, 0)
     graph.load([_person(PERSONS, r)], mode="append")
     assert work() == (0, 1)
+    graph.mutate('query m() { update Person set { age: 98 } where key = "p5" }')
+    assert work() == (0, 1), "rows that moved are numbered again"
     monkeypatch.setattr(topology_module, "PATCHED_EDGES_MAX", 5)
     graph.load(_follows(r, 6), mode="append")
     assert work() == (1, 0)

@@ -88,6 +88,7 @@ def small_limits() -> Iterator[None]:
         for owner, name, value in (
             (fold, "FOLD_FRAGMENTS", 3),
             (maintenance, "TIER_FRAGMENTS_MIN", 2),
+            (maintenance, "INDEX_SEGMENTS_MAX", 2),
             (version_runs, "VERSION_RUNS_MAX", 2),
             (journal, "JOURNAL_TIER_BASE", 3),
             (delta, "_TAKE_ROWS_MAX", 3),

@@ -57,6 +57,7 @@ from omnigraph.errors import (
     TooManyRequestsError,
     UnauthorizedError,
     VersionConflictError,
+    VersionReclaimedError,
 )
 
 CATEGORIES = {
@@ -236,6 +237,15 @@ ROWS = [
         410,
         None,
         {"change_feed_gap": {"cursor": "cur", "first_unreadable_commit_id": "c1"}},
+    ),
+    Row(
+        lambda: VersionReclaimedError("m"),
+        VersionReclaimedError,
+        "version_reclaimed",
+        NotFound,
+        410,
+        "not_found",
+        {},
     ),
     Row(
         lambda: CursorRejectedError("m"),

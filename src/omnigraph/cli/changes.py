@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +19,7 @@ from omnigraph.cli.scope import (
 )
 
 if TYPE_CHECKING:
+    from omnigraph.catalog import Catalog, PropertyType
     from omnigraph.graph.changes import ChangeBlock
     from omnigraph.ops.diff import EntityChange
 
@@ -66,6 +68,7 @@ def diff(
     place = resolve_uri(uri, store, uri_option)
     with open_graph(place, mode="ro") as graph:
         found = graph.diff(before, after, kinds=kinds, types=types, ops=ops)
+        catalog = graph.catalog
     if as_json:
         print_json({"counts": found.counts()} if stat else found.to_json())
         return
@@ -73,23 +76,26 @@ def diff(
         for name, counts in found.counts().items():
             click.echo(f"{name}: +{counts['insert']} ~{counts['update']} -{counts['delete']}")
     else:
-        show_changes(found)
+        show_changes(found, catalog)
     if not len(found):
         click.echo("(no differences)")
 
 
-def show_changes(changes: Iterable[EntityChange]) -> None:
+def show_changes(changes: Iterable[EntityChange], catalog: Catalog) -> None:
     """Print changes, one entity after the other."""
     for item in changes:
+        entity = (catalog.nodes if item.kind == "node" else catalog.edges).get(item.type_name)
+        types = {} if entity is None else {p.name: p.type for p in entity.properties.values()}
         click.echo(f"{SIGNS[item.op]} {item.op} {item.kind} {item.type_name} {item.id}")
         ends = [_ends(image) for image in (item.before, item.after) if image is not None]
         if ends and ends[0]:
             click.echo(f"    {' => '.join(dict.fromkeys(ends))}")
         for name, (old, new) in item.changed_properties().items():
             if item.op == "update":
-                click.echo(f"    {name}: {_value(old)} -> {_value(new)}")
+                shown = f"{_value(old, types.get(name))} -> {_value(new, types.get(name))}"
             else:
-                click.echo(f"    {name}: {_value(new if item.op == 'insert' else old)}")
+                shown = _value(new if item.op == "insert" else old, types.get(name))
+            click.echo(f"    {name}: {shown}")
 
 
 def _ends(image: Mapping[str, object]) -> str:
@@ -97,11 +103,20 @@ def _ends(image: Mapping[str, object]) -> str:
     return f"{ends['from']} -> {ends['to']}" if isinstance(ends, dict) else ""
 
 
-def _value(value: object) -> str:
-    return "<null>" if value is None else json.dumps(value, ensure_ascii=False)
+def _value(value: object, declared: PropertyType | None) -> str:
+    """Return a stored value as people write it: days and instants as dates."""
+    if value is None:
+        return "<null>"
+    scalar = None if declared is None else str(declared.scalar)
+    if scalar == "Date" and isinstance(value, int):
+        return (datetime.date(1970, 1, 1) + datetime.timedelta(days=value)).isoformat()
+    if scalar == "DateTime" and isinstance(value, int):
+        moment = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+        return (moment + datetime.timedelta(milliseconds=value)).isoformat(timespec="milliseconds")
+    return json.dumps(value, ensure_ascii=False)
 
 
-def show_block(block: ChangeBlock) -> None:
+def show_block(block: ChangeBlock, catalog: Catalog) -> None:
     """Print a commit and what it changed."""
     commit = block.commit
     moment = commit.created_at.strftime("%Y-%m-%d %H:%M:%S")
@@ -109,7 +124,7 @@ def show_block(block: ChangeBlock) -> None:
         f"commit {commit.graph_commit_id}  v{commit.manifest_version}  {moment}  "
         f"{commit.kind}  {commit.actor_id or '-'}"
     )
-    show_changes(block.changes)
+    show_changes(block.changes, catalog)
     if not block.changes:
         click.echo("(no entity changed)")
 
@@ -166,12 +181,13 @@ def poll(
             token = page.next_page_token
             if token is None:
                 break
+        catalog = graph.catalog
     if as_json:
         bodies = [block.to_json() for block in blocks]
         print_json({"blocks": bodies, "cursor": page.cursor, "caught_up": page.caught_up})
         return
     for block in blocks:
-        show_block(block)
+        show_block(block, catalog)
     if not blocks:
         click.echo("(no new commits)")
     click.echo(f"cursor: {page.cursor}")

@@ -137,10 +137,11 @@ def changes(
     place = resolve_uri(uri, store, uri_option)
     with open_graph(place, mode="ro") as graph:
         block = graph.commits.changes(commit_id, kinds=kinds, types=types, ops=ops)
+        catalog = graph.catalog
     if as_json:
         print_json(block.to_json())
     else:
-        show_block(block)
+        show_block(block, catalog)
 
 
 @commit.command("blame")

@@ -30,6 +30,10 @@ CELL_WIDTH_MAX = 80
 @branch_option
 @click.option("--snapshot", metavar="COMMIT", help="Read at this commit.")
 @click.option("--version", "at_version", type=int, help="Read at this graph version.")
+@click.option("--tag", metavar="NAME", help="Read at this tag.")
+@click.option("--timestamp", metavar="TIME", help="Read the branch as it was at this instant.")
+@click.option("--timeout", type=float, metavar="S", help="Give up after so many seconds.")
+@click.option("--explain", is_flag=True, help="Show how it ran: rows, time and calls by step.")
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Output format (table).")
 @click.option("--out", metavar="FILE", help="Write to a file (needed for parquet).")
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
@@ -43,6 +47,10 @@ def query(
     branch: str,
     snapshot: str | None,
     at_version: int | None,
+    tag: str | None,
+    timestamp: str | None,
+    timeout: float | None,
+    explain: bool,
     form: str | None,
     out: str | None,
     as_json: bool,
@@ -53,14 +61,22 @@ def query(
     if form == "parquet" and out is None:
         raise click.UsageError("--format parquet needs --out FILE")
     source = text if text is not None else read_text(str(query_path))
+    values = read_params(params, params_file)
     with open_graph(resolve_uri(None, store, None), mode="ro") as graph:
+        if explain:
+            found = graph.explain(source, values, name=name, branch=branch, version=at_version)
+            print_json(found.to_json()) if as_json else click.echo(str(found))
+            return
         result = graph.query(
             source,
-            read_params(params, params_file),
+            values,
             name=name,
             branch=branch,
             snapshot=snapshot,
             version=at_version,
+            tag=tag,
+            timestamp=timestamp,
+            timeout=timeout,
         )
     _write(result, "json" if as_json else form or "table", out)
 

@@ -34,6 +34,9 @@ class RowChanges:
 
 def row_changes(before: Any, after: Any) -> RowChanges:
     """Compare two tables of the same columns; `id` names a row in each."""
+    if before.num_rows == 0:
+        # Only new rows, perhaps very many: they are not copied.
+        return RowChanges(inserted=after, deleted=before, old=before, new=after.slice(0, 0))
     old_ids, new_ids = _flat(before["id"]), _flat(after["id"])
     position = pc.index_in(new_ids, value_set=old_ids)
     common = pc.is_valid(position)

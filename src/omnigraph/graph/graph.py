@@ -6,15 +6,19 @@ import contextlib
 import copy
 import datetime
 import os
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Self
+from typing import Any, Self
 
 from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.embed import Embedder
 from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.graph.auto import AutoMaintenance
 from omnigraph.graph.blobs import Blobs
 from omnigraph.graph.branches import Branches, Tags
 from omnigraph.graph.changes import Changes, Diff
+from omnigraph.graph.explanation import Explanation
 from omnigraph.graph.handle import Mode, check_actor
 from omnigraph.graph.maintenance import (
     CleanupReport,
@@ -27,8 +31,8 @@ from omnigraph.graph.schema_ops import SchemaOps
 from omnigraph.graph.targets import resolve
 from omnigraph.graph.view import BranchView
 from omnigraph.graph.writing import WritingHandle
-from omnigraph.lang import bind_parameters
-from omnigraph.limits import CLEANUP_GRACE_S
+from omnigraph.lang import CompiledQuery, bind_parameters
+from omnigraph.limits import AUTO_MAINTENANCE_EVERY, CLEANUP_GRACE_S, CLEANUP_KEEP_DEFAULT
 from omnigraph.manifest import (
     MAIN,
     Capture,
@@ -37,8 +41,9 @@ from omnigraph.ops.cleanup import Retention
 from omnigraph.ops.diff import ChangeFilter
 from omnigraph.ops.export import export_envelopes, export_lines, export_rows
 from omnigraph.ops.indexing import PendingIndex
-from omnigraph.plan import ReadPlan
-from omnigraph.store import Durability
+from omnigraph.plan import ReadPlan, explain
+from omnigraph.read import Running, watched
+from omnigraph.store import Durability, measured
 
 
 class Graph(WritingHandle):
@@ -120,6 +125,26 @@ class Graph(WritingHandle):
         retention = Retention(keep=keep, older_than_s=seconds, grace_s=grace_s)
         return self._maintenance.cleanup(retention, dry_run=dry_run, progress=progress)
 
+    def maintain_automatically(
+        self,
+        *,
+        every: int = AUTO_MAINTENANCE_EVERY,
+        keep: int = CLEANUP_KEEP_DEFAULT,
+        grace: datetime.timedelta | float = CLEANUP_GRACE_S,
+    ) -> AutoMaintenance:
+        """Keep this handle's graph small in the background: clean up after every so many commits.
+
+        Small fragments are folded while writing, with or without this. Off until it is called;
+        closing the handle ends it. The value returned tells how often it ran and what failed.
+        """
+        self.check_writable()
+        if self._auto is not None:
+            self._auto.close()
+        self._auto = AutoMaintenance(
+            lambda: self.cleanup(keep=keep, grace=grace, dry_run=False), every=every
+        )
+        return self._auto
+
     # ---- reading --------------------------------------------------------------------------
 
     def query(
@@ -133,6 +158,8 @@ class Graph(WritingHandle):
         version: int | None = None,
         tag: str | None = None,
         timestamp: datetime.datetime | str | None = None,
+        timeout: float | None = None,
+        cancel: threading.Event | None = None,
     ) -> Result:
         """Run a read query on one snapshot.
 
@@ -145,20 +172,12 @@ class Graph(WritingHandle):
             version: Graph version of the branch to read at.
             tag: Tag to read at.
             timestamp: Read the branch as it was at this moment.
+            timeout: Give up after so many seconds, with `ResourceLimitError`.
+            cancel: Give up when this event is set, with `QueryError`.
         """
         capture = self._resolve(branch, snapshot, version, tag, timestamp)
-        schema = self.schema_at(capture)
-        compiled = self._compile_cached(source, name, schema)
-        if not isinstance(compiled.plan, ReadPlan):
-            raise BadRequestError(f"query '{compiled.name}' writes; use it as a mutation")
-        values = bind_parameters(compiled.plan.parameters, params)
-        table = self._reader.execute(
-            compiled.plan,
-            schema.catalog,
-            capture.pins,
-            values,
-            now=datetime.datetime.now(datetime.UTC),
-        )
+        running = Running(timeout_s=timeout, cancel=cancel)
+        compiled, table = self._run(source, params, name, capture, running)
         return Result(
             table,
             query_name=compiled.name,
@@ -166,6 +185,53 @@ class Graph(WritingHandle):
             branch=None if snapshot else capture.branch.name,
             snapshot=snapshot,
         )
+
+    def explain(
+        self,
+        source: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        branch: str | None = None,
+        version: int | None = None,
+    ) -> Explanation:
+        """Run a read query and return how: its plan, and rows, time and storage calls by step."""
+        running = Running(trace=True)
+        with measured() as io:
+            capture = self._resolve(branch, version=version)
+            begun = time.perf_counter()
+            compiled, table = self._run(source, params, name, capture, running)
+            seconds = time.perf_counter() - begun
+        return Explanation(
+            plan=explain(compiled.plan),
+            stages=tuple(running.stages),
+            rows=table.num_rows,
+            seconds=seconds,
+            io=dict(io),
+        )
+
+    def _run(
+        self,
+        source: str,
+        params: Mapping[str, object] | None,
+        name: str | None,
+        capture: Capture,
+        running: Running,
+    ) -> tuple[CompiledQuery, Any]:
+        schema = self.schema_at(capture)
+        compiled = self._compile_cached(source, name, schema)
+        if not isinstance(compiled.plan, ReadPlan):
+            raise BadRequestError(f"query '{compiled.name}' writes; use it as a mutation")
+        values = bind_parameters(compiled.plan.parameters, params)
+        with watched(running):
+            table = self._reader.execute(
+                compiled.plan,
+                schema.catalog,
+                capture.pins,
+                values,
+                now=datetime.datetime.now(datetime.UTC),
+            )
+        return compiled, table
 
     def snapshot(
         self,

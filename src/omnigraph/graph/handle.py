@@ -11,6 +11,7 @@ from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.catalog import AcceptedSchema, Catalog
 from omnigraph.embed import Embedder
 from omnigraph.errors import BadRequestError
+from omnigraph.graph.auto import AutoMaintenance
 from omnigraph.graph.branches import Branches
 from omnigraph.graph.changes import ChangeFeed
 from omnigraph.graph.history import Commits
@@ -107,6 +108,7 @@ class Handle:
             self._location.uri, self._lines, self._tables, self._ids, self._merging
         )
         self.feed = ChangeFeed(self._lines, self._tables, self._contract)
+        self._auto: AutoMaintenance | None = None
         self.recovered: list[Verdict] = []
         if mode == "rw":
             self.recovered = self._lines.sweep()
@@ -131,6 +133,9 @@ class Handle:
 
     def close(self) -> None:
         """Release threads and handles. Closing twice is fine."""
+        if self._auto is not None:
+            self._auto.close()
+            self._auto = None
         self._lines.close()
         self._syncer.close()
 
@@ -202,6 +207,8 @@ class Handle:
         if commit is None or changes is None:
             return
         line.folding.run_if_due(self._schema)
+        if self._auto is not None:
+            self._auto.note_commit()
         pins = line.coordinator.capture(fresh=False).pins
         for change in changes.effective():
             key = change.entity.table_key

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
-from omnigraph.errors import NotFoundError, OmniGraphError
+from omnigraph.errors import NotFoundError, OmniGraphError, StorageError
 from omnigraph.ids import UlidSource
 from omnigraph.manifest import (
     MAIN,
     MAIN_BRANCH,
+    MANIFEST,
     BranchDirectory,
     BranchId,
     BranchInfo,
@@ -22,7 +23,17 @@ from omnigraph.manifest import (
     Verdict,
 )
 from omnigraph.ops.fold import Folding
-from omnigraph.store import Journal, KeyProbe, Location, Slots, Syncer, Tables
+from omnigraph.store import (
+    Journal,
+    JournalView,
+    KeyProbe,
+    Location,
+    Slots,
+    Syncer,
+    Tables,
+    split_branch,
+)
+from omnigraph.store.relocate import is_moved, relocate_branches
 from omnigraph.write import Writer
 
 
@@ -68,6 +79,7 @@ class Lines:
         self._writable = writable
         self._lock = threading.RLock()
         self._slots = Slots(location, syncer)
+        self._placed = False
         self.main = self._open(MAIN_BRANCH)
         self._known: dict[str, Line] = {}
         self.directory = BranchDirectory(
@@ -83,7 +95,7 @@ class Lines:
             if known is not None and self.directory.exists(known.branch):
                 return known
             self.forget(name)
-            line = self._open(self.directory.find(name).id)
+            line = self._open_branch(self.directory.find(name))
             self._known[name] = line
             if self._writable:
                 line.recovery.set_aside_torn()
@@ -91,11 +103,19 @@ class Lines:
             line.observe(line.coordinator.capture(fresh=False))
             return line
 
-    def _open(self, branch: BranchId) -> Line:
+    def _open_branch(self, info: BranchInfo) -> Line:
+        """Open a branch; what it shares with a parent in use is not read again."""
+        lines = (self.main, *self._known.values())
+        parent = next((line for line in lines if line.branch.incarnation == info.parent), self.main)
+        return self._open(info.id, parent.coordinator.view)
+
+    def _open(self, branch: BranchId, parent: JournalView | None = None) -> Line:
+        if not branch.is_main and not self._placed:
+            self._place(branch)
         journal = Journal(self._location.path(branch.path))
         if self._writable:
             journal.set_aside_torn()
-        coordinator = Coordinator(journal, stamp=self._stamp, branch=branch)
+        coordinator = Coordinator(journal, stamp=self._stamp, branch=branch, parent=parent)
         publisher = Publisher(coordinator, self._tables, self._slots, self._syncer)
         recovery = Recovery(publisher, self._audit)
         return Line(
@@ -106,6 +126,22 @@ class Lines:
             writer=Writer(publisher, recovery, self._probe, self._ids),
             folding=Folding(publisher, self._probe, self._ids),
         )
+
+    def _place(self, branch: BranchId) -> None:
+        """Make branches of a graph that was moved or copied share the files of this place."""
+        dataset = Journal(self._location.path(branch.path)).open_latest().dataset
+        if is_moved(dataset, self._location.path(MANIFEST)):
+            if not self._writable:
+                raise StorageError(
+                    "the graph was moved since its branches were made",
+                    hint="open it read-write once: they are then pointed to this place",
+                )
+            pins = self.main.coordinator.ledger.pins_at(self.main.coordinator.view.version)
+            for path in sorted({split_branch(pin.path)[0] for pin in pins.values()}):
+                relocate_branches(self._tables.folder(path))
+            # Last: until then the next open finds that there is work to do.
+            relocate_branches(self._location.path(MANIFEST))
+        self._placed = True
 
     def sweep(self) -> list[Verdict]:
         """Resolve the interrupted writes of every branch, then what they left on main's tables."""
@@ -130,8 +166,7 @@ class Lines:
     def containing(self, commit_id: str) -> tuple[Line, GraphCommit]:
         """Return a branch whose history holds a commit, and the commit. Raises `NotFoundError`."""
         for line in self.warm():
-            found = line.coordinator.ledger.commits.get(commit_id)
-            if found is not None and self.directory.exists(line.branch):
+            if (found := line.coordinator.ledger.commits.get(commit_id)) is not None:
                 return line, found
         for info in self.directory.branches():
             try:
@@ -173,8 +208,11 @@ class Lines:
         return capture
 
     def warm(self) -> list[Line]:
-        """Return the branches in use."""
+        """Return the branches in use that still exist."""
         with self._lock:
+            for line in list(self._known.values()):
+                if not self.directory.exists(line.branch):
+                    self.forget(line.branch.name)
             return [self.main, *(self._known[name] for name in sorted(self._known))]
 
     def forget(self, name: str) -> None:

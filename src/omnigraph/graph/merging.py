@@ -157,6 +157,7 @@ class Merging:
     def __init__(self, lines: Lines, tables: Tables) -> None:
         self._lines = lines
         self._tables = tables
+        self._gone: set[str] = set()
 
     def plan(
         self, schema: AcceptedSchema, source: str, into: str, decide: Callable[[Conflict], Decision]
@@ -213,7 +214,7 @@ class Merging:
 
     def _outcome_of(self, commit: GraphCommit) -> str:
         """Return what an earlier merge was; one whose source is gone counts as merged."""
-        find = self._lookup()
+        find = self._lookup(self._lines.main)
         source, target = (
             find(commit.merged_parent_commit_id or ""),
             find(commit.parent_commit_id or ""),
@@ -270,7 +271,8 @@ class Merging:
     def base(self, source: str, into: str) -> tuple[BranchId, int] | None:
         """Return the state merging two branches starts from: a branch that holds it, and where."""
         heads = [self._lines.get(name).coordinator.capture().head for name in (source, into)]
-        found = merge_base(heads[0], heads[1], self._lookup())
+        lines = [self._lines.get(name) for name in (source, into)]
+        found = merge_base(heads[0], heads[1], self._lookup(*lines))
         if found is None:
             return None
         line, commit = self._lines.containing(found.graph_commit_id)
@@ -281,13 +283,14 @@ class Merging:
             raise BadRequestError("a branch cannot be merged into itself")
         line, target = self._lines.get(source), self._lines.get(into)
         captured, now = line.coordinator.capture(), target.coordinator.capture()
-        base = merge_base(captured.head, now.head, self._lookup())
+        base = merge_base(captured.head, now.head, self._lookup(line, target))
         outcome = _outcome(base, captured.head, now.head)
         return _Setup(source=line, target=target, captured=captured, outcome=outcome, base=base)
 
     def _base_pins(self, setup: _Setup, target: Capture) -> Mapping[str, Pin]:
         source = setup.captured
-        base = merge_base(source.head, target.head, self._lookup())
+        find = self._lookup(setup.source, setup.target)
+        base = merge_base(source.head, target.head, find)
         if base is None:
             raise ConflictError("the branches have no commit in common")
         setup.outcome = _outcome(base, source.head, target.head)
@@ -296,20 +299,24 @@ class Merging:
         line, commit = self._lines.containing(base.graph_commit_id)
         return line.coordinator.at_version(commit.manifest_version).pins
 
-    def _lookup(self) -> Callable[[str], GraphCommit | None]:
-        """Return a way to find commits, on whatever branch; each is looked for once.
+    def _lookup(self, *near: Line) -> Callable[[str], GraphCommit | None]:
+        """Return a way to find commits, on whatever branch, first on those given.
 
         Those of a deleted branch are gone: its merges then start from an older common state.
         """
-        known: dict[str, GraphCommit | None] = {}
 
         def find(commit_id: str) -> GraphCommit | None:
-            if commit_id not in known:
-                try:
-                    known[commit_id] = self._lines.containing(commit_id)[1]
-                except NotFoundError:
-                    known[commit_id] = None
-            return known[commit_id]
+            for line in near:
+                if (known := line.coordinator.ledger.commits.get(commit_id)) is not None:
+                    return known
+            if commit_id in self._gone:
+                return None
+            try:
+                return self._lines.containing(commit_id)[1]
+            except NotFoundError:
+                # A commit is there before any other names it, so it will not come back.
+                self._gone.add(commit_id)
+                return None
 
         return find
 

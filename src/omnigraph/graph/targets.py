@@ -80,10 +80,9 @@ def resolve_name(lines: Lines, name: str | int) -> tuple[Line, Capture]:
 def as_instant(value: datetime.datetime | str) -> datetime.datetime:
     """Return an instant; without a zone it is UTC."""
     if isinstance(value, str):
-        from omnigraph.catalog.temporal import parse_datetime
-
+        # Commits are told apart by microseconds, so these are kept.
         try:
-            value = parse_datetime(value)
+            value = datetime.datetime.fromisoformat(value)
         except ValueError as error:
             raise BadRequestError(f"timestamp: {error}") from error
     return value if value.tzinfo is not None else value.replace(tzinfo=datetime.UTC)

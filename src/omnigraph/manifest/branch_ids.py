@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from omnigraph.errors import BadRequestError
 from omnigraph.manifest.records import MAIN
 
 MANIFEST = "__manifest"
 NAME_MAX = 128
+ENCODED_MAX = 160
+"""Longest name as it appears, percent-encoded, in the name of a file, which has a limit."""
 _PART = re.compile(r"[^\W_][\w.-]*")
 _ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
@@ -70,6 +73,7 @@ def check_branch_name(name: str) -> None:
     wrong = (
         not name
         or len(name) > NAME_MAX
+        or len(quote(name, safe="")) > ENCODED_MAX
         or ".." in name
         or any(not _PART.fullmatch(part) or part.endswith((".", ".lock")) for part in parts)
     )
@@ -77,7 +81,7 @@ def check_branch_name(name: str) -> None:
         raise BadRequestError(
             f"{name!r} is not a branch name",
             hint="letters, digits, '-', '_' and '.', parts joined by '/', each beginning with "
-            f"a letter or digit, at most {NAME_MAX} characters",
+            f"a letter or digit, at most {NAME_MAX} characters, fewer if they are '/' or foreign",
         )
 
 

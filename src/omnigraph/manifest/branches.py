@@ -178,8 +178,7 @@ class BranchDirectory:
                         else f"branch '{name}' cannot exist beside '{info.name}'",
                         hint="choose another name",
                     )
-            if not self.exists(capture.branch):
-                raise NotFoundError(f"branch '{capture.branch.name}' does not exist")
+            self._refuse_missing(capture.branch)
             if self._main.capture().head.schema_hash != capture.head.schema_hash:
                 # A branch of its own schema could never be merged, nor the schema changed again.
                 raise ConflictError(
@@ -207,6 +206,7 @@ class BranchDirectory:
         if branch.is_main:
             raise BadRequestError("the main branch cannot be deleted")
         with self.control():
+            self._refuse_missing(branch)
             self._refuse_needed(branch)
             with self._reserved(publisher, recovery) as slot:
                 delete_branch(self._main.view.dataset, branch.incarnation)
@@ -217,6 +217,10 @@ class BranchDirectory:
             for path in sorted({p.path for p in self._main.capture(fresh=False).pins.values()}):
                 with contextlib.suppress(OmniGraphError):
                     delete_forks(self._tables, path, prefix=f"{branch.incarnation}.")
+
+    def _refuse_missing(self, branch: BranchId) -> None:
+        if not self.exists(branch):
+            raise NotFoundError(f"branch '{branch.name}' does not exist")
 
     def _refuse_needed(self, branch: BranchId) -> None:
         children = [info.name for info in self.branches() if info.parent == branch.incarnation]
@@ -283,6 +287,7 @@ class BranchDirectory:
         with self.control():
             if any(tag.name == name for tag in self.tags()):
                 raise AlreadyExistsError(f"tag '{name}' exists already")
+            self._refuse_missing(capture.branch)
             branch = None if capture.branch.is_main else capture.branch.incarnation
             create_tag(self._main.view.dataset, name, branch, capture.version)
             self._syncer.sync([tag_file(self._root, name)])

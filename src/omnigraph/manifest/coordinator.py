@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from omnigraph.errors import FormatVersionError, NotFoundError
+from omnigraph.errors import FormatVersionError, NotFoundError, StorageError
 from omnigraph.manifest.branch_ids import MAIN_BRANCH, BranchId
 from omnigraph.manifest.intents import slot_name
 from omnigraph.manifest.ledger import Ledger
@@ -38,13 +38,20 @@ class Capture:
 class Coordinator:
     """Keeps the manifest of one branch folded in memory. Safe to share between threads."""
 
-    def __init__(self, journal: Journal, *, stamp: int, branch: BranchId = MAIN_BRANCH) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        stamp: int,
+        branch: BranchId = MAIN_BRANCH,
+        parent: JournalView | None = None,
+    ) -> None:
         self.journal = journal
         self.branch = branch
         self.ledger = Ledger()
         self._lock = threading.RLock()
         self._seen: set[str] = set()
-        self._view = journal.open_latest()
+        self._view = journal.open_latest(None if parent is None else parent.rows_by_file)
         check_stamp(self._view, stamp)
         self._take_in(self._view)
 
@@ -64,9 +71,17 @@ class Coordinator:
         Without `fresh` the warm state is returned as it is.
         """
         with self._lock:
-            if fresh and self.journal.latest_version(self._view) != self._view.version:
+            if fresh and self._newest() != self._view.version:
                 self._take_in(self.journal.advance(self._view))
             return self._capture_at(self._view.version)
+
+    def _newest(self) -> int:
+        try:
+            return self.journal.latest_version(self._view)
+        except StorageError as error:
+            if self.journal.exists():
+                raise
+            raise NotFoundError(f"branch '{self.branch.name}' was deleted") from error
 
     def _capture_at(self, version: int) -> Capture:
         return Capture(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import io
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Self
 
@@ -15,12 +16,14 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
 from omnigraph.errors import BadRequestError, KeyConflictError, NotFoundError
+from omnigraph.limits import EMBED_CHUNK_ROWS, LOAD_CHUNK_ROWS
 from omnigraph.write import Base, ChangeSet, Problem, Problems, TableChange, key_ids, validate
 from omnigraph.write.blobs import encode_blob
 from omnigraph.write.convert import cast_column
 from omnigraph.write.embeddings import Embeddings
 from omnigraph.write.envelopes import EnvelopeReader, file_lines
 from omnigraph.write.keys import ulid_column
+from omnigraph.write.spill import SpillFile, spilled
 from omnigraph.write.table_schema import rows_schema
 
 Entity = NodeType | EdgeType
@@ -62,8 +65,10 @@ class Load:
         self._schema = schema
         self._new_ids = new_ids
         self._rows: dict[str, Any] = {}
-        self._lines: dict[str, list[int]] = {}
+        self._lines: dict[str, Sequence[int]] = {}
         self._generated: dict[str, Any] = {}
+        self._spills: dict[str, list[SpillFile]] = {}
+        self._filled: set[str] = set()
         self._source = "the input"
 
     # ---- reading --------------------------------------------------------------------------
@@ -71,7 +76,24 @@ class Load:
     def read(self, data: Data, progress: Any = None) -> None:
         """Parse the whole input. Raises `DataError` with every problem found."""
         problems = self._problems(data)
-        reader = EnvelopeReader(self._schema.catalog, problems)
+        with contextlib.closing(EnvelopeReader(self._schema.catalog, problems)) as reader:
+            self._read_lines(reader, data, problems, progress)
+            for found in reader.types.values():
+                rows = found.table()
+                if found.spill is not None:
+                    self._spills[found.entity.table_key] = [found.spill]
+                self._take(found.entity, rows, found.lines, problems)
+                found.chunks = []
+                self._release()
+        problems.raise_any()
+        if not self._rows and self.mode is LoadMode.OVERWRITE:
+            raise BadRequestError(
+                "an empty input overwrites nothing", hint="use merge, or name the types to empty"
+            )
+
+    def _read_lines(
+        self, reader: EnvelopeReader, data: Data, problems: Problems, progress: Any
+    ) -> None:
         if isinstance(data, bytes):
             reader.read(file_lines(io.BytesIO(data), progress))
         elif isinstance(data, str | os.PathLike):
@@ -85,14 +107,6 @@ class Load:
         else:
             reader.read(_encoded(data, problems))
         problems.raise_any()
-        for found in reader.types.values():
-            self._take(found.entity, found.table(), found.lines, problems)
-            found.chunks = []
-        problems.raise_any()
-        if not self._rows and self.mode is LoadMode.OVERWRITE:
-            raise BadRequestError(
-                "an empty input overwrites nothing", hint="use merge, or name the types to empty"
-            )
 
     def _problems(self, data: object = None) -> Problems:
         if isinstance(data, str | os.PathLike):
@@ -134,7 +148,7 @@ class Load:
         ]
         problems.raise_any()
         rows = pa.Table.from_arrays(arrays, schema=schema)
-        self._take(entity, rows, list(range(1, frame.num_rows + 1)), problems)
+        self._take(entity, rows, range(1, frame.num_rows + 1), problems)
         problems.raise_any()
 
     def _frame_column(
@@ -172,7 +186,12 @@ class Load:
             return pa.array([value] * size, field.type)
         return cast_column(column, declared.type, report)
 
-    def _take(self, entity: Entity, rows: Any, lines: list[int], problems: Problems) -> None:
+    def _release(self) -> None:
+        """Give back the memory that reading rows from files took."""
+        for spill in (item for found in self._spills.values() for item in found):
+            spill.release()
+
+    def _take(self, entity: Entity, rows: Any, lines: Sequence[int], problems: Problems) -> None:
         """Complete ids and keep the rows; ids must be distinct within the input."""
         key = entity.table_key
         self._lines[key] = lines
@@ -264,55 +283,85 @@ class Load:
     def prepare(self, base: Base) -> ChangeSet:
         """Tell new rows from existing ones and validate the outcome."""
         changes = ChangeSet()
+        conflicts: list[tuple[int, Entity, str]] = []
         catalog = self._schema.catalog
         for key, rows in sorted(self._rows.items()):
             kind, _, name = key.partition(":")
             entity: Entity = catalog.edges[name] if kind == "edge" else catalog.nodes[name]
-            rows = self._rows[key] = self._embeddings.fill_rows(entity, rows)
-            self._fill(base, changes.of(entity), rows, self._generated[key])
+            rows = self._rows[key] = self._embedded(entity, rows)
+            taken = self._fill(base, changes.of(entity), rows, self._generated[key])
+            if taken is not None:
+                conflicts.append((self._line_of(key, taken) or 0, entity, taken))
+        _refuse(conflicts)
         problems = self._problems()
         validate(base, changes, problems)
+        self._release()
         problems.raise_any()
         return changes
 
-    def _fill(self, base: Base, change: TableChange, rows: Any, generated: Any) -> None:
+    def _embedded(self, entity: Entity, rows: Any) -> Any:
+        """Return rows with their vectors; those of a file are filled chunk by chunk."""
+        spills = self._spills.get(entity.table_key)
+        if spills is not None:
+            # Files of an earlier attempt go with the tables that rest on them.
+            del spills[1:]
+        vectors = any(declared.embedding for declared in entity.properties.values())
+        if spills is None or not (vectors and self._embeddings.active):
+            return self._embeddings.fill_rows(entity, rows)
+        if entity.table_key in self._filled:
+            return rows
+        self._filled.add(entity.table_key)
+        chunks = (
+            self._embeddings.fill_rows(entity, pa.Table.from_batches([batch]))
+            for batch in rows.to_batches(max_chunksize=EMBED_CHUNK_ROWS)
+        )
+        found, spill = spilled(rows.schema, (b for chunk in chunks for b in chunk.to_batches()))
+        spills[:] = [spill]
+        self._release()
+        return found
+
+    def _fill(self, base: Base, change: TableChange, rows: Any, generated: Any) -> str | None:
+        """Sort the rows of one type; return the first id that should be new and is not."""
         entity = change.entity
+        change.added = rows
+        change.release = self._release if entity.table_key in self._spills else None
+        committed = base.pin(entity).row_count
         if self.mode is LoadMode.OVERWRITE:
-            change.added, change.replaced = rows, True
-            base.pin(entity)
-            return
-        if (
-            self.mode is LoadMode.MERGE
-            and isinstance(entity, EdgeType)
-            and entity.unique_pair
-            and base.pin(entity).row_count
-        ):
+            change.replaced = True
+            return None
+        if not committed:
+            return None
+        if self.mode is LoadMode.MERGE and isinstance(entity, EdgeType) and entity.unique_pair:
             rows, generated = self._same_edges(base, entity, rows, generated)
         given = rows["id"].combine_chunks().filter(pc.invert(generated)).to_pylist()
         known = base.existing_ids(entity, given)
         if known and self.mode is LoadMode.APPEND:
-            entity_id = next(item for item in given if item in known)
-            line = self._line_of(entity.table_key, entity_id)
-            place = f"line {line}: " if line is not None else ""
-            raise KeyConflictError(
-                entity_kind=str(entity.kind),
-                type_name=entity.name,
-                entity_id=entity_id,
-                message=f"{place}{entity.name} '{entity_id}' already exists; nothing was written",
-            )
-        if not known:
-            change.added = rows
-            return
-        exists = pc.is_in(rows["id"], value_set=pa.array(sorted(known), pa.string()))
-        change.changed = rows.filter(exists)
-        change.added = rows.filter(pc.invert(exists))
+            return str(next(item for item in given if item in known))
+        change.added = rows
+        if len(known) == rows.num_rows:
+            change.added, change.changed = None, rows
+        elif known:
+            exists = pc.is_in(rows["id"], value_set=pa.array(sorted(known), pa.string()))
+            exists = exists.combine_chunks()
+            change.changed = self._filtered(entity, rows, exists)
+            change.added = self._filtered(entity, rows, pc.invert(exists))
+        return None
+
+    def _filtered(self, entity: Entity, rows: Any, mask: Any) -> Any:
+        """Return some of the rows; if all lie in a file, these go to one too."""
+        spills = self._spills.get(entity.table_key)
+        if spills is None:
+            return rows.filter(mask)
+        found, spill = spilled(rows.schema, _filtered_batches(rows, mask))
+        spills.append(spill)
+        self._release()
+        return found
 
     def _same_edges(self, base: Base, edge: EdgeType, rows: Any, generated: Any) -> tuple[Any, Any]:
         """Give edges without an id the id of the one edge that joins the same nodes."""
-        open_rows = rows.filter(generated)
-        if open_rows.num_rows == 0:
+        sources = pc.unique(rows["src"].filter(generated)).to_pylist()
+        if not sources:
             return rows, generated
-        sources = pc.unique(open_rows["src"]).to_pylist()
         present = base.edge_ends(edge, "src", sources)
         ids = {
             (src, dst): entity_id
@@ -330,6 +379,26 @@ class Load:
             new_flags.append(minted and found is None)
         index = rows.schema.get_field_index("id")
         return rows.set_column(index, "id", pa.array(new_ids, pa.string())), pa.array(new_flags)
+
+
+def _refuse(conflicts: list[tuple[int, Entity, str]]) -> None:
+    """Raise for the row that comes first in the input, whatever its type."""
+    if not conflicts:
+        return
+    line, entity, entity_id = min(conflicts, key=lambda item: item[0])
+    raise KeyConflictError(
+        entity_kind=str(entity.kind),
+        type_name=entity.name,
+        entity_id=entity_id,
+        message=f"line {line}: {entity.name} '{entity_id}' already exists; nothing was written",
+    )
+
+
+def _filtered_batches(rows: Any, mask: Any) -> Iterator[Any]:
+    start = 0
+    for batch in rows.to_batches(max_chunksize=LOAD_CHUNK_ROWS):
+        yield batch.filter(mask.slice(start, batch.num_rows))
+        start += batch.num_rows
 
 
 def _encoded(items: Iterable[Mapping[str, object]], problems: Problems) -> Iterator[bytes]:

@@ -15,6 +15,7 @@ from omnigraph.catalog import EdgeType, NodeType, Property, PropertyType, Scalar
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.catalog.values import convert
 from omnigraph.compute import constant_value, evaluate_condition, storage_filter
+from omnigraph.compute.types import arrow_type
 from omnigraph.errors import (
     DataError,
     ExternalBlobPolicyError,
@@ -90,9 +91,10 @@ class Pending:
         """Return all pending rows."""
         if self._fresh:
             fresh = rows_from_values(self._entity, list(self._fresh.values()))
-            gone = pc.is_in(self._rows["id"], value_set=fresh["id"].combine_chunks())
-            self._rows = pa.concat_tables([self._rows.filter(pc.invert(gone)), fresh])
-            self._fresh = {}
+            if self._rows.num_rows:
+                gone = pc.is_in(self._rows["id"], value_set=fresh["id"].combine_chunks())
+                fresh = pa.concat_tables([self._rows.filter(pc.invert(gone)), fresh])
+            self._rows, self._fresh = fresh, {}
         return self._rows
 
     def row(self, entity_id: str) -> Any:
@@ -284,10 +286,9 @@ class _Run:
                 f"{node.name}: key property '{missing[0]}' must not be null",
                 problems=[{"type": node.name, "field": missing[0], "message": "null key"}],
             )
-        types = [node.properties[name].type for name in order]
-        row = rows_from_values(node, [{**values, "id": ""}])
-        columns = [row[name].combine_chunks() for name in order]
-        return str(key_ids(columns, types)[0].as_py())
+        types = [(name, node.properties[name].type) for name in order]
+        columns = [pa.array([values[name]], arrow_type(declared)) for name, declared in types]
+        return str(key_ids(columns, [declared for _name, declared in types])[0].as_py())
 
     def _new_id(self, entity: Entity) -> str:
         found = self._mutation._new_id()

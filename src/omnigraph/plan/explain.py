@@ -102,6 +102,11 @@ def _steps(steps: tuple[Step, ...], depth: int) -> list[str]:
     return rows
 
 
+def step_text(step: Step) -> str:
+    """Return one step of a pattern as a line."""
+    return _step(step)
+
+
 def _where(label: str, condition: Expression | None) -> str:
     return "" if condition is None else f" {label} {expression_text(condition)}"
 

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from omnigraph.read.execute import Fetch, Reader
+from omnigraph.read.running import Running, Stage, watched
 
-__all__ = ["Fetch", "Reader"]
+__all__ = ["Fetch", "Reader", "Running", "Stage", "watched"]

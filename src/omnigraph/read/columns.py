@@ -54,9 +54,21 @@ class ResidentCache:
                 self._bytes -= self._items.pop(key)[1]
             self._items[key] = (value, size_bytes)
             self._bytes += size_bytes
-            while self._bytes > self._bytes_max:
-                _old, (_value, size) = self._items.popitem(last=False)
-                self._bytes -= size
+            self._make_room()
+
+    def resize(self, key: object, size_bytes: int) -> None:
+        """Note that a value has grown since it was put."""
+        with self._lock:
+            found = self._items.get(key)
+            if found is not None and found[1] != size_bytes:
+                self._items[key] = (found[0], size_bytes)
+                self._bytes += size_bytes - found[1]
+                self._make_room()
+
+    def _make_room(self) -> None:
+        while self._bytes > self._bytes_max:
+            _old, (_value, size) = self._items.popitem(last=False)
+            self._bytes -= size
 
     def drop(self, key: object) -> None:
         """Forget a value, if it is there."""
@@ -118,6 +130,10 @@ class TableColumns:
             self._cache.put(key, found, found.nbytes)
             self._newest[(pin.path, name)] = (pin.version, self.layout(pin))
         return found
+
+    def known(self, pin: Pin, name: str) -> Any | None:
+        """Return a column if it is in memory."""
+        return self._cache.get((pin.path, pin.version, name))
 
     def read(self, pin: Pin, name: str) -> Any:
         """Return one column without keeping it, in chunks."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,11 +22,13 @@ from omnigraph.manifest import Pin
 from omnigraph.plan.expression import Nearest
 from omnigraph.plan.read import ReadPlan
 from omnigraph.read.columns import ResidentCache, TableColumns
+from omnigraph.read.context import Context
 from omnigraph.read.frame import Frame
 from omnigraph.read.output import build_output
-from omnigraph.read.pattern import Context, run_steps
+from omnigraph.read.pattern import run_steps
 from omnigraph.read.probe import ProbePlan, TooWide, plan_probe, probe
 from omnigraph.read.ranking import Ranker
+from omnigraph.read.running import noted
 from omnigraph.read.search import SearchColumns, constants, rewritten_plan, searches
 from omnigraph.read.topology import Topologies
 from omnigraph.read.tree import Tree, plan_tree
@@ -96,9 +99,12 @@ class Reader:
             factorise=self._factorise,
         )
         with _named(plan):
-            context = self._narrowed(context, prepared)
-            frame = self._rows(context, prepared)
-            return _shown(plan, build_output(context, plan, frame))
+            begun = time.perf_counter()
+            narrowed = self._narrowed(context, prepared)
+            if narrowed is not context:
+                noted("fetch what the query touches through indexes", 0, begun)
+            frame = self._rows(narrowed, prepared)
+            return _output(narrowed, plan, frame)
 
     def _search(
         self,
@@ -124,8 +130,10 @@ class Reader:
         with _named(plan):
             plan = rewritten_plan(plan, columns.replaced)
             frame = run_steps(context, plan.steps, Frame(1))
+            begun = time.perf_counter()
             plan, frame = Ranker(columns, constant, self._embed).rank(plan, frame)
-            return _shown(plan, build_output(context, plan, frame))
+            noted("rank", frame.size, begun)
+            return _output(context, plan, frame)
 
     def _embed(self, ranking: Nearest, text: str, dimension: int) -> Any:
         """Return the vector of a text query."""
@@ -205,6 +213,14 @@ def _named(plan: ReadPlan) -> Iterator[None]:
     except (pa.ArrowException, OverflowError, ValueError) as error:
         reason = str(error).split("\n", 1)[0]
         raise QueryError(f"query '{plan.name}' cannot be evaluated: {reason}") from error
+
+
+def _output(context: Context, plan: ReadPlan, frame: Frame) -> Any:
+    begun = time.perf_counter()
+    table = _shown(plan, build_output(context, plan, frame))
+    verb = "group" if plan.grouped else "distinct" if plan.distinct else "project"
+    noted(f"{verb}, sort and cut", table.num_rows, begun)
+    return table
 
 
 def _shown(plan: ReadPlan, table: Any) -> Any:

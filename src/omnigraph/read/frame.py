@@ -15,6 +15,7 @@ from omnigraph.errors import ResourceLimitError
 from omnigraph.limits import QUERY_ROWS_MAX
 from omnigraph.manifest import Pin
 from omnigraph.read.columns import Columns
+from omnigraph.read.running import checkpoint
 
 Array = Any
 
@@ -83,7 +84,8 @@ class Frame:
 
 
 def check_rows(rows: int) -> None:
-    """Refuse to make more rows than memory is meant for."""
+    """Refuse to make more rows than memory is meant for, or any once the query must stop."""
+    checkpoint()
     if rows > QUERY_ROWS_MAX:
         raise ResourceLimitError(
             resource="intermediate rows of a query",

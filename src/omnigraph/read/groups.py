@@ -27,9 +27,9 @@ from omnigraph.plan.expression import (
     variables_of,
 )
 from omnigraph.plan.read import ReadPlan
+from omnigraph.read.context import Context
 from omnigraph.read.frame import Frame, FrameColumns
 from omnigraph.read.keys import identifies
-from omnigraph.read.pattern import Context
 from omnigraph.read.tree import counts_rows
 from omnigraph.read.walk import grouped_sums
 

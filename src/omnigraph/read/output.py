@@ -22,9 +22,9 @@ from omnigraph.plan.expression import (
     walk,
 )
 from omnigraph.plan.read import ReadPlan, SortKey
+from omnigraph.read.context import Context
 from omnigraph.read.frame import Frame, FrameColumns
 from omnigraph.read.groups import group_rows
-from omnigraph.read.pattern import Context
 
 _GROUPED = "#group"
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from omnigraph.catalog import Catalog
-from omnigraph.catalog.model import LiteralValue
 from omnigraph.compute import evaluate_condition
-from omnigraph.manifest import Pin
-from omnigraph.plan.expression import Expression, variables_of
+from omnigraph.plan.explain import step_text
 from omnigraph.plan.read import (
     AntiJoin,
     Direction,
@@ -24,87 +19,33 @@ from omnigraph.plan.read import (
     OptionalJoin,
     Step,
 )
-from omnigraph.read.columns import Columns
+from omnigraph.read.context import Context
+from omnigraph.read.estimates import growth
 from omnigraph.read.frame import (
     Frame,
     FrameColumns,
     Source,
-    WholeColumns,
     check_rows,
     row_numbers,
 )
 from omnigraph.read.hops import reach
-from omnigraph.read.keys import named_id
-from omnigraph.read.topology import Topology, TopologySource
+from omnigraph.read.running import traced
+from omnigraph.read.topology import Topology
+from omnigraph.read.tree import existence_tree
+from omnigraph.read.walk import have_way
 
 Array = Any
 _ROW = "#row"
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What every step of one query needs: the snapshot, the values, the caches."""
-
-    catalog: Catalog
-    pins: Mapping[str, Pin]
-    columns: Columns
-    topologies: TopologySource
-    parameters: Mapping[str, LiteralValue]
-    now: datetime.datetime
-    factorise: bool = True
-    """Whether ways may be counted instead of listed; the results are the same."""
-
-    def node(self, name: str) -> Source:
-        """Return the source of a node type."""
-        entity = self.catalog.nodes[name]
-        return Source(entity, self.pins[entity.table_key])
-
-    def edge(self, name: str) -> Source:
-        """Return the source of an edge type."""
-        entity = self.catalog.edges[name]
-        return Source(entity, self.pins[entity.table_key])
-
-    def topology(self, name: str) -> Topology:
-        """Return the adjacency of an edge type."""
-        edge = self.catalog.edges[name]
-        return self.topologies.get(
-            edge,
-            self.pins[edge.table_key],
-            self.pins[f"node:{edge.source}"],
-            self.pins[f"node:{edge.target}"],
-        )
-
-    def matching(self, source: Source, condition: Expression | None) -> Array | None:
-        """Return which rows of a table satisfy a condition; None for all of them."""
-        if condition is None:
-            return None
-        whole = WholeColumns(source, self.columns)
-        return np.asarray(evaluate_condition(condition, whole, self.parameters, self.now))
-
-    def matching_rows(self, source: Source, condition: Expression, rows: Array) -> Array:
-        """Return which of some rows of a table satisfy a condition on its one variable."""
-        name = next(iter(variables_of(condition)), "")
-        frame = Frame(len(rows), {name: rows}, {name: source})
-        columns = FrameColumns(frame, self.columns)
-        return np.asarray(evaluate_condition(condition, columns, self.parameters, self.now))
-
-    def by_key(self, source: Source, condition: Expression) -> Array | None:
-        """Return the row a condition names by its id; None when it names none."""
-        named = named_id(source.entity, condition, self.parameters, self.now)
-        if named is None:
-            return None
-        id, rest = named
-        number = self.columns.keys(source.pin).find(id)
-        if number < 0:
-            return np.empty(0, dtype=np.int64)
-        found = np.array([number], dtype=np.int64)
-        return found if rest is None else found[self.matching_rows(source, rest, found)]
-
-
 def run_steps(context: Context, steps: tuple[Step, ...], frame: Frame) -> Frame:
     """Run steps one after the other."""
     for step in steps:
-        frame = _step(context, step, frame)
+        frame = traced(
+            partial(step_text, step),
+            partial(_step, context, step, frame),
+            partial(growth, context, step),
+        )
     return frame
 
 
@@ -121,6 +62,11 @@ def _step(context: Context, step: Step, frame: Frame) -> Frame:
             keep = evaluate_condition(step.condition, columns, context.parameters, context.now)
             return frame.take(row_numbers(keep))
         case AntiJoin():
+            tree = existence_tree(step) if context.factorise else None
+            if tree is not None:
+                source = frame.sources[tree.root]
+                found = have_way(context, tree, source, frame.numbers[tree.root])
+                return frame.take(np.flatnonzero(~found))
             matched = _correlated(context, step.steps, frame).numbers[_ROW]
             return frame.take(np.setdiff1d(np.arange(frame.size), matched))
         case OptionalJoin():
@@ -149,7 +95,6 @@ def _expand(context: Context, step: Expand, frame: Frame) -> Frame:
     elif (step.min_hops, step.max_hops) == (1, 1):
         chosen = topology.by_pair if step.edge_variable is None else topology.by_edge
         adjacency = chosen[step.direction]
-        check_rows(_fanout(adjacency.offsets, starts))
         rows, at = adjacency.follow(starts)
         targets = adjacency.targets[at]
         edges = None if adjacency.edges is None else adjacency.edges[at]
@@ -172,11 +117,6 @@ def _expand(context: Context, step: Expand, frame: Frame) -> Frame:
     if step.edge_variable is not None and edges is not None:
         found = found.with_variable(step.edge_variable, edges, context.edge(step.edge))
     return found
-
-
-def _fanout(offsets: Array, starts: Array) -> int:
-    valid = starts[starts >= 0]
-    return int((offsets[valid + 1] - offsets[valid]).sum())
 
 
 def _kept(
@@ -209,15 +149,11 @@ def _expand_into(context: Context, step: ExpandInto, frame: Frame) -> Frame:
         found = frame.take(rows[keep])
         return found.with_variable(step.edge_variable, edges[keep], context.edge(step.edge))
     adjacency = topology.by_pair[step.direction]
-    width = max(_width(topology, step.direction), 1)
     if step.max_hops > 1:
+        width = max(_width(topology, step.direction), 1)
         rows, nodes = reach(adjacency, starts, least=step.min_hops, most=step.max_hops, nodes=width)
         return frame.take(rows[nodes == ends[rows]])
-    sizes = np.diff(adjacency.offsets)
-    keys = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes) * width + adjacency.targets
-    wanted = starts * width + ends
-    joined = (starts >= 0) & (ends >= 0) & np.isin(wanted, keys)
-    return frame.take(np.nonzero(joined)[0])
+    return frame.take(np.flatnonzero(adjacency.joins(starts, ends)))
 
 
 def _width(topology: Topology, direction: Direction) -> int:

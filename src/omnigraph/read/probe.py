@@ -30,8 +30,8 @@ from omnigraph.plan.read import (
     Step,
 )
 from omnigraph.read.columns import KeyMap
+from omnigraph.read.context import Context
 from omnigraph.read.keys import can_name_id, named_id
-from omnigraph.read.pattern import Context
 from omnigraph.read.topology import Topology, node_numbers
 from omnigraph.store import Tables, count
 from omnigraph.store.keys import id_filter

@@ -20,6 +20,7 @@ from omnigraph.limits import PATCHED_EDGES_MAX
 from omnigraph.manifest import Pin
 from omnigraph.plan.read import Direction
 from omnigraph.read.columns import ResidentCache, TableColumns
+from omnigraph.read.frame import check_rows
 from omnigraph.store import count
 
 Array = Any
@@ -43,14 +44,31 @@ class Adjacency:
         safe = np.maximum(nodes, 0)
         starts = self.offsets[safe]
         sizes = np.where(nodes < 0, 0, self.offsets[safe + 1] - starts)
-        rows = np.repeat(np.arange(len(nodes), dtype=np.int64), sizes)
         ends = np.cumsum(sizes)
+        check_rows(int(ends[-1]) if len(ends) else 0)
+        rows = np.repeat(np.arange(len(nodes), dtype=np.int64), sizes)
         return rows, np.arange(len(rows), dtype=np.int64) + np.repeat(starts - ends + sizes, sizes)
 
     @property
     def size(self) -> int:
         """Number of nodes."""
         return len(self.offsets) - 1
+
+    def joins(self, starts: Array, ends: Array) -> Array:
+        """Tell for each pair of nodes whether it is there; targets must be in order."""
+        there = (starts >= 0) & (ends >= 0)
+        safe = np.where(there, starts, 0)
+        low, high = self.offsets[safe], np.where(there, self.offsets[safe + 1], 0)
+        last = high
+        # All pairs search their own run of targets at once, halving it at every turn.
+        while (open_ := low < high).any():
+            middle = (low + high) // 2
+            right = open_ & (self.targets[np.where(open_, middle, 0)] < ends)
+            low = np.where(right, middle + 1, low)
+            high = np.where(open_ & ~right, middle, high)
+        found = there & (low < last)
+        found[found] = self.targets[low[found]] == ends[found]
+        return found
 
 
 class _ByDirection(dict[Direction, Adjacency]):
@@ -86,7 +104,7 @@ class Topology:
         self.by_pair = _ByDirection(self._every_pair)
 
     def _every_edge(self, direction: Direction) -> Adjacency:
-        edges = self._positions()
+        edges = self.positions()
         match direction:
             case Direction.OUT:
                 return _adjacency(self.sources, self.targets, edges, self.source_count)
@@ -102,7 +120,8 @@ class Topology:
                     self.source_count,
                 )
 
-    def _positions(self) -> Array:
+    def positions(self) -> Array:
+        """Return the position of each edge in its table."""
         return np.arange(len(self.sources), dtype=np.int32) if self.edges is None else self.edges
 
     def _every_pair(self, direction: Direction) -> Adjacency:
@@ -119,8 +138,11 @@ class Topology:
 
     @property
     def size_bytes(self) -> int:
-        """Memory of the pairs and of the adjacency that is usually made from them."""
-        return 16 * len(self.sources) + 8 * (self.source_count + self.target_count)
+        """Memory of the pairs and of what has been made from them."""
+        arrays = [self.sources, self.targets, self.edges]
+        for made in (*self.by_edge.values(), *self.by_pair.values()):
+            arrays += [made.offsets, made.targets, made.edges]
+        return sum(int(array.nbytes) for array in arrays if array is not None)
 
     def extended(self, sources: Array, targets: Array, counts: tuple[int, int]) -> Topology:
         """Return the topology with rows added to its tables; adjacencies of pairs are patched.
@@ -131,7 +153,7 @@ class Topology:
         edges: Array | None = None
         if self.edges is not None or not whole.all():
             new = np.flatnonzero(whole).astype(np.int32) + self.rows
-            edges = np.concatenate([self._positions(), new])
+            edges = np.concatenate([self.positions(), new])
         rows = self.rows + len(sources)
         sources, targets = sources[whole], targets[whole]
         found = Topology(
@@ -218,6 +240,7 @@ class _Known:
 
     key: object
     layouts: tuple[tuple[str, ...], ...]
+    ends: tuple[Pin, Pin]
 
 
 class Topologies:
@@ -233,11 +256,12 @@ class Topologies:
         key = self._key(pin, source, target)
         found = self._cache.get(key)
         if isinstance(found, Topology):
+            self._cache.resize(key, found.size_bytes)
             return found
         layouts = tuple(self._columns.layout(item) for item in (pin, source, target))
         topology = self._patch(pin, source, target, layouts) or self._build(pin, source, target)
         self._cache.put(key, topology, topology.size_bytes)
-        self._newest[pin.path] = _Known(key, layouts)
+        self._newest[pin.path] = _Known(key, layouts, (source, target))
         return topology
 
     def resident(self, pin: Pin, source: Pin, target: Pin) -> bool:
@@ -279,11 +303,13 @@ class Topologies:
         if known is None:
             return None
         base = self._cache.get(known.key)
-        pairs = zip(known.layouts, layouts, strict=True)
-        if base is None or any(new[: len(old)] != old for old, new in pairs):
+        if base is None or layouts[0][: len(known.layouts[0])] != known.layouts[0]:
             return None
         added = self._columns.rows_after(pin, len(known.layouts[0]), ["src", "dst"])
         if added.num_rows > PATCHED_EDGES_MAX:
+            return None
+        base = self._renumbered(base, known, layouts, (source, target))
+        if base is None:
             return None
         count("topology_patches")
         starts = self._columns.numbers(source, added["src"].to_pylist())
@@ -291,8 +317,45 @@ class Topologies:
         counts = (self._columns.size(source), self._columns.size(target))
         # Else every commit of a stream would leave one behind.
         self._cache.drop(known.key)
-        patched: Topology = base.extended(starts, ends, counts)
-        return patched
+        return base.extended(starts, ends, counts)
+
+    def _renumbered(
+        self,
+        base: Topology,
+        known: _Known,
+        layouts: tuple[tuple[str, ...], ...],
+        ends: tuple[Pin, Pin],
+    ) -> Topology | None:
+        """Return a topology with the node numbers of another snapshot; None without the old ids.
+
+        Where nodes were only added, the old ones keep their numbers.
+        """
+        moved = [
+            None if new[: len(old)] == old else (before, after)
+            for old, new, before, after in zip(
+                known.layouts[1:], layouts[1:], known.ends, ends, strict=True
+            )
+        ]
+        if moved == [None, None]:
+            return base
+        numbers = [base.sources, base.targets]
+        for index, pins in enumerate(moved):
+            if pins is not None:
+                old_ids = self._columns.known(pins[0], "id")
+                if old_ids is None:
+                    return None
+                new_ids = self._columns.column(pins[1], "id")
+                numbers[index] = node_numbers(old_ids, new_ids)[numbers[index]]
+        whole = (numbers[0] >= 0) & (numbers[1] >= 0)
+        everything = base.edges is None and bool(whole.all())
+        return Topology(
+            sources=numbers[0][whole],
+            targets=numbers[1][whole],
+            edges=None if everything else base.positions()[whole],
+            source_count=self._columns.size(ends[0]),
+            target_count=self._columns.size(ends[1]),
+            rows=base.rows,
+        )
 
 
 def node_numbers(values: Any, ids: Any) -> Array:

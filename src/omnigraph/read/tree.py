@@ -68,7 +68,7 @@ class Tree:
     """The leading part of a plan.
 
     `live` are the variables that later steps or the output read. Without `bag` it does not matter
-    how often a row occurs. `rest` are the steps after the tree.
+    how often a row occurs; with `listed` every row is given out. `rest` are the steps after it.
     """
 
     root: str
@@ -76,6 +76,7 @@ class Tree:
     links: tuple[Link, ...]
     live: frozenset[str]
     bag: bool
+    listed: bool
     rest: tuple[Step, ...]
 
     @property
@@ -131,7 +132,31 @@ def plan_tree(plan: ReadPlan) -> Tree | None:
         links=tuple(links),
         live=needed & never_null,
         bag=not _ignores_copies(plan),
+        listed=not (plan.grouped or plan.distinct),
         rest=rest,
+    )
+
+
+def existence_tree(step: AntiJoin) -> Tree | None:
+    """Return the inner pattern as a tree that hangs on one outer variable; None if it is not."""
+    links: list[Link] = []
+    variables: dict[str, Variable] = {}
+    for inner in step.steps:
+        if not isinstance(inner, Expand) or inner.min_hops > inner.max_hops:
+            return None
+        links.append(Link(len(links), inner.source, inner.target, inner, inner.direction))
+        variables[inner.target] = Variable(inner.target, inner.target_type, inner.target_condition)
+    outer = {link.source for link in links} - set(variables)
+    if len(outer) != 1:
+        return None
+    return Tree(
+        root=outer.pop(),
+        variables=variables,
+        links=tuple(links),
+        live=frozenset(),
+        bag=False,
+        listed=False,
+        rest=(),
     )
 
 

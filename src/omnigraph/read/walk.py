@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from omnigraph.errors import QueryError
 from omnigraph.limits import I32_MAX
+from omnigraph.plan.explain import step_text
 from omnigraph.plan.expression import Expression
+from omnigraph.read.context import Context
+from omnigraph.read.estimates import CONDITION_SHARE, growth
 from omnigraph.read.frame import Frame, Source, check_rows
 from omnigraph.read.hops import reach
-from omnigraph.read.pattern import Context
+from omnigraph.read.running import traced
 from omnigraph.read.topology import Adjacency, Topology
 from omnigraph.read.tree import Link, Tree
 
@@ -93,6 +97,11 @@ def walk_tree(context: Context, tree: Tree) -> Frame:
     return _Walk(context, tree).run()
 
 
+def have_way(context: Context, tree: Tree, source: Source, nodes: Array) -> Array:
+    """Tell for each node, as the root of a tree, whether there is any way through it."""
+    return _Walk(context, tree).have_way(source, nodes)
+
+
 class _Walk:
     def __init__(self, context: Context, tree: Tree) -> None:
         self._context = context
@@ -103,21 +112,52 @@ class _Walk:
     def run(self) -> Frame:
         root = self._root()
         choice = self._choices[root]
-        numbers = choice.all(self._context)
-        check_rows(len(numbers))
-        frame = Frame(len(numbers), {root: numbers}, {root: choice.source}, unique=root)
+        frame: Frame = traced(
+            lambda: f"start at ${root}: {self._tree.variables[root].type_name}",
+            partial(self._start, root, choice),
+            lambda: choice.size * (1.0 if choice.condition is None else CONDITION_SHARE),
+        )
         while links := self._next_links(frame):
             link = links[0]
             self._done |= {link.number}
-            if self._tree.dangling(link):
-                frame = self._weigh(frame, link)
-            else:
-                frame = self._merge(self._list(frame, link))
+            frame = traced(
+                partial(self._text, link),
+                partial(self._follow, frame, link),
+                partial(growth, self._context, link.step),
+            )
         return frame
+
+    def _start(self, root: str, choice: Choice) -> Frame:
+        numbers = choice.all(self._context)
+        check_rows(len(numbers))
+        return Frame(len(numbers), {root: numbers}, {root: choice.source}, unique=root)
+
+    def _follow(self, frame: Frame, link: Link) -> Frame:
+        if self._tree.dangling(link):
+            return self._weigh(frame, link)
+        return self._merge(self._list(frame, link))
+
+    def _text(self, link: Link) -> str:
+        way = f"from ${link.source}: " if link.source != link.step.source else ""
+        verb = "count ways of " if self._tree.dangling(link) else ""
+        return f"{way}{verb}{step_text(link.step)}"
+
+    def have_way(self, source: Source, nodes: Array) -> Array:
+        self._choose()
+        size = self._context.columns.size(source.pin)
+        self._choices[self._tree.root] = Choice(source, size)
+        there = np.flatnonzero(nodes >= 0)
+        found = np.zeros(len(nodes), dtype=bool)
+        if len(there):
+            links = self._tree.links_from(self._tree.root, without=frozenset())
+            found[there] = _valued(
+                lambda chosen: self._ways_behind(links, chosen, frozenset()), nodes[there], size
+            )
+        return found
 
     # ---- where to start -------------------------------------------------------------------
 
-    def _root(self) -> str:
+    def _choose(self) -> None:
         for name, variable in self._tree.variables.items():
             source = self._context.node(variable.type_name)
             size = self._context.columns.size(source.pin)
@@ -125,6 +165,9 @@ class _Walk:
             if variable.condition is not None:
                 choice.numbers = self._context.by_key(source, variable.condition)
             self._choices[name] = choice
+
+    def _root(self) -> str:
+        self._choose()
         if not self._tree.can_turn or len(self._choices) == 1:
             return self._tree.root
         # A key names one node at most: nothing else can be a better start.
@@ -226,6 +269,8 @@ class _Walk:
         frame = frame.only(names)
         if len(names) > 1 or names[0] not in self._choices:
             return frame
+        if self._tree.listed and not self._next_links(frame):
+            return frame
         name = names[0]
         size = self._choices[name].size
         if not self._tree.bag:
@@ -248,7 +293,6 @@ class _Walk:
             )
             return rows, targets, None
         adjacency = _adjacency(topology, link)
-        check_rows(_fanout(adjacency, nodes))
         rows, at = adjacency.follow(nodes)
         edges = None if adjacency.edges is None else adjacency.edges[at]
         return rows, adjacency.targets[at], edges
@@ -302,16 +346,13 @@ class _Walk:
         ways = self._ways(links[0], nodes, without | {links[0].number})
         for link in links[1:]:
             ways = _product(ways, self._ways(link, nodes, without | {link.number}))
-        return ways
+        # Where one way is as good as many, numbers stay small.
+        return ways if self._tree.bag else np.minimum(ways, 1)
 
 
 def _adjacency(topology: Topology, link: Link) -> Adjacency:
     chosen = topology.by_pair if link.step.edge_variable is None else topology.by_edge
     return chosen[link.direction]
-
-
-def _fanout(adjacency: Adjacency, nodes: Array) -> int:
-    return int((adjacency.offsets[nodes + 1] - adjacency.offsets[nodes]).sum())
 
 
 def _valued(values: Callable[[Array], Array], nodes: Array, size: int) -> Array:

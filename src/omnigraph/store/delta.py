@@ -20,6 +20,7 @@ from omnigraph.store.tables import Table, file_name
 
 _CHANGED_AT = "_row_last_updated_at_version"
 _TAKE_ROWS_MAX = 8_192
+_NONE: Any = pa.array([], pa.uint64())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +32,21 @@ class TableDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class _Struck:
+    """Rows of a shared fragment that the other version struck out."""
+
+    fragment: Any
+    places: Any
+    row_ids: Any
+
+
+@dataclass(frozen=True, slots=True)
 class _Side:
     """Fragments of one version that the other lacks, and rows of shared ones it struck out."""
 
     table: Table
     fragments: list[Any]
-    row_ids: Any
+    struck: list[_Struck]
 
 
 def table_delta(
@@ -50,54 +60,49 @@ def table_delta(
     count("table_deltas")
     with translated(f"comparing versions of {after.path}"):
         old, new = _sides(before, after)
-        old_ids, new_ids = _candidates(old), _candidates(new)
+        moved = _NONE
         if descends and new.fragments:
             moved = _unchanged_since(new, before.version)
-            old_ids = _without(old_ids, moved)
-            new_ids = _without(new_ids, moved)
         return TableDelta(
-            before=_images(old, old_ids, columns, blob_bytes),
-            after=_images(new, new_ids, columns, blob_bytes),
+            before=_images(old, moved, columns, blob_bytes),
+            after=_images(new, moved, columns, blob_bytes),
         )
 
 
 def _sides(before: Table, after: Table) -> tuple[_Side, _Side]:
     olds = {_files(fragment): fragment for fragment in before.fragments()}
     news = {_files(fragment): fragment for fragment in after.fragments()}
-    struck_old: list[Any] = []
-    struck_new: list[Any] = []
+    struck_old: list[_Struck] = []
+    struck_new: list[_Struck] = []
     for key in olds.keys() & news.keys():
         old, new = olds[key], news[key]
         if old.deletion_file() != new.deletion_file():
             there = _row_ids(before, [old])
             here = _row_ids(after, [new])
-            struck_old.append(_without(there, here))
-            struck_new.append(_without(here, there))
+            struck_old.append(_missing(old, there, here))
+            struck_new.append(_missing(new, here, there))
     return (
-        _Side(before, [olds[k] for k in olds if k not in news], _joined(struck_old)),
-        _Side(after, [news[k] for k in news if k not in olds], _joined(struck_new)),
+        _Side(before, [olds[k] for k in olds if k not in news], struck_old),
+        _Side(after, [news[k] for k in news if k not in olds], struck_new),
     )
+
+
+def _missing(fragment: Any, ids: Any, others: Any) -> _Struck:
+    """Return the rows of a fragment, by their place among its live ones, that others lack."""
+    places = pc.indices_nonzero(pc.invert(pc.is_in(ids, value_set=others)))
+    return _Struck(fragment, places, ids.take(places))
 
 
 def _files(fragment: Any) -> tuple[str, ...]:
     return tuple(file_name(item) for item in fragment.metadata.files)
 
 
-def _joined(parts: list[Any]) -> Any:
-    empty = pa.array([], pa.uint64())
-    return pa.concat_arrays([empty, *parts])
-
-
 def _row_ids(table: Table, fragments: list[Any]) -> Any:
-    if not fragments:
-        return pa.array([], pa.uint64())
     count("data_scans")
-    scanner = table.dataset.scanner(columns=[], with_row_id=True, fragments=fragments)
+    scanner = table.dataset.scanner(
+        columns=[], with_row_id=True, fragments=fragments, scan_in_order=True
+    )
     return scanner.to_table()["_rowid"].combine_chunks()
-
-
-def _candidates(side: _Side) -> Any:
-    return pa.concat_arrays([_row_ids(side.table, side.fragments), side.row_ids])
 
 
 def _unchanged_since(side: _Side, version: int) -> Any:
@@ -108,28 +113,51 @@ def _unchanged_since(side: _Side, version: int) -> Any:
     return rows.filter(pc.less_equal(rows[_CHANGED_AT], version))["_rowid"].combine_chunks()
 
 
-def _without(ids: Any, others: Any) -> Any:
-    return ids.filter(pc.invert(pc.is_in(ids, value_set=others)))
+def _images(side: _Side, moved: Any, columns: Sequence[str], blob_bytes: bool) -> Any:
+    """Read the rows that may differ, only from the fragments that hold them."""
+    parts = [_empty(side.table, columns)] if not blob_bytes else []
+    if side.fragments:
+        parts += _of_fragments(side, moved, columns, blob_bytes)
+    for item in side.struck:
+        places = item.places.filter(pc.invert(pc.is_in(item.row_ids, value_set=moved)))
+        if len(places):
+            parts.append(_at(side.table, item.fragment, places, columns, blob_bytes))
+    return pa.concat_tables(parts) if parts else _empty(side.table, columns)
 
 
-def _images(side: _Side, row_ids: Any, columns: Sequence[str], blob_bytes: bool) -> Any:
-    """Read rows by their row ids, only from the fragments that hold them."""
-    if len(row_ids) == 0:
-        return _empty(side.table, columns)
+def _of_fragments(side: _Side, moved: Any, columns: Sequence[str], blob_bytes: bool) -> list[Any]:
+    """Read fragments without the rows that were only moved."""
+    dataset: Any = side.table.dataset
+    if len(moved) == 0:
+        return [_scan(side.table, side.fragments, columns, blob_bytes)]
+    found = _row_ids(side.table, side.fragments)
+    kept = found.filter(pc.invert(pc.is_in(found, value_set=moved)))
+    if len(kept) == 0:
+        return []
+    if len(kept) <= _TAKE_ROWS_MAX and not blob_bytes:
+        count("data_scans")
+        return [dataset._take_rows(kept.to_pylist(), columns=list(columns))]
+    rows = _scan(side.table, side.fragments, columns, blob_bytes)
+    return [rows.filter(pc.is_in(found, value_set=kept))]
+
+
+def _at(table: Table, fragment: Any, places: Any, columns: Sequence[str], blob_bytes: bool) -> Any:
+    """Read rows of one fragment by their place among its live rows.
+
+    Asking the whole table by row id would make it build an index over all its rows first.
+    """
+    if len(places) > _TAKE_ROWS_MAX or blob_bytes:
+        return _scan(table, [fragment], columns, blob_bytes).take(places)
     count("data_scans")
-    if len(row_ids) <= _TAKE_ROWS_MAX and not blob_bytes:
-        dataset: Any = side.table.dataset
-        return dataset._take_rows(row_ids.to_pylist(), columns=list(columns))
+    return fragment.take(places.to_pylist(), columns=list(columns))
+
+
+def _scan(table: Table, fragments: list[Any], columns: Sequence[str], blob_bytes: bool) -> Any:
+    count("data_scans")
     options: dict[str, Any] = {"blob_handling": "all_binary"} if blob_bytes else {}
-    fragments = None if len(side.row_ids) else side.fragments
-    scanner = side.table.dataset.scanner(
-        columns=list(columns), with_row_id=True, fragments=fragments, **options
-    )
-    parts = [
-        pa.Table.from_batches([batch]).filter(pc.is_in(batch["_rowid"], value_set=row_ids))
-        for batch in scanner.to_batches()
-    ]
-    return pa.concat_tables(parts).select(list(columns))
+    return table.dataset.scanner(
+        columns=list(columns), fragments=fragments, scan_in_order=True, **options
+    ).to_table()
 
 
 def _empty(table: Table, columns: Sequence[str]) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -107,11 +108,11 @@ class Journal:
             raise AlreadyExistsError("the manifest was created by somebody else")
         return JournalView(dataset, {_file(fragment): rows for fragment in fragments})
 
-    def open_latest(self) -> JournalView:
-        """Open the newest version."""
+    def open_latest(self, known: Mapping[str, Any] | None = None) -> JournalView:
+        """Open the newest version; `known` are rows of files it may share, read before."""
         count("manifest_opens")
         try:
-            return JournalView(lance.dataset(self.path, session=self._session))
+            dataset = lance.dataset(self.path, session=self._session)
         except ValueError as error:
             if newest_version(self.path):
                 raise StorageError(
@@ -121,6 +122,8 @@ class Journal:
             raise NotFoundError(f"no graph at {os.path.dirname(self.path)}") from error
         except OSError as error:
             raise translate(error, "opening the manifest") from error
+        names = {_file(fragment.metadata) for fragment in dataset.get_fragments()}
+        return JournalView(dataset, {n: rows for n, rows in (known or {}).items() if n in names})
 
     def set_aside_torn(self, *, keep: int = 1) -> list[int]:
         """Move newest version files that a power loss tore out of the way; return them.

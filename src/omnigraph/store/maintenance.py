@@ -48,7 +48,8 @@ def rewrite_small_fragments(table: Table) -> list[Any]:
 
     Sizes are tiered so that a row is rewritten a few times in its life, not at every step.
     """
-    sizes = [fragment.physical_rows for fragment in table.fragments()]
+    fixed = _indexed_elsewhere(table)
+    sizes = [f.physical_rows for f in table.fragments() if f.fragment_id not in fixed]
     target = 0
     for tier in COMPACTION_TIERS:
         if sum(size < tier for size in sizes) >= TIER_FRAGMENTS_MIN:
@@ -60,7 +61,26 @@ def rewrite_small_fragments(table: Table) -> list[Any]:
         plan = Compaction.plan(
             table.dataset, options={"target_rows_per_fragment": target, "num_threads": 1}
         )
-        return [shorten(task.execute(table.dataset)) for task in plan.tasks]
+        return [
+            shorten(task.execute(table.dataset))
+            for task in plan.tasks
+            if fixed.isdisjoint(fragment.id for fragment in task.fragments)
+        ]
+
+
+def _indexed_elsewhere(table: Table) -> set[int]:
+    """Return the fragments that an index in the folder of another line of versions covers.
+
+    They stay as they are: rewriting them would make Lance write that index anew in this line's
+    folder, and look for it in the other's.
+    """
+    return {
+        fragment_id
+        for item in table.dataset.describe_indices()
+        for segment in item.segments
+        if segment.base_id is not None
+        for fragment_id in segment.fragment_ids
+    }
 
 
 def commit_rewrite(tables: Tables, table: Table, results: list[Any]) -> Table:

@@ -9,18 +9,24 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import lance
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from lance import LanceDataset, LanceOperation
 from lance.fragment import write_fragments
 
 from omnigraph.errors import ConflictError
-from omnigraph.limits import RESTORE_ATTEMPTS_MAX, ROWS_PER_FILE_MAX
+from omnigraph.limits import (
+    RESTORE_ATTEMPTS_MAX,
+    ROWS_PER_FILE_MAX,
+    STAGE_BATCH_ROWS,
+    UPSERT_PART_BYTES,
+)
 from omnigraph.store.counters import count
 from omnigraph.store.keys import addresses_of
 from omnigraph.store.lance_errors import translated
@@ -71,7 +77,21 @@ def stage_insert(parent: Table, rows: Any, properties: dict[str, str]) -> Staged
 
 
 def stage_upsert(parent: Table, rows: Any, properties: dict[str, str]) -> StagedTable:
-    """Stage rows that replace those of the same id or are added. Ids must be distinct."""
+    """Stage rows that replace those of the same id or are added. Ids must be distinct.
+
+    `rows` is a table or a reader; many are staged part by part.
+    """
+    if isinstance(rows, pa.Table) and rows.nbytes <= UPSERT_PART_BYTES:
+        return _stage_part(parent, rows, properties)
+    parts: list[StagedTable] = []
+    ids: list[Any] = []
+    for part in _parts(rows):
+        parts.append(_stage_part(parent, part, properties))
+        ids += part["id"].chunks
+    return parts[0] if len(parts) == 1 else _joined(parent, parts, pa.concat_arrays(ids))
+
+
+def _stage_part(parent: Table, rows: Any, properties: dict[str, str]) -> StagedTable:
     count("data_stages")
     with translated(f"writing {parent.path}"):
         merge = parent.dataset.merge_insert("id")
@@ -87,6 +107,43 @@ def stage_upsert(parent: Table, rows: Any, properties: dict[str, str]) -> Staged
         + _deletion_files(parent, operation.updated_fragments),
         rows_after=parent.count_rows() + int(stats["num_inserted_rows"]),
     )
+
+
+def _joined(parent: Table, parts: Sequence[StagedTable], ids: Any) -> StagedTable:
+    """Return upserts of one version as one."""
+    staged = parts[-1]
+    # Each removed the old images of its own rows only; a fragment has one list of removed rows.
+    present = parent.scan(columns=["id"], row_address=True)
+    replaced = present.filter(pc.is_in(present["id"], value_set=ids))["_rowaddr"].to_numpy()
+    with translated(f"writing {parent.path}"):
+        changed, gone = _without(parent, replaced)
+    new = [item for part in parts for item in part.transaction.operation.new_fragments]
+    staged.transaction.operation = replace(
+        staged.transaction.operation,
+        new_fragments=new,
+        removed_fragment_ids=gone,
+        updated_fragments=changed,
+    )
+    staged.files = _data_files(parent, new) + _deletion_files(parent, changed)
+    before = parent.count_rows()
+    staged.rows_after = before + sum(part.rows_after - before for part in parts)
+    return staged
+
+
+def _parts(rows: Any) -> Iterator[Any]:
+    """Yield rows as tables that one join can hold."""
+    if isinstance(rows, pa.Table):
+        rows = rows.to_batches(max_chunksize=STAGE_BATCH_ROWS)
+    batches: list[Any] = []
+    size = 0
+    for batch in rows:
+        batches.append(batch)
+        size += batch.nbytes
+        if size >= UPSERT_PART_BYTES:
+            yield pa.Table.from_batches(batches)
+            batches, size = [], 0
+    if batches:
+        yield pa.Table.from_batches(batches)
 
 
 def stage_changes(

@@ -11,12 +11,12 @@ finds out by comparing them; it never misses one that did.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from lance.optimize import RewriteResult
 
 from omnigraph.limits import VERSION_RUNS_MAX
+from omnigraph.store.protobuf import bytes_field, number_field, values
 
 _FIELDS = ("last_updated_at_version_meta", "created_at_version_meta")
 Run = tuple[int, int]
@@ -50,15 +50,15 @@ def decode_runs(data: bytes) -> list[Run] | None:
     """Read runs from their protobuf form; None for any form not known here."""
     found: list[Run] = []
     try:
-        for number, run in _fields(data):
-            parts = dict(_fields(run)) if number == 1 and isinstance(run, bytes) else {}
+        for number, run in values(data):
+            parts = dict(values(run)) if number == 1 and isinstance(run, bytes) else {}
             span, version = parts.get(1), parts.get(2)
             if not isinstance(span, bytes) or not isinstance(version, int):
                 return None
-            (kind, limits), *others = _fields(span)
+            (kind, limits), *others = values(span)
             if kind != 1 or others or not isinstance(limits, bytes):
                 return None
-            bounds = dict(_fields(limits))
+            bounds = dict(values(limits))
             start, end = bounds.get(1, 0), bounds.get(2)
             if not isinstance(start, int) or not isinstance(end, int) or end <= start:
                 return None
@@ -72,51 +72,6 @@ def encode_runs(runs: list[Run]) -> bytes:
     """Write runs in their protobuf form."""
     data = bytearray()
     for rows, version in runs:
-        span = _field(1, _varint_field(2, rows))
-        data += _field(1, _field(1, span) + _varint_field(2, version))
+        span = bytes_field(1, number_field(2, rows))
+        data += bytes_field(1, bytes_field(1, span) + number_field(2, version))
     return bytes(data)
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at)
-        value, at = _varint(data, at)
-        match tag & 7:
-            case 0:
-                yield tag >> 3, value
-            case 2:
-                if at + value > len(data):
-                    raise ValueError("truncated")
-                yield tag >> 3, data[at : at + value]
-                at += value
-            case _:
-                raise ValueError("unknown wire type")
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-
-
-def _encoded(value: int) -> bytes:
-    data = bytearray()
-    while value >= 0x80:
-        data.append(value & 0x7F | 0x80)
-        value >>= 7
-    data.append(value)
-    return bytes(data)
-
-
-def _varint_field(number: int, value: int) -> bytes:
-    return _encoded(number << 3) + _encoded(value)
-
-
-def _field(number: int, data: bytes) -> bytes:
-    return _encoded(number << 3 | 2) + _encoded(len(data)) + data

@@ -13,7 +13,11 @@ from omnigraph.catalog import AcceptedSchema
 from omnigraph.errors import ConflictError, PreconditionFailedError, VersionConflictError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
-from omnigraph.limits import RESERVE_AFTER_LOSSES, WRITE_ATTEMPTS_MAX
+from omnigraph.limits import (
+    RESERVE_AFTER_LOSSES,
+    TAIL_FRAGMENT_ROWS_MAX,
+    WRITE_ATTEMPTS_MAX,
+)
 from omnigraph.manifest import (
     MAINTENANCE_KINDS,
     Capture,
@@ -42,7 +46,7 @@ from omnigraph.store import (
 )
 from omnigraph.write.base import Base
 from omnigraph.write.changes import ChangeSet, TableChange
-from omnigraph.write.table_schema import stored_rows
+from omnigraph.write.table_schema import stored_batches, stored_rows
 
 
 class SchemaMovedError(ConflictError):
@@ -165,9 +169,13 @@ def _stage_table(parent: Table, change: TableChange, properties: dict[str, str])
         found = addresses_of(parent, "id", change.deleted)
         return stage_delete(parent, found["_rowaddr"].to_numpy(), properties)
     if change.replaced:
-        content = parent.schema.empty_table() if rows is None else stored_rows(change.entity, rows)
+        content = (
+            parent.schema.empty_table()
+            if rows is None
+            else stored_batches(change.entity, rows, change.release)
+        )
         return stage_overwrite(parent, content, properties)
-    content = stored_rows(change.entity, rows)
+    content = stored_batches(change.entity, rows, change.release)
     if change.changed is None or change.changed.num_rows == 0:
         return stage_insert(parent, content, properties)
     return stage_upsert(parent, content, properties)
@@ -322,6 +330,8 @@ class _Attempts:
         """Remember the ids just added, so that the next write need not read them back."""
         for change, planned in zip(prepared.changes.effective(), prepared.plan.tables, strict=True):
             if change.added is None or change.changed is not None or change.replaced:
+                continue
+            if change.row_count > TAIL_FRAGMENT_ROWS_MAX:
                 continue
             parent = planned.staged.parent
             table = self._publisher.tables.open(planned.staged.path, parent.version + 1)

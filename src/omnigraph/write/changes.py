@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,8 @@ class TableChange:
     """The change of one table: final rows by id, and ids that go.
 
     `added` rows have ids the base does not have, `changed` rows replace base rows. With
-    `replaced` the base counts as empty: the added rows are the whole new content.
+    `replaced` the base counts as empty: the added rows are the whole new content. `release` is
+    there if the rows lie in a file: it gives back the memory that reading them took.
     """
 
     entity: Entity
@@ -26,6 +27,7 @@ class TableChange:
     changed: Any = None
     deleted: list[str] = field(default_factory=list)
     replaced: bool = False
+    release: Callable[[], None] | None = None
 
     @property
     def is_empty(self) -> bool:

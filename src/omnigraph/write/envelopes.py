@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,9 +18,15 @@ import pyarrow as pa
 from msgspec import UNSET
 
 from omnigraph.catalog import FLOATS, INTEGERS, Catalog, EdgeType, NodeType, PropertyType, Scalar
-from omnigraph.limits import LINE_BYTES_MAX, LOAD_CHUNK_ROWS
+from omnigraph.limits import (
+    LINE_BYTES_MAX,
+    LOAD_CHUNK_BYTES,
+    LOAD_CHUNK_ROWS,
+    LOAD_MEMORY_BYTES,
+)
 from omnigraph.write.convert import column_array
 from omnigraph.write.problems import Problem, Problems
+from omnigraph.write.spill import SpillFile
 from omnigraph.write.table_schema import rows_schema
 
 Entity = NodeType | EdgeType
@@ -54,16 +61,21 @@ class _Envelope(
 
 @dataclass(slots=True)
 class TypeRows:
-    """Rows of one type as they come in: columns in chunks, with the line each came from."""
+    """Rows of one type as they come in: columns in chunks, with the line each came from.
+
+    Chunks are in memory or, if there are many, in a file; `kept_bytes` counts the former.
+    """
 
     entity: Entity
     decoder: Any
     names: tuple[str, ...]
     chunks: list[Any] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
+    lines: array[int] = field(default_factory=lambda: array("q"))
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
     targets: list[str] = field(default_factory=list)
+    kept_bytes: int = 0
+    spill: SpillFile | None = None
 
     # Members of the envelope besides `data`: the type, and an edge's two ends.
     head_members: int = 1
@@ -80,7 +92,24 @@ class TypeRows:
 
     def table(self) -> Any:
         """Return all rows; the id column is what the input gave, null where it gave none."""
-        return pa.concat_tables(self.chunks)
+        if self.spill is None:
+            return pa.concat_tables(self.chunks)
+        # Rows are told apart by their place, so those still in memory go behind the others.
+        self.move_to_file()
+        return self.spill.table()
+
+    def keep(self, chunk: Any) -> None:
+        """Take in a chunk."""
+        self.chunks.append(chunk)
+        self.kept_bytes += chunk.nbytes
+
+    def move_to_file(self) -> None:
+        """Write the chunks in memory to the type's file."""
+        if self.spill is None:
+            self.spill = SpillFile(rows_schema(self.entity))
+        for chunk in self.chunks:
+            self.spill.append(chunk)
+        self.chunks, self.kept_bytes = [], 0
 
 
 def _json_type(declared: PropertyType) -> Any:
@@ -122,6 +151,7 @@ class EnvelopeReader:
         self._problems = problems
         self._envelopes = msgspec.json.Decoder(_Envelope)
         self._by_envelope: dict[tuple[Any, Any], TypeRows] = {}
+        self._text_bytes = 0
         self.types: dict[str, TypeRows] = {}
 
     def read(self, lines: Iterable[bytes]) -> None:
@@ -130,9 +160,14 @@ class EnvelopeReader:
             text = line.strip()
             if text and not self._line(number, text) and self._problems.full:
                 break
-        for found in self.types.values():
-            self._flush(found)
+        self._flush_all()
         self.types = {key: found for key, found in self.types.items() if found.count}
+
+    def close(self) -> None:
+        """Let go of temporary files that will not be read."""
+        for found in self.types.values():
+            if found.spill is not None:
+                found.spill.close()
 
     def _problem(self, line: int, message: str, **known: Any) -> None:
         self._problems.add(Problem(message=message, line=line, **known))
@@ -175,8 +210,9 @@ class EnvelopeReader:
         if ends:
             rows.sources.append(head.source)  # type: ignore[arg-type]  # both ends are there
             rows.targets.append(head.target)  # type: ignore[arg-type]
-        if len(rows.rows) >= LOAD_CHUNK_ROWS:
-            self._flush(rows)
+        self._text_bytes += len(text)
+        if self._text_bytes >= LOAD_CHUNK_BYTES or len(rows.rows) >= LOAD_CHUNK_ROWS:
+            self._flush_all()
         return True
 
     def _rows_of(self, number: int, head: _Envelope) -> TypeRows | None:
@@ -249,6 +285,14 @@ class EnvelopeReader:
             field=name,
         )
 
+    def _flush_all(self) -> None:
+        """Turn everything buffered into chunks, and keep no more of these than fits."""
+        self._text_bytes = 0
+        for found in self.types.values():
+            self._flush(found)
+        while sum(found.kept_bytes for found in self.types.values()) > LOAD_MEMORY_BYTES:
+            max(self.types.values(), key=lambda found: found.kept_bytes).move_to_file()
+
     def _flush(self, found: TypeRows) -> None:
         """Turn buffered rows into an Arrow chunk."""
         if not found.rows:
@@ -292,7 +336,7 @@ class EnvelopeReader:
                             field=name,
                         )
             arrays.append(column_array(filled, declared.type, report))
-        found.chunks.append(pa.Table.from_arrays(arrays, schema=schema))
+        found.keep(pa.Table.from_arrays(arrays, schema=schema))
         found.rows = []
         found.sources = []
         found.targets = []

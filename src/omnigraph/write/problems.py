@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.compute as pc
 
 from omnigraph.errors import DataError
 from omnigraph.limits import PROBLEMS_MAX
+
+SHOWN_ROWS = 1000
+"""Rows looked at per check: more than are ever reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +79,15 @@ class Problems:
     def _text(self, item: Problem) -> str:
         place = f"line {item.line}: " if item.line is not None else ""
         return f"{place}{item.message}"
+
+
+def some_rows(rows: Any, wrong: Any, column: str) -> Any:
+    """Return id and one column of the first rows a mask names, as many as are worth a look."""
+    places = pc.indices_nonzero(wrong)
+    shown = min(len(places), SHOWN_ROWS)
+    end = places[shown - 1].as_py() + 1 if shown else 0
+    # All rows up to the last one shown: a mask of everything must not copy everything.
+    return rows.select(["id", column]).slice(0, end).filter(wrong.slice(0, end))
 
 
 def _no_line(_table_key: str, _entity_id: str) -> int | None:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog import Cardinality, EdgeType, NodeType, TypeKind
 from omnigraph.write.base import Base
 from omnigraph.write.changes import ChangeSet, TableChange
-from omnigraph.write.problems import Problem, Problems
+from omnigraph.write.problems import Problem, Problems, some_rows
 
 
 def check_references(base: Base, changes: ChangeSet, problems: Problems) -> None:
@@ -35,12 +35,20 @@ def _check_endpoints(
     rows = change.rows()
     if rows is None:
         return
+    wanted = {name: pc.unique(rows[name]) for name in ("src", "dst")}
+    if edge.source == edge.target:
+        # Both ends in one probe.
+        wanted["src"] = pc.unique(pa.concat_arrays([wanted["src"], wanted.pop("dst")]))
+    found = {
+        column: _missing_nodes(base, changes, edge.source if column == "src" else edge.target, ids)
+        for column, ids in wanted.items()
+    }
     for column, type_name in (("src", edge.source), ("dst", edge.target)):
-        missing = _missing_nodes(base, changes, type_name, pc.unique(rows[column]))
+        missing = found.get(column, found["src"])
         if not missing:
             continue
-        bad = rows.filter(pc.is_in(rows[column], value_set=pa.array(sorted(missing), pa.string())))
-        shown = bad.select(["id", column]).slice(0, 1000)
+        wrong = pc.is_in(rows[column], value_set=pa.array(sorted(missing), pa.string()))
+        shown = some_rows(rows, wrong, column)
         pairs = zip(shown["id"].to_pylist(), shown[column].to_pylist(), strict=True)
         for entity_id, value in pairs:
             problems.add(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from omnigraph.catalog import EdgeType, NodeType, Scalar, TypeKind
 from omnigraph.compute.types import arrow_type
+from omnigraph.limits import STAGE_BATCH_ROWS
 from omnigraph.store import blob_array, blob_field, primary_key_field
 
 Entity = NodeType | EdgeType
@@ -77,6 +78,23 @@ def stored_rows(entity: Entity, rows: Any) -> Any:
         else:
             columns.append(column.cast(field.type))
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def stored_batches(entity: Entity, rows: Any, release: Callable[[], None] | None) -> Any:
+    """Return in-memory rows as the table stores them: a table, or a reader if they are many.
+
+    `release` is called behind every batch that was taken.
+    """
+    if rows.num_rows <= STAGE_BATCH_ROWS and release is None:
+        return stored_rows(entity, rows)
+
+    def batches() -> Iterator[Any]:
+        for batch in rows.to_batches(max_chunksize=STAGE_BATCH_ROWS):
+            yield from stored_rows(entity, pa.Table.from_batches([batch])).to_batches()
+            if release is not None:
+                release()
+
+    return pa.RecordBatchReader.from_batches(table_schema(entity), batches())
 
 
 def has_blobs(entity: Entity) -> bool:

@@ -15,7 +15,7 @@ from omnigraph.catalog import FLOATS, EdgeType, NodeType, Property
 from omnigraph.store import quoted
 from omnigraph.write.base import Base
 from omnigraph.write.changes import ChangeSet, TableChange
-from omnigraph.write.problems import Problem, Problems
+from omnigraph.write.problems import Problem, Problems, some_rows
 from omnigraph.write.references import check_references
 
 Entity = NodeType | EdgeType
@@ -39,12 +39,13 @@ def check_values(entity: Entity, rows: Any, problems: Problems) -> None:
     for declared in entity.properties.values():
         column = rows[declared.name]
         if declared.required and column.null_count:
-            bad = rows.filter(pc.is_null(column))
+            bad = some_rows(rows, pc.is_null(column), declared.name)
             _report(problems, entity, bad, declared.name, lambda _v, d=declared: _required(d))
         if declared.type.enum_values:
             _check_enum(entity, declared, rows, problems)
         if declared.type.scalar in FLOATS:
-            bad = rows.filter(_not_finite(column, is_list=declared.type.is_list))
+            wrong = _not_finite(column, is_list=declared.type.is_list)
+            bad = some_rows(rows, wrong, declared.name)
             _report(
                 problems, entity, bad, declared.name, lambda v: f"expected a finite number, got {v}"
             )
@@ -55,7 +56,8 @@ def check_values(entity: Entity, rows: Any, problems: Problems) -> None:
         ):
             if bound is None:
                 continue
-            bad = rows.filter(pc.fill_null(function(rows[item.property], bound), False))
+            wrong = pc.fill_null(function(rows[item.property], bound), False)
+            bad = some_rows(rows, wrong, item.property)
             sign = "<" if word == "min" else ">"
             _report(
                 problems,
@@ -68,7 +70,7 @@ def check_values(entity: Entity, rows: Any, problems: Problems) -> None:
             )
     for check in entity.checks:
         matches = pc.match_substring_regex(rows[check.property], check.pattern)
-        bad = rows.filter(pc.fill_null(pc.invert(matches), False))
+        bad = some_rows(rows, pc.fill_null(pc.invert(matches), False), check.property)
         _report(
             problems,
             entity,
@@ -85,7 +87,10 @@ def _not_finite(column: Any, *, is_list: bool) -> Any:
     """Tell which rows hold a number that is not finite, alone or in a list."""
     if not is_list:
         return pc.fill_null(pc.invert(pc.is_finite(column)), False)
-    lists = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return pa.chunked_array([_list_not_finite(lists) for lists in column.chunks], pa.bool_())
+
+
+def _list_not_finite(lists: Any) -> Any:
     wrong = pc.fill_null(pc.invert(pc.is_finite(pc.list_flatten(lists))), False)
     owners = pc.unique(pc.filter(pc.list_parent_indices(lists), wrong))
     return pc.is_in(pa.array(range(len(lists)), pa.int64()), value_set=pc.cast(owners, pa.int64()))
@@ -103,7 +108,7 @@ def _check_enum(entity: Entity, declared: Property, rows: Any, problems: Problem
     _report(
         problems,
         entity,
-        rows.filter(wrong),
+        some_rows(rows, wrong, declared.name),
         declared.name,
         lambda v: (
             f"invalid enum value '{v}' for {entity.name}.{declared.name} (expected: {listed})"
@@ -114,8 +119,7 @@ def _check_enum(entity: Entity, declared: Property, rows: Any, problems: Problem
 def _report(problems: Problems, entity: Entity, bad: Any, field: str, text: Any) -> None:
     if bad.num_rows == 0:
         return
-    shown = bad.slice(0, 1000)
-    pairs = zip(shown["id"].to_pylist(), shown[field].to_pylist(), strict=True)
+    pairs = zip(bad["id"].to_pylist(), bad[field].to_pylist(), strict=True)
     for entity_id, value in pairs:
         problems.add(
             Problem(

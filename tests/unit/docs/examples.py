@@ -12,6 +12,7 @@
     gq lint L201 ...      compiles, with exactly these findings (`none` for one without a code)
     sh run [exit=N]       runs in a folder of the page; a text block after it is what it prints
     python run            runs in that folder too
+    python more           goes on where the python block before it ended
     console, ebnf, json, sh, text   shown only
 
 `file=NAME` on a pg or gq block also puts its text into the folder of the page. A text block after
@@ -27,7 +28,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from omnigraph.catalog import Catalog, accept_initial
@@ -44,7 +45,7 @@ TAGS = {
     "pg-plan": {"", "hard"},
     "pg-fmt": {""},
     "gq": {"", "error", "explain", "lint"},
-    "python": {"run"},
+    "python": {"run", "more"},
     "sh": {"", "run"},
     **{language: {""} for language in SHOWN_ONLY - {"sh"}},
 }
@@ -134,7 +135,11 @@ def examples_of(page: Path) -> list[Example]:
         if block.language == "pg" and block.tag == "schema":
             schema = block
         expected = following if following is not None and following.language == "text" else None
-        if block.is_example:
+        if block.language == "python" and block.tag == "more":
+            last = max(n for n, item in enumerate(found) if item.block.language == "python")
+            begun = found[last].block
+            found[last] = replace(found[last], block=replace(begun, text=begun.text + block.text))
+        elif block.is_example:
             found.append(Example(block=block, schema=schema, expected=expected))
     return found
 

@@ -69,3 +69,54 @@ def test_reach_agrees_with_a_plain_search(
             for node in range(NODES)
             if start in reached(back, node, least, most)
         ]
+
+
+@given(pairs=PAIRS, asked=st.lists(st.tuples(st.integers(-1, 5), st.integers(-1, 5)), max_size=9))
+def test_pairs_are_found(pairs: list[tuple[int, int]], asked: list[tuple[int, int]]) -> None:
+    ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    topology = Topology(
+        sources=ends[:, 0],
+        targets=ends[:, 1],
+        edges=None,
+        source_count=NODES,
+        target_count=NODES,
+        rows=len(pairs),
+    )
+    wanted = np.array(asked, dtype=np.int64).reshape(-1, 2)
+    found = topology.by_pair[Direction.OUT].joins(wanted[:, 0], wanted[:, 1])
+    assert found.tolist() == [pair in pairs for pair in asked]
+
+
+@given(pairs=PAIRS, more=PAIRS)
+def test_a_patched_topology_equals_a_new_one(
+    pairs: list[tuple[int, int]], more: list[tuple[int, int]]
+) -> None:
+    first, added = (np.array(p, dtype=np.int32).reshape(-1, 2) for p in (pairs, more))
+    # The nodes of the added edges may be new, and one end of an edge may be nowhere.
+    added = np.where(added == NODES - 1, -1, added + 2).astype(np.int32)
+
+    def make(ends: np.ndarray, nodes: int) -> Topology:
+        return Topology(
+            sources=ends[:, 0],
+            targets=ends[:, 1],
+            edges=None,
+            source_count=nodes,
+            target_count=nodes,
+            rows=len(ends),
+        )
+
+    base = make(first, NODES)
+    for direction in Direction:
+        _made = base.by_pair[direction]
+    patched = base.extended(added[:, 0], added[:, 1], (NODES + 2, NODES + 2))
+    whole = (added >= 0).all(axis=1)
+    fresh = make(np.concatenate([first, added[whole]]), NODES + 2)
+    for direction in Direction:
+        for one, two in (
+            (patched.by_pair[direction], fresh.by_pair[direction]),
+            (patched.by_edge[direction], fresh.by_edge[direction]),
+        ):
+            assert one.offsets.tolist() == two.offsets.tolist()
+            assert one.targets.tolist() == two.targets.tolist()
+    positions = [*range(len(first)), *(len(first) + np.flatnonzero(whole)).tolist()]
+    assert patched.positions().tolist() == positions

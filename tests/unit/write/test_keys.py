@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from omnigraph.catalog import PropertyType, Scalar
 from omnigraph.compute.types import arrow_type
 from omnigraph.write import canonical_texts, key_ids
+from omnigraph.write.keys import ulid_column
 
 
 def canonical(value: object, scalar: Scalar) -> str | None:
@@ -111,3 +112,10 @@ def test_different_tuples_never_share_an_id(left: tuple[str, str], right: tuple[
 
     assert (made(left) == made(right)) == (left == right)
     assert tuple(json.loads(made(left))) == left
+
+
+def test_a_long_run_of_ids_is_one_array() -> None:
+    # Of so many texts Arrow would make several chunks.
+    ids = ulid_column(("0123456789", 7), 2_200_000)
+    assert isinstance(ids, pa.StringArray)
+    assert len(ids) == 2_200_000

@@ -1,0 +1,82 @@
+"""What every step of one query needs."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from omnigraph.catalog import Catalog
+from omnigraph.catalog.model import LiteralValue
+from omnigraph.compute import evaluate_condition
+from omnigraph.manifest import Pin
+from omnigraph.plan.expression import Expression, variables_of
+from omnigraph.read.columns import Columns
+from omnigraph.read.frame import Frame, FrameColumns, Source, WholeColumns
+from omnigraph.read.keys import named_id
+from omnigraph.read.topology import Topology, TopologySource
+
+Array = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What every step of one query needs: the snapshot, the values, the caches."""
+
+    catalog: Catalog
+    pins: Mapping[str, Pin]
+    columns: Columns
+    topologies: TopologySource
+    parameters: Mapping[str, LiteralValue]
+    now: datetime.datetime
+    factorise: bool = True
+    """Whether ways may be counted instead of listed; the results are the same."""
+
+    def node(self, name: str) -> Source:
+        """Return the source of a node type."""
+        entity = self.catalog.nodes[name]
+        return Source(entity, self.pins[entity.table_key])
+
+    def edge(self, name: str) -> Source:
+        """Return the source of an edge type."""
+        entity = self.catalog.edges[name]
+        return Source(entity, self.pins[entity.table_key])
+
+    def topology(self, name: str) -> Topology:
+        """Return the adjacency of an edge type."""
+        edge = self.catalog.edges[name]
+        return self.topologies.get(
+            edge,
+            self.pins[edge.table_key],
+            self.pins[f"node:{edge.source}"],
+            self.pins[f"node:{edge.target}"],
+        )
+
+    def matching(self, source: Source, condition: Expression | None) -> Array | None:
+        """Return which rows of a table satisfy a condition; None for all of them."""
+        if condition is None:
+            return None
+        whole = WholeColumns(source, self.columns)
+        return np.asarray(evaluate_condition(condition, whole, self.parameters, self.now))
+
+    def matching_rows(self, source: Source, condition: Expression, rows: Array) -> Array:
+        """Return which of some rows of a table satisfy a condition on its one variable."""
+        name = next(iter(variables_of(condition)), "")
+        frame = Frame(len(rows), {name: rows}, {name: source})
+        columns = FrameColumns(frame, self.columns)
+        return np.asarray(evaluate_condition(condition, columns, self.parameters, self.now))
+
+    def by_key(self, source: Source, condition: Expression) -> Array | None:
+        """Return the row a condition names by its id; None when it names none."""
+        named = named_id(source.entity, condition, self.parameters, self.now)
+        if named is None:
+            return None
+        id, rest = named
+        number = self.columns.keys(source.pin).find(id)
+        if number < 0:
+            return np.empty(0, dtype=np.int64)
+        found = np.array([number], dtype=np.int64)
+        return found if rest is None else found[self.matching_rows(source, rest, found)]
