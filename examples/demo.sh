@@ -100,15 +100,15 @@ run omnigraph schema plan library.omni --schema schema-v2.pg
 
 say ''
 say 'One commit changes the schema and the tables; the past keeps its own:'
-run omnigraph schema apply library.omni --schema schema-v2.pg
+run omnigraph schema apply library.omni --schema schema-v2.pg --yes
 say ''
 run omnigraph export library.omni --type Member --version 5
 
 say ''
 say 'A change that stored rows contradict is refused, and the rows are named:'
 say ''
-prompt "sed 's/pages: I32?/pages: I32/' schema-v2.pg > new.pg"
-sed 's/pages: I32?/pages: I32/' schema-v2.pg > new.pg
+prompt "sed 's/mail: String?/mail: String/' schema-v2.pg > new.pg"
+sed 's/mail: String?/mail: String/' schema-v2.pg > new.pg
 run omnigraph schema plan library.omni --schema new.pg --check
 
 title 'Next'
