@@ -95,15 +95,21 @@ say 'What the last commit changed:'
 head=$(omnigraph commit list library.omni --limit 1 | cut -c1-26)
 run omnigraph commit changes "$head" library.omni
 
-title '8. A changed schema is planned, step by step'
-run omnigraph schema plan schema.pg --schema schema-v2.pg
+title '8. A changed schema is planned, then applied'
+run omnigraph schema plan library.omni --schema schema-v2.pg
 
 say ''
-say 'A change that stored rows might contradict is refused, with a reason:'
+say 'One commit changes the schema and the tables; the past keeps its own:'
+run omnigraph schema apply library.omni --schema schema-v2.pg --yes
 say ''
-prompt "sed 's/pages: I32?/pages: I64/' schema.pg > new.pg"
-sed 's/pages: I32?/pages: I64/' schema.pg > new.pg
-run omnigraph schema plan schema.pg --schema new.pg --check
+run omnigraph export library.omni --type Member --version 5
+
+say ''
+say 'A change that stored rows contradict is refused, and the rows are named:'
+say ''
+prompt "sed 's/mail: String?/mail: String/' schema-v2.pg > new.pg"
+sed 's/mail: String?/mail: String/' schema-v2.pg > new.pg
+run omnigraph schema plan library.omni --schema new.pg --check
 
 title 'Next'
 say 'docs/quickstart.md        the same steps with files of your own'

@@ -128,6 +128,9 @@ RESIDENT_BYTES_MAX: Final = 4 * 1024**3
 QUERY_ROWS_MAX: Final = 100_000_000
 """Rows a query may hold at once: about 1 GB for each variable of its pattern."""
 
+SCHEMA_READS_MAX: Final = 8
+"""Looks at schema files that others are replacing before a reader gives up."""
+
 TEXT_CHUNK_ROWS: Final = 65_536
 """Rows of text split into words at once; bounds the memory of splitting."""
 

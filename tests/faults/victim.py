@@ -40,6 +40,18 @@ OVERWRITTEN: list[dict[str, Any]] = [
     {"edge": "Knows", "from": "p2", "to": "p3", "data": {"id": "only"}}
 ]
 
+# Every kind of work a schema change can be: columns of two tables, a new table, a dropped one,
+# a renamed one.
+MIGRATED = """
+node Person { slug: String @key  title: String @rename_from("name") @default("none")
+    kind: String @default("new")  note: String? }
+node Company @rename_from("Firm") { slug: String @key  label: String? @rename_from("name") }
+node City { name: String }
+edge Works: Person -> Company @card(0..2) { role: String?  @unique(src, dst) }
+edge Lives: Person -> City
+"""
+DESCRIBED = SCHEMA.replace("node Firm", 'node Firm @description("where people work")')
+
 
 class Steps:
     """Counts calls that change the disk, by name, and dies at one of them.
@@ -121,6 +133,10 @@ def write(graph: Graph, action: str) -> None:
             graph.load(LOADED, mode="merge", operation_id=OPERATION)
         case "overwrite":
             graph.load(OVERWRITTEN, mode="overwrite", operation_id=OPERATION)
+        case "schema":
+            graph.schema.apply(MIGRATED, operation_id=OPERATION)
+        case "metadata":
+            graph.schema.apply(DESCRIBED, operation_id=OPERATION)
         case "index":
             graph.ensure_indices()
         case "branch_insert":

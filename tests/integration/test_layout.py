@@ -16,7 +16,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.catalog import TypeKind
-from omnigraph.ops.initialize import table_folder
+from omnigraph.write import table_folder
 from tests.integration.conftest import Cli
 from tests.integration.helpers import PEOPLE, NewGraph, files, load, node, rows, run
 

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from omnigraph.cli.exit_codes import FAILURE, NOT_FOUND, OK
-from omnigraph.cli.files import display_name, read_text, refuse_two_stdins, replace_text
-from omnigraph.cli.scope import json_option, open_graph, print_json, resolve_uri, uri_argument
+from omnigraph.cli.files import STDIN, display_name, read_text, refuse_two_stdins, replace_text
+from omnigraph.cli.scope import (
+    actor_option,
+    echo_target,
+    json_option,
+    open_graph,
+    print_json,
+    resolve_uri,
+    uri_argument,
+    write_options,
+)
+
+if TYPE_CHECKING:
+    from omnigraph.graph.schema_ops import SchemaChange
 
 
 @click.group()
 def schema() -> None:
-    """Show, format and compare schemas."""
+    """Show, format, compare and change schemas."""
 
 
 @schema.command("fmt")
@@ -64,13 +79,57 @@ def show(uri: str | None, store: str | None, uri_option: str | None, as_json: bo
 
 
 @schema.command("plan")
-@click.argument("accepted", metavar="OLD.pg")
+@click.argument("accepted", required=False, metavar="[URI | OLD.pg]")
+@click.option("--store", help="Where the graph lives (same as URI).")
 @click.option("--schema", "desired", required=True, metavar="NEW.pg", help="Desired schema.")
 @click.option("--allow-data-loss", is_flag=True, help="Plan drops as hard drops.")
-@click.option("--check", is_flag=True, help="Exit 3 when a change is not supported.")
+@click.option(
+    "--check", is_flag=True, help="Exit 3 when a change is not supported, or rows stand against it."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
-def plan(accepted: str, desired: str, allow_data_loss: bool, check: bool, as_json: bool) -> int:
-    """Show the steps that lead from one schema to another. Changes nothing."""
+def plan(
+    accepted: str | None,
+    store: str | None,
+    desired: str,
+    allow_data_loss: bool,
+    check: bool,
+    as_json: bool,
+) -> int:
+    """Show the steps to another schema. Changes nothing.
+
+    For a graph, each step says how many stored rows it changes or removes, and rows that stand
+    against it are named; for a schema file, only the two texts are compared.
+    """
+    if store is None and accepted is not None and not _is_graph(accepted):
+        return _plan_files(accepted, desired, allow_data_loss, check, as_json)
+    text = _desired_text(desired, quiet=as_json)
+    with open_graph(resolve_uri(accepted, store, None), mode="ro") as graph:
+        found = graph.schema.plan(text, name=display_name(desired), allow_data_loss=allow_data_loss)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        click.echo(found.render())
+    return NOT_FOUND if check and (found.problems or not found.supported) else OK
+
+
+def _is_graph(place: str) -> bool:
+    return os.path.isdir(os.path.join(place, "__manifest"))
+
+
+def _desired_text(path: str, *, quiet: bool) -> str:
+    """Read a schema, and show its warnings if anybody looks."""
+    from omnigraph.lang import compile_schema
+
+    text = read_text(path)
+    compiled = compile_schema(text, name=display_name(path))
+    for warning in () if quiet else compiled.warnings:
+        click.echo(warning.render(), err=True)
+    return text
+
+
+def _plan_files(
+    accepted: str, desired: str, allow_data_loss: bool, check: bool, as_json: bool
+) -> int:
     from omnigraph.catalog import accept_initial
     from omnigraph.ids import UlidSource
     from omnigraph.lang import compile_schema
@@ -95,3 +154,60 @@ def plan(accepted: str, desired: str, allow_data_loss: bool, check: bool, as_jso
             click.echo(warning.render(), err=True)
         click.echo(found.render())
     return NOT_FOUND if check and not found.supported else OK
+
+
+@schema.command("apply")
+@uri_argument
+@click.option("--schema", "desired", required=True, metavar="NEW.pg", help="Desired schema.")
+@click.option(
+    "--allow-data-loss", is_flag=True, help="Remove what is dropped from history too, for good."
+)
+@click.option("--yes", is_flag=True, help="Do not ask before dropping types or properties.")
+@actor_option
+@write_options
+@json_option
+def apply(
+    uri: str | None,
+    store: str | None,
+    uri_option: str | None,
+    desired: str,
+    allow_data_loss: bool,
+    yes: bool,
+    actor: str | None,
+    if_commit: str | None,
+    operation_id: str | None,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Change the schema of a graph, with its tables, as one atomic commit.
+
+    Rows that stand against the change are named, and nothing is changed. Branches other than main
+    must be merged or deleted first.
+    """
+    text = _desired_text(desired, quiet=as_json)
+    place = resolve_uri(uri, store, uri_option)
+    with open_graph(place, actor=actor) as graph:
+        if not (yes or as_json or desired == STDIN) and sys.stdin.isatty():
+            _confirm(graph.schema.plan(text, allow_data_loss=allow_data_loss))
+        echo_target("schema apply", graph.uri, quiet=quiet)
+        done = graph.schema.apply(
+            text,
+            name=display_name(desired),
+            allow_data_loss=allow_data_loss,
+            expected_head=if_commit,
+            operation_id=operation_id,
+        )
+    if as_json:
+        print_json(done.to_json())
+        return OK
+    click.echo(done.render())
+    click.echo(f"applied: {'yes' if done.applied else 'no'}")
+    click.echo(f"manifest_version: {done.manifest_version}")
+    return OK
+
+
+def _confirm(planned: SchemaChange) -> None:
+    """Show a plan that drops something and ask whether to go on."""
+    if planned.drops:
+        click.echo(planned.render())
+        click.confirm("Drop this?", abort=True)

@@ -70,7 +70,7 @@ class Blobs:
         self,
         tables: Tables,
         resolve: Callable[[str | None, str | None], Capture],
-        schema: Callable[[], AcceptedSchema],
+        schema: Callable[[Capture], AcceptedSchema],
     ) -> None:
         self._tables = tables
         self._resolve = resolve
@@ -116,8 +116,8 @@ class Blobs:
     ) -> tuple[Table, BlobRef, BlobStat]:
         if branch is not None and snapshot is not None:
             raise BadRequestError("give a branch or a snapshot, not both")
-        self._check_property(kind, type_name, prop)
         capture = self._resolve(branch, snapshot)
+        self._check_property(capture, kind, type_name, prop)
         pin = capture.pins[f"{kind}:{type_name}"]
         table = self._tables.open(pin.path, pin.version)
         exists, found = find_blob(table, prop, id)
@@ -138,10 +138,10 @@ class Blobs:
         )
         return table, found, stat
 
-    def _check_property(self, kind: str, type_name: str, prop: str) -> None:
+    def _check_property(self, capture: Capture, kind: str, type_name: str, prop: str) -> None:
         if kind not in ("node", "edge"):
             raise BadRequestError(f"expected node or edge, not {kind!r}")
-        catalog = self._schema().catalog
+        catalog = self._schema(capture).catalog
         entity = (catalog.nodes if kind == "node" else catalog.edges).get(type_name)
         if entity is None:
             raise NotFoundError(f"unknown {kind} type '{type_name}'")

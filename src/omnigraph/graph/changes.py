@@ -10,10 +10,9 @@ import os
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from omnigraph.catalog import AcceptedSchema
 from omnigraph.errors import (
     BadRequestError,
     ChangeFeedGapError,
@@ -28,6 +27,7 @@ from omnigraph.manifest import MAIN, Capture, GraphCommit
 from omnigraph.ops.diff import ChangeFilter, EntityChange, entity_changes
 from omnigraph.ops.export import export_lines
 from omnigraph.store import Tables
+from omnigraph.write.contract import SchemaContract
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +108,8 @@ class ChangeBlock:
 
     commit: GraphCommit
     changes: tuple[EntityChange, ...]
+    schema_boundary: bool = False
+    """The commit changed the schema: what it did to stored rows is told by no row event."""
 
     def cause(self) -> dict[str, object]:
         """Return who made the changes, when and where."""
@@ -123,7 +125,10 @@ class ChangeBlock:
 
     def to_json(self) -> dict[str, object]:
         """Return the wire form."""
-        return {"cause": self.cause(), "changes": [item.to_json() for item in self.changes]}
+        found: dict[str, object] = {"cause": self.cause()}
+        if self.schema_boundary:
+            found["schema_boundary"] = True
+        return found | {"changes": [item.to_json() for item in self.changes]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,25 +169,33 @@ class Baseline:
 class Changes:
     """Compares states of one graph."""
 
-    def __init__(self, lines: Lines, tables: Tables) -> None:
+    def __init__(self, lines: Lines, tables: Tables, contract: SchemaContract) -> None:
         self._lines = lines
         self._tables = tables
+        self._contract = contract
 
-    def diff(
-        self, schema: AcceptedSchema, before: str | int, after: str | int, wanted: ChangeFilter
-    ) -> Diff:
-        """Compare two states given by branch, commit id, version or tag."""
+    def diff(self, before: str | int, after: str | int, wanted: ChangeFilter) -> Diff:
+        """Compare two states given by branch, commit id, version or tag.
+
+        Raises `DiffRefusedError` for states of different schemas.
+        """
         _line, old = resolve_name(self._lines, before)
         line, new = resolve_name(self._lines, after)
+        if old.head.schema_hash != new.head.schema_hash:
+            raise DiffRefusedError(
+                reason="schema_boundary", graph_commit_id=new.head.graph_commit_id
+            )
+        schema = self._contract.at(new.head.schema_hash)
         found = entity_changes(
             schema, self._tables, old.pins, new.pins, line.coordinator.ledger, wanted
         )
         return Diff(before=str(before), after=str(after), changes=tuple(found))
 
-    def of_commit(
-        self, schema: AcceptedSchema, commit: GraphCommit, line: Line, wanted: ChangeFilter
-    ) -> ChangeBlock:
-        """Return what a commit changed. Raises `DiffRefusedError` for the first commit."""
+    def of_commit(self, commit: GraphCommit, line: Line, wanted: ChangeFilter) -> ChangeBlock:
+        """Return what a commit changed, under the schema it was made with.
+
+        Raises `DiffRefusedError` for the first commit, and for a change of schema.
+        """
         if commit.parent_commit_id is None:
             raise DiffRefusedError(
                 reason="parentless_commit", graph_commit_id=commit.graph_commit_id
@@ -192,7 +205,7 @@ class Changes:
         if parent.schema_hash != commit.schema_hash:
             raise DiffRefusedError(reason="schema_boundary", graph_commit_id=commit.graph_commit_id)
         found = entity_changes(
-            schema,
+            self._contract.at(commit.schema_hash),
             self._tables,
             ledger.pins_at(parent.manifest_version),
             ledger.pins_at(commit.manifest_version),
@@ -205,11 +218,11 @@ class Changes:
 class ChangeFeed:
     """Delivers commits with their changes, in order, at least once each."""
 
-    def __init__(self, lines: Lines, tables: Tables, schema: Any) -> None:
+    def __init__(self, lines: Lines, tables: Tables, contract: SchemaContract) -> None:
         self._lines = lines
         self._tables = tables
-        self._schema = schema
-        self._changes = Changes(lines, tables)
+        self._contract = contract
+        self._changes = Changes(lines, tables, contract)
 
     def poll(
         self,
@@ -239,9 +252,13 @@ class ChangeFeed:
             raise BadRequestError(f"limit must be 1 to {FEED_CHANGES_MAX}, not {limit}")
         wanted = ChangeFilter.of(kinds, types, ops)
         line = self._lines.get(branch)
-        schema: AcceptedSchema = self._schema()
+        schema = self._contract.validate()
+        domain, catalog = schema.domain, schema.catalog
+        for name in wanted.types:
+            if name not in catalog.nodes and name not in catalog.edges:
+                raise NotFoundError(f"unknown type '{name}'")
         capture = line.coordinator.capture()
-        tokens = _Tokens(schema.domain, line, wanted)
+        tokens = _Tokens(domain, line, wanted)
         if page_token is not None:
             place = tokens.read(page_token, "page")
             skip, cut = int(place["skip"]), int(place["cut"])
@@ -251,11 +268,10 @@ class ChangeFeed:
         else:
             place = {"after": _start(line, capture, start)}
             skip, cut = 0, capture.version
-        return self._page(schema, line, tokens, int(place["after"]), skip, cut, limit, wanted)
+        return self._page(line, tokens, int(place["after"]), skip, cut, limit, wanted)
 
     def _page(
         self,
-        schema: AcceptedSchema,
         line: Line,
         tokens: _Tokens,
         after: int,
@@ -268,13 +284,13 @@ class ChangeFeed:
         blocks: list[ChangeBlock] = []
         room = limit
         for commit in commits[:FEED_COMMITS_DEFAULT]:
-            block = self._block(schema, line, tokens, commit, after, wanted)
+            block = self._block(line, tokens, commit, after, wanted)
             rest = block.changes[skip:]
             if len(rest) > room:
                 token = tokens.write("page", after=after, skip=skip + room, cut=cut)
                 blocks.append(ChangeBlock(commit=commit, changes=rest[:room]))
                 return FeedPage(blocks=tuple(blocks), next_page_token=token)
-            blocks.append(ChangeBlock(commit=commit, changes=rest))
+            blocks.append(replace(block, changes=rest))
             room -= len(rest)
             skip, after = 0, commit.manifest_version
             if room == 0:
@@ -285,7 +301,6 @@ class ChangeFeed:
 
     def _block(
         self,
-        schema: AcceptedSchema,
         line: Line,
         tokens: _Tokens,
         commit: GraphCommit,
@@ -294,8 +309,18 @@ class ChangeFeed:
     ) -> ChangeBlock:
         if commit.parent_commit_id is None:
             return ChangeBlock(commit=commit, changes=())
+        parent = line.coordinator.ledger.commits[commit.parent_commit_id]
+        if parent.schema_hash != commit.schema_hash:
+            return ChangeBlock(commit=commit, changes=(), schema_boundary=True)
+        if wanted.types:
+            # A type may have had another name, or none, when the commit was made.
+            then = self._contract.at(commit.schema_hash).catalog
+            known = tuple(t for t in wanted.types if t in then.nodes or t in then.edges)
+            if not known:
+                return ChangeBlock(commit=commit, changes=())
+            wanted = replace(wanted, types=known)
         try:
-            return self._changes.of_commit(schema, commit, line, wanted)
+            return self._changes.of_commit(commit, line, wanted)
         except NotFoundError as error:
             raise ChangeFeedGapError(
                 cursor=tokens.write("cursor", after=after),
@@ -328,8 +353,9 @@ class ChangeFeed:
         The last line names the snapshot and the cursor. The file appears only when complete.
         """
         line = self._lines.get(branch)
-        schema: AcceptedSchema = self._schema()
+        self._contract.validate()
         capture = line.coordinator.capture()
+        schema = self._contract.at(capture.head.schema_hash)
         tables = {key: self._tables.open(p.path, p.version) for key, p in capture.pins.items()}
         cursor = _Tokens(schema.domain, line, ChangeFilter()).write("cursor", after=capture.version)
         found = Baseline(

@@ -7,9 +7,9 @@ import os
 from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.catalog import accept_initial
 from omnigraph.embed import Embedder
-from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.graph.graph import Graph
 from omnigraph.graph.handle import Mode
+from omnigraph.graph.schema_ops import schema_text
 from omnigraph.ids import UlidSource
 from omnigraph.lang import compile_schema
 from omnigraph.ops.initialize import initialize
@@ -32,7 +32,7 @@ def init(
         durability: `full` survives power loss; `none` is for scratch graphs.
     """
     location = locate(uri)
-    text, name = _schema_text(schema)
+    text, name = schema_text(schema)
     compiled = compile_schema(text, name=name)
     ids = UlidSource()
     syncer = Syncer(parse_durability(durability), root=location.root)
@@ -47,20 +47,6 @@ def init(
     )
     syncer.close()
     return Graph(uri, durability=durability)
-
-
-def _schema_text(schema: str | os.PathLike[str]) -> tuple[str, str]:
-    is_path = not isinstance(schema, str) or ("\n" not in schema and schema.endswith(".pg"))
-    if not is_path:
-        return str(schema), "<schema>"
-    path = os.fspath(schema)
-    try:
-        with open(path, encoding="utf-8") as handle:
-            return handle.read(), path
-    except FileNotFoundError:
-        raise NotFoundError(f"schema file not found: {path}") from None
-    except UnicodeDecodeError as error:
-        raise BadRequestError(f"{path} is not valid UTF-8: {error.reason}") from error
 
 
 def open_graph(

@@ -27,6 +27,7 @@ from omnigraph.graph.maintenance import (
 )
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import Snapshot
+from omnigraph.graph.schema_ops import SchemaOps
 from omnigraph.graph.targets import resolve
 from omnigraph.graph.view import BranchView
 from omnigraph.graph.writing import WritingHandle
@@ -60,7 +61,8 @@ class Graph(WritingHandle):
         super().__init__(uri, mode=mode, actor=actor, durability=durability, embedder=embedder)
         self.branches = Branches(self, self._lines, self._merging)
         self.tags = Tags(self, self._lines)
-        self.blobs = Blobs(self._tables, self._resolve, self.accepted_schema)
+        self.blobs = Blobs(self._tables, self._resolve, self.schema_at)
+        self.schema = SchemaOps(self, self._lines, self._contract, self._ids)
 
     def as_actor(self, actor: str) -> Self:
         """Return a handle on the same open graph whose commits are by somebody else."""
@@ -69,6 +71,7 @@ class Graph(WritingHandle):
         other.actor = actor
         other._seen = {branch: dict(pins) for branch, pins in self._seen.items()}
         other.branches = Branches(other, self._lines, self._merging)
+        other.schema = SchemaOps(other, self._lines, self._contract, self._ids)
         return other
 
     # ---- maintenance ----------------------------------------------------------------------
@@ -216,7 +219,7 @@ class Graph(WritingHandle):
         capture: Capture,
         running: Running,
     ) -> tuple[CompiledQuery, Any]:
-        schema = self._contract.validate()
+        schema = self.schema_at(capture)
         compiled = self._compile_cached(source, name, schema)
         if not isinstance(compiled.plan, ReadPlan):
             raise BadRequestError(f"query '{compiled.name}' writes; use it as a mutation")
@@ -302,7 +305,7 @@ class Graph(WritingHandle):
         (`node`, `edge`), `types` and `ops` (`insert`, `update`, `delete`) narrow the answer.
         """
         wanted = ChangeFilter.of(kinds, types, ops)
-        return Changes(self._lines, self._tables).diff(self.accepted_schema(), a, b, wanted)
+        return Changes(self._lines, self._tables, self._contract).diff(a, b, wanted)
 
     def entity_at(
         self, table_key: str, id: str, *, version: int, branch: str = MAIN
@@ -313,7 +316,8 @@ class Graph(WritingHandle):
             raise NotFoundError(f"no table {table_key} at graph version {version}")
         pin = capture.pins[table_key]
         table = self._tables.open(pin.path, pin.version)
-        return next(export_rows(self._schema.catalog, table_key, table, only_id=id), None)
+        catalog = self.schema_at(capture).catalog
+        return next(export_rows(catalog, table_key, table, only_id=id), None)
 
     def export(
         self,
@@ -335,6 +339,7 @@ class Graph(WritingHandle):
         tables = {
             key: self._tables.open(pin.path, pin.version) for key, pin in capture.pins.items()
         }
+        catalog = self.schema_at(capture).catalog
         if dest is None:
-            return export_envelopes(self._schema.catalog, tables, tuple(types))
-        return export_lines(self._schema.catalog, tables, tuple(types), dest)
+            return export_envelopes(catalog, tables, tuple(types))
+        return export_lines(catalog, tables, tuple(types), dest)

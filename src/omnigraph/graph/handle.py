@@ -77,7 +77,6 @@ class Handle:
         self.actor = actor
         self._syncer = Syncer(parse_durability(durability), root=self._location.root)
         self._control = ControlFiles(self._location, self._syncer)
-        self._contract = SchemaContract(self._control, _compile)
         self._tables = Tables(self._location)
         self._probe = KeyProbe()
         self._ids = UlidSource()
@@ -94,15 +93,21 @@ class Handle:
         )
         self._embedder = embedder
         self._reader = Reader(self._tables, embedder=embedder)
+        self._contract = SchemaContract(
+            self._control,
+            _compile,
+            self._lines.main.coordinator,
+            self._lines.directory.control if mode == "rw" else None,
+        )
         self._schema: AcceptedSchema = self._contract.validate()
         self._compiled: dict[tuple[str, str | None, str], CompiledQuery] = {}
         self._compiled_lock = threading.Lock()
-        self.commits = Commits(self._lines, self._tables, self.accepted_schema)
+        self.commits = Commits(self._lines, self._tables, self._contract)
         self._merging = Merging(self._lines, self._tables)
         self._maintenance = Maintenance(
             self._location.uri, self._lines, self._tables, self._ids, self._merging
         )
-        self.feed = ChangeFeed(self._lines, self._tables, self.accepted_schema)
+        self.feed = ChangeFeed(self._lines, self._tables, self._contract)
         self._auto: AutoMaintenance | None = None
         self.recovered: list[Verdict] = []
         if mode == "rw":
@@ -155,13 +160,13 @@ class Handle:
 
         A write whose owner died after its last table commit is finished; nothing is undone.
         """
-        self._schema = self._contract.validate()
+        self.accepted_schema()
         for line in self._lines.warm():
             self._refresh(line)
 
     def sync(self, branch: str = MAIN) -> None:
         """Look at the newest head of one branch, as `refresh` does for all in use."""
-        self._schema = self._contract.validate()
+        self.accepted_schema()
         self._refresh(self._lines.get(branch))
 
     def _refresh(self, line: Line) -> None:
@@ -245,7 +250,13 @@ class Handle:
 
     def accepted_schema(self) -> AcceptedSchema:
         """Return the accepted schema, checked against what is stored."""
-        return self._contract.validate()
+        self._schema = self._contract.validate()
+        return self._schema
+
+    def schema_at(self, capture: Capture) -> AcceptedSchema:
+        """Return the schema of a captured state: the accepted one, or that of its commit."""
+        schema, wanted = self.accepted_schema(), capture.head.schema_hash
+        return schema if schema.ir_hash() == wanted else self._contract.at(wanted)
 
     def check_writable(self) -> None:
         """Refuse to go on when the graph is open read-only."""

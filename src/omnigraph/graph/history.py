@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from omnigraph.catalog import AcceptedSchema
 from omnigraph.errors import NotFoundError
 from omnigraph.graph.changes import ChangeBlock, Changes
 from omnigraph.graph.lines import Lines
@@ -13,6 +12,7 @@ from omnigraph.manifest import MAIN, GraphCommit
 from omnigraph.ops.diff import ChangeFilter
 from omnigraph.ops.export import export_rows
 from omnigraph.store import Tables
+from omnigraph.write.contract import SchemaContract
 
 _UNSEEN = object()
 
@@ -20,10 +20,10 @@ _UNSEEN = object()
 class Commits:
     """The commits of a graph."""
 
-    def __init__(self, lines: Lines, tables: Tables, schema: Callable[[], AcceptedSchema]) -> None:
+    def __init__(self, lines: Lines, tables: Tables, contract: SchemaContract) -> None:
         self._lines = lines
         self._tables = tables
-        self._schema = schema
+        self._contract = contract
 
     def list(
         self,
@@ -66,11 +66,13 @@ class Commits:
         """
         line, commit = self._lines.containing(commit_id)
         wanted = ChangeFilter.of(kinds, types, ops)
-        return Changes(self._lines, self._tables).of_commit(self._schema(), commit, line, wanted)
+        self._contract.validate()
+        changes = Changes(self._lines, self._tables, self._contract)
+        return changes.of_commit(commit, line, wanted)
 
     def last_change(self, type_name: str, id: str, branch: str = MAIN) -> GraphCommit | None:
         """Return the commit that last changed an entity; None when it never existed."""
-        catalog = self._schema().catalog
+        catalog = self._contract.validate().catalog
         entity = catalog.nodes.get(type_name) or catalog.edges.get(type_name)
         if entity is None:
             raise NotFoundError(f"unknown type '{type_name}'")
@@ -82,7 +84,9 @@ class Commits:
         for number in range(len(pins) - 1, -1, -1):
             pin = pins[number]
             table = self._tables.open(pin.path, pin.version)
-            image = next(export_rows(catalog, entity.table_key, table, only_id=id), None)
+            # Each version under its own schema: a rename is no reason not to find the entity.
+            then = self._contract.at(ledger.head_at(pin.seq).schema_hash).catalog
+            image = next(export_rows(then, pin.table_key, table, only_id=id), None)
             if newer is not _UNSEEN and image != newer:
                 return ledger.head_at(pins[number + 1].seq)
             newer = image

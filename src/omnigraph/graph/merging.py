@@ -13,6 +13,7 @@ from omnigraph.catalog import AcceptedSchema, TypeKind
 from omnigraph.errors import (
     BadRequestError,
     ConflictError,
+    DiffRefusedError,
     NotFoundError,
     ReadSetConflictError,
 )
@@ -238,9 +239,12 @@ class Merging:
             raise BadRequestError("the first commit of a graph has no changes to take")
         coordinator = line.coordinator
         parent = coordinator.ledger.commits[commit.parent_commit_id]
+        target = self._lines.get(branch)
+        here = target.coordinator.capture().head.schema_hash
+        if {parent.schema_hash, commit.schema_hash} != {here}:
+            raise DiffRefusedError(reason="schema_boundary", graph_commit_id=commit.graph_commit_id)
         states = [coordinator.at_version(c.manifest_version) for c in (parent, commit)]
         origin, wanted = reversed(states) if inverse else states
-        target = self._lines.get(branch)
         merge = Merge(
             schema,
             self._tables,

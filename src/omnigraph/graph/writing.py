@@ -16,13 +16,14 @@ from omnigraph.graph.results import LoadResult, MutationResult
 from omnigraph.lang import bind_parameters
 from omnigraph.manifest import (
     MAIN,
+    GraphCommit,
 )
 from omnigraph.ops.load import Load, LoadMode
 from omnigraph.ops.mutate import Mutation
 from omnigraph.store import (
     measured,
 )
-from omnigraph.write import Request
+from omnigraph.write import ChangeSet, Request, SchemaMovedError
 from omnigraph.write.embeddings import Embeddings
 
 
@@ -55,17 +56,12 @@ class WritingHandle(Handle):
         self.check_writable()
         with measured() as io:
             line = self._lines.get(branch)
-            schema = self._contract.validate()
-            plan = self._compile_mutation(source, name, schema)
-            mutation = Mutation(
-                plan,
-                bind_parameters(plan.parameters, params),
-                now=datetime.datetime.now(datetime.UTC),
-                new_id=self._ids.next,
-                embeddings=Embeddings(self._embedder),
-            )
             request = self.request(line, actor, expected_head, operation_id)
-            commit, changes = line.writer.run(mutation, request, lambda: schema)
+            try:
+                mutation, commit, changes = self._mutate(line, source, name, params, request)
+            except SchemaMovedError:
+                # Nothing was written; the text may well mean something in the new schema.
+                mutation, commit, changes = self._mutate(line, source, name, params, request)
             self.settle(line, commit, changes)
         repeated = commit is not None and changes is None
         return MutationResult(
@@ -74,10 +70,29 @@ class WritingHandle(Handle):
             commit=commit,
             branch=branch,
             repeated=repeated,
-            query_name=plan.name,
+            query_name=mutation.plan.name,
             actor_id=request.actor_id,
             io=dict(io),
         )
+
+    def _mutate(
+        self,
+        line: Line,
+        source: str,
+        name: str | None,
+        params: Mapping[str, object] | None,
+        request: Request,
+    ) -> tuple[Mutation, GraphCommit | None, ChangeSet | None]:
+        schema = self.accepted_schema()
+        plan = self._compile_mutation(source, name, schema)
+        mutation = Mutation(
+            plan,
+            bind_parameters(plan.parameters, params),
+            now=datetime.datetime.now(datetime.UTC),
+            new_id=self._ids.next,
+            embeddings=Embeddings(self._embedder),
+        )
+        return mutation, *line.writer.run(mutation, request, lambda: schema)
 
     def load(
         self,
@@ -109,7 +124,7 @@ class WritingHandle(Handle):
         self.check_writable()
         with measured() as io:
             line, created = self._line_or_new(branch, create_from, dry_run)
-            schema = self._contract.validate()
+            schema = self.accepted_schema()
             load = self._new_load(schema, mode)
             load.read(data, progress)
             request = self.request(line, actor, expected_head, operation_id)
@@ -154,7 +169,7 @@ class WritingHandle(Handle):
         self.check_writable()
         with measured() as io:
             line = self._lines.get(branch)
-            schema = self._contract.validate()
+            schema = self.accepted_schema()
             load = self._new_load(schema, mode)
             load.read_table(type_name, table, from_col=from_col, to_col=to_col)
             request = self.request(line, actor, expected_head, operation_id)

@@ -1,17 +1,18 @@
 """Compares two catalogs whose declarations are matched already, and names every difference.
 
-A difference that stored data might contradict, or that needs data nobody gave, is refused with a
-reason instead of guessed at. Things are compared by stable identity, so a rename changes nothing
-but names: edges, constraints and embeddings that mention the renamed thing stay the same.
+A difference that needs data nobody gave is refused with a reason instead of guessed at; one that
+stored data might contradict is a step, and whoever applies it looks at the data first. Things are
+compared by stable identity, so a rename changes nothing but names: edges, constraints and
+embeddings that mention the renamed thing stay the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from omnigraph.catalog import (
+    FLOATS,
     Annotation,
     Catalog,
     EdgeType,
@@ -21,6 +22,7 @@ from omnigraph.catalog import (
     PropertyType,
     Scalar,
     TypeKind,
+    UniqueConstraint,
 )
 from omnigraph.lang.schema_resolve import Resolution, properties_in, type_names
 from omnigraph.lang.schema_steps import (
@@ -29,7 +31,11 @@ from omnigraph.lang.schema_steps import (
     AddConstraint,
     AddProperty,
     AddType,
+    ChangeCardinality,
     ChangeDefault,
+    ChangeNullability,
+    Constraint,
+    DropConstraint,
     DropMode,
     DropProperty,
     DropType,
@@ -40,6 +46,7 @@ from omnigraph.lang.schema_steps import (
     UnsupportedChange,
     UpdatePropertyMetadata,
     UpdateTypeMetadata,
+    WidenProperty,
     entity_name,
 )
 
@@ -47,16 +54,11 @@ _METADATA = ("description", "instruction")
 REBUILD = "to get there, export the data, initialise a new graph with this schema and load it"
 
 
-class _Rule(NamedTuple):
-    """A constraint other than the key, comparable across the two schemas."""
-
-    word: str
-    columns: tuple[str, ...]
-    detail: str = ""
-
-    def __str__(self) -> str:
-        arguments = ", ".join((*self.columns, self.detail) if self.detail else self.columns)
-        return f"@{self.word}({arguments})"
+_WIDER: dict[Scalar, frozenset[Scalar]] = {
+    Scalar.I32: frozenset({Scalar.I64}),
+    Scalar.U32: frozenset({Scalar.U64, Scalar.I64}),
+    Scalar.F32: frozenset({Scalar.F64}),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,18 +149,15 @@ class Comparison:
             if before is None or entity in self.resolution.problems:
                 continue
             old, new = set(accepted.flags.get(before, ())), set(desired.flags.get(prop, ()))
-            if "index" in new - old:
-                yield AddConstraint(
-                    type_kind=TypeKind.INTERFACE,
-                    type_name=name,
-                    constraint=IndexConstraint(columns=(prop,)),
-                )
-            if changed := sorted((old ^ new) - (new & {"index"})):
-                words = ", ".join(f"@{word}" for word in changed)
+            for word in sorted((old ^ new) & {"index", "unique"}):
+                rule = (IndexConstraint if word == "index" else UniqueConstraint)(columns=(prop,))
+                step = AddConstraint if word in new else DropConstraint
+                yield step(type_kind=TypeKind.INTERFACE, type_name=name, constraint=rule)
+            if "key" in old ^ new:
                 yield _refuse(
                     entity,
-                    f"changing {words} of '{name}.{prop}' is not supported: nodes take them from "
-                    "the interface; leave the interface property as it was",
+                    f"changing @key of '{name}.{prop}' is not supported: nodes take it from the "
+                    "interface; leave the interface property as it was",
                 )
 
     def _dropped_properties(self, kind: TypeKind, name: str, origin: str) -> Iterator[Step]:
@@ -185,7 +184,8 @@ class Comparison:
                 type_kind=kind, type_name=owner, old_name=old.name, new_name=new.name
             )
         if old.type != new.type:
-            yield _changed_type(kind, owner, old.type, new)
+            is_key = kind is TypeKind.NODE and new.name in self.desired.nodes[owner].key
+            yield from _changed_type(kind, owner, old.type, new, is_key=is_key)
         yield from self._embedding(kind, owner, old, new)
         if (old.has_default, old.default) != (new.has_default, new.default):
             yield ChangeDefault(
@@ -259,11 +259,11 @@ class Comparison:
                     "@rename_from",
                 )
         if old.cardinality != new.cardinality:
-            yield _refuse(
-                entity,
-                f"changing @card of edge '{new.name}' from {old.cardinality} to {new.cardinality} "
-                "is not supported: existing edges were not counted against it; declare a new edge "
-                "type",
+            yield ChangeCardinality(
+                type_kind=TypeKind.EDGE,
+                type_name=new.name,
+                old=old.cardinality,
+                new=new.cardinality,
             )
 
     def _carried(self, old: NodeType | EdgeType, name: str, column: str) -> str | None:
@@ -286,47 +286,36 @@ class Comparison:
         )
 
     def _rules(self, old: NodeType | EdgeType, new: NodeType | EdgeType) -> Iterator[Step]:
-        entity = entity_name(new.kind, new.name)
-        before: list[_Rule] = []
+        before: list[Constraint] = []
         for rule in _rules_of(old):
-            names = [self._carried(old, new.name, column) for column in rule.columns]
-            # A rule over a dropped property goes with it; every stored row satisfies what is left.
-            columns = tuple(sorted(name for name in names if name is not None))
-            if len(columns) == len(names):
-                before.append(rule._replace(columns=columns))
+            names = {column: self._carried(old, new.name, column) for column in _columns_of(rule)}
+            # A rule over a dropped property goes with it.
+            if all(names.values()):
+                before.append(_under(rule, {old: name or "" for old, name in names.items()}))
         after = _rules_of(new)
         for rule in before:
-            if rule not in after:
-                yield _refuse(
-                    entity,
-                    f"removing {rule} from '{new.name}' is not supported; keep it, or drop the "
-                    "property it names",
-                )
+            if rule not in after and not self._has_problem(new, _columns_of(rule)):
+                yield DropConstraint(type_kind=new.kind, type_name=new.name, constraint=rule)
         for rule in after:
-            if rule in before or self._has_problem(new, rule.columns):
-                continue
-            if rule.word == "index":
-                yield AddConstraint(
-                    type_kind=new.kind,
-                    type_name=new.name,
-                    constraint=IndexConstraint(columns=rule.columns),
-                )
-            else:
-                yield _refuse(
-                    entity,
-                    f"adding {rule} to '{new.name}' is not supported: existing rows were not "
-                    f"checked against it; {REBUILD}",
-                )
+            if rule not in before and not self._has_problem(new, _columns_of(rule)):
+                yield AddConstraint(type_kind=new.kind, type_name=new.name, constraint=rule)
 
 
-def _rules_of(item: NodeType | EdgeType) -> list[_Rule]:
-    found = [_Rule("unique", rule.columns) for rule in item.uniques]
-    found += [_Rule("index", rule.columns) for rule in item.indexes]
-    for bounds in item.ranges:
-        low, high = ("" if side is None else side for side in (bounds.low, bounds.high))
-        found.append(_Rule("range", (bounds.property,), f"{low}..{high}"))
-    found += [_Rule("check", (rule.property,), f'"{rule.pattern}"') for rule in item.checks]
-    return found
+def _rules_of(item: NodeType | EdgeType) -> list[Constraint]:
+    return [*item.uniques, *item.indexes, *item.ranges, *item.checks]
+
+
+def _columns_of(rule: Constraint) -> tuple[str, ...]:
+    if isinstance(rule, UniqueConstraint | IndexConstraint):
+        return rule.columns
+    return (rule.property,)
+
+
+def _under(rule: Constraint, names: Mapping[str, str]) -> Constraint:
+    """Return a rule with its columns under other names."""
+    if isinstance(rule, UniqueConstraint | IndexConstraint):
+        return replace(rule, columns=tuple(sorted(names[column] for column in rule.columns)))
+    return replace(rule, property=names[rule.property])
 
 
 def _refuse(entity: str, reason: str, *, code: str | None = None) -> UnsupportedChange:
@@ -382,25 +371,53 @@ def _added_property(kind: TypeKind, owner: str, new: Property) -> Step:
     )
 
 
-def _changed_type(kind: TypeKind, owner: str, old: PropertyType, new: Property) -> Step:
-    added = _added_values(old, new.type)
-    if added:
-        return ExtendEnum(
-            type_kind=kind, type_name=owner, property_name=new.name, added_values=added
+def _changed_type(
+    kind: TypeKind, owner: str, old: PropertyType, new: Property, *, is_key: bool
+) -> Iterator[Step]:
+    before, after = old.as_nullable(), new.type.as_nullable()
+    if before != after:
+        if added := _added_values(before, after):
+            yield ExtendEnum(
+                type_kind=kind, type_name=owner, property_name=new.name, added_values=added
+            )
+        elif _is_wider(before, after) and not (is_key and after.scalar in FLOATS):
+            yield WidenProperty(
+                type_kind=kind, type_name=owner, property_name=new.name, old=old, new=new.type
+            )
+        else:
+            yield _refuse_type(kind, owner, old, new, is_key=is_key)
+            return
+    if old.nullable != new.type.nullable:
+        yield ChangeNullability(
+            type_kind=kind,
+            type_name=owner,
+            property_name=new.name,
+            required=new.required,
+            default=new.default,
+            has_default=new.has_default,
         )
-    if old.as_nullable() == new.type.as_nullable():
-        remedy = "keep it nullable" if old.nullable else "keep it required"
+
+
+def _refuse_type(
+    kind: TypeKind, owner: str, old: PropertyType, new: Property, *, is_key: bool
+) -> UnsupportedChange:
+    reason = (
+        f"changing the type of '{owner}.{new.name}' from {old} to {new.type} is not supported; "
+    )
+    if is_key:
+        reason += f"ids derive from the key; {REBUILD}"
     else:
-        remedy = (
+        reason += (
             "keep the type, or add a property of the new type under another name, copy the values "
             "and drop this one"
         )
-    return _refuse(
-        entity_name(kind, owner, new.name),
-        f"changing the type of '{owner}.{new.name}' from {old} to {new.type} is not supported; "
-        f"{remedy}",
-        code=PROPERTY_TYPE_CHANGE,
-    )
+    return _refuse(entity_name(kind, owner, new.name), reason, code=PROPERTY_TYPE_CHANGE)
+
+
+def _is_wider(old: PropertyType, new: PropertyType) -> bool:
+    """Whether the new type differs only by holding more, and every old value exactly."""
+    same_form = replace(old, scalar=new.scalar) == new
+    return same_form and new.scalar in _WIDER.get(old.scalar, frozenset())
 
 
 def _added_values(old: PropertyType, new: PropertyType) -> tuple[str, ...]:

@@ -14,10 +14,14 @@ from typing import ClassVar, Final
 
 from omnigraph.catalog import (
     Annotation,
+    Cardinality,
+    CheckConstraint,
     IndexConstraint,
     Property,
     PropertyType,
+    RangeConstraint,
     TypeKind,
+    UniqueConstraint,
 )
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.catalog.shape import Json, annotations_json, literal_json, type_json
@@ -59,6 +63,37 @@ LINT_CODES: Final[Mapping[str, LintCode]] = {
         (PROPERTY_TYPE_CHANGE, Tier.DESTRUCTIVE, "property type changes", False),
     )
 }
+
+
+Constraint = UniqueConstraint | IndexConstraint | RangeConstraint | CheckConstraint
+"""A rule of a type other than its key."""
+
+
+def constraint_text(rule: Constraint) -> str:
+    """Spell a constraint as source text does."""
+    match rule:
+        case UniqueConstraint():
+            return f"@unique({', '.join(rule.columns)})"
+        case IndexConstraint():
+            return f"@index({', '.join(rule.columns)})"
+        case RangeConstraint():
+            low, high = ("" if side is None else side for side in (rule.low, rule.high))
+            return f"@range({rule.property}, {low}..{high})"
+        case CheckConstraint():
+            return f'@check({rule.property}, "{rule.pattern}")'
+
+
+def constraint_json(rule: Constraint) -> Json:
+    """Return a constraint as plain JSON data, under its name."""
+    match rule:
+        case UniqueConstraint():
+            return {"Unique": list(rule.columns)}
+        case IndexConstraint():
+            return {"Index": list(rule.columns)}
+        case RangeConstraint():
+            return {"Range": {"property": rule.property, "low": rule.low, "high": rule.high}}
+        case CheckConstraint():
+            return {"Check": {"property": rule.property, "pattern": rule.pattern}}
 
 
 class DropMode(StrEnum):
@@ -337,18 +372,101 @@ class UpdatePropertyMetadata(_OfType):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddConstraint(_OfType):
-    """An index is asked for. Metadata only: maintenance builds it."""
+    """A rule from now on: stored rows must satisfy it already. An index is built by maintenance."""
 
     kind: ClassVar[str] = "add_constraint"
-    constraint: IndexConstraint
+    constraint: Constraint
 
     def to_json(self) -> Json:
         """Return the step as plain JSON data."""
-        return self._json(constraint={"Index": list(self.constraint.columns)})
+        return self._json(constraint=constraint_json(self.constraint))
 
     def render(self) -> str:
         """Return one line for people."""
-        return self._line(f"add constraint @index({', '.join(self.constraint.columns)})")
+        return self._line(f"add constraint {constraint_text(self.constraint)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropConstraint(_OfType):
+    """A rule no longer holds; its columns carry their new names. Metadata only."""
+
+    kind: ClassVar[str] = "drop_constraint"
+    constraint: Constraint
+
+    def to_json(self) -> Json:
+        """Return the step as plain JSON data."""
+        return self._json(constraint=constraint_json(self.constraint))
+
+    def render(self) -> str:
+        """Return one line for people."""
+        return self._line(f"drop constraint {constraint_text(self.constraint)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeNullability(_OfType):
+    """A property becomes required or nullable.
+
+    Where it becomes required, stored nulls are filled with its default; without one there must be
+    none.
+    """
+
+    kind: ClassVar[str] = "change_nullability"
+    property_name: str
+    required: bool
+    default: LiteralValue = None
+    has_default: bool = False
+
+    def to_json(self) -> Json:
+        """Return the step as plain JSON data; `default` is there only when it fills nulls."""
+        found = self._json(property_name=self.property_name, required=self.required)
+        if self.required and self.has_default:
+            found["default"] = literal_json(self.default)
+        return found
+
+    def render(self) -> str:
+        """Return one line for people."""
+        name = f"'{self.type_name}.{self.property_name}'"
+        if not self.required:
+            return self._line(f"make property {name} nullable")
+        filled = f" (nulls become {literal_text(self.default)})" if self.has_default else ""
+        return self._line(f"make property {name} required{filled}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WidenProperty(_OfType):
+    """A property gets a type that holds every value of the old one. No value changes."""
+
+    kind: ClassVar[str] = "widen_property"
+    property_name: str
+    old: PropertyType
+    new: PropertyType
+
+    def to_json(self) -> Json:
+        """Return the step as plain JSON data."""
+        ends = {"from": type_json(self.old), "to": type_json(self.new)}
+        return self._json(property_name=self.property_name, **ends)
+
+    def render(self) -> str:
+        """Return one line for people."""
+        name = f"{self.type_name}.{self.property_name}"
+        return self._line(f"widen property '{name}' ({self.old} -> {self.new})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeCardinality(_OfType):
+    """`@card` of an edge type changed: stored edges must satisfy the new bounds already."""
+
+    kind: ClassVar[str] = "change_cardinality"
+    old: Cardinality
+    new: Cardinality
+
+    def to_json(self) -> Json:
+        """Return the step as plain JSON data."""
+        return self._json(**{"from": str(self.old), "to": str(self.new)})
+
+    def render(self) -> str:
+        """Return one line for people."""
+        return self._line(f"change @card from {self.old} to {self.new}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -390,6 +508,10 @@ Step = (
     | ChangeDefault
     | UpdatePropertyMetadata
     | AddConstraint
+    | DropConstraint
+    | ChangeNullability
+    | WidenProperty
+    | ChangeCardinality
     | UnsupportedChange
 )
 """One change of a plan."""

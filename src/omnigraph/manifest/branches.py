@@ -148,7 +148,7 @@ class BranchDirectory:
 
     @contextlib.contextmanager
     def control(self) -> Iterator[HeldSlot]:
-        """Hold the slot that lets one process at a time make and remove branches."""
+        """Hold the slot that lets one process at a time change branches or the schema."""
         for _attempt in range(BRANCH_CONTROL_ATTEMPTS_MAX):
             slot = self._slots.take(CONTROL_SLOT, b"") or self._slots.seize(CONTROL_SLOT)
             if slot is not None:
@@ -179,6 +179,13 @@ class BranchDirectory:
                         hint="choose another name",
                     )
             self._refuse_missing(capture.branch)
+            if self._main.capture().head.schema_hash != capture.head.schema_hash:
+                # A branch of its own schema could never be merged, nor the schema changed again.
+                raise ConflictError(
+                    f"the schema has changed since graph version {capture.version}, so no branch "
+                    "can start there",
+                    hint="read the old state by its version, commit or tag, or branch from main",
+                )
             branch = new_branch(name, self._new_id())
             try:
                 create_branch(capture.view.dataset, branch.incarnation, capture.version)

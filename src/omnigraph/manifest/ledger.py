@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 
-from omnigraph.manifest.records import GraphCommit, Pin, Record, TableRecord
+from omnigraph.manifest.records import GraphCommit, Pin, Record, TableRecord, Tombstone
 
 
 class Ledger:
@@ -16,7 +16,7 @@ class Ledger:
         self.by_operation: dict[str, GraphCommit] = {}
         self._order: list[GraphCommit] = []
         self._tables: dict[tuple[str, int], TableRecord] = {}
-        self._pins: dict[tuple[str, int], list[Pin]] = {}
+        self._pins: dict[tuple[str, int], list[Pin | Tombstone]] = {}
 
     def fold(self, records: Iterable[Record]) -> None:
         """Take in records, in any order."""
@@ -24,7 +24,7 @@ class Ledger:
             match item:
                 case GraphCommit():
                     self._fold_commit(item)
-                case Pin():
+                case Pin() | Tombstone():
                     self._fold_pin(item)
                 case TableRecord():
                     self._tables[(item.table_key, item.incarnation)] = item
@@ -38,7 +38,7 @@ class Ledger:
         if len(self._order) > 1 and self._order[-2].manifest_version > item.manifest_version:
             self._order.sort(key=lambda commit: commit.manifest_version)
 
-    def _fold_pin(self, item: Pin) -> None:
+    def _fold_pin(self, item: Pin | Tombstone) -> None:
         history = self._pins.setdefault((item.table_key, item.incarnation), [])
         if not history or history[-1].seq < item.seq:
             history.append(item)
@@ -59,18 +59,31 @@ class Ledger:
             index = bisect_right(history, version, key=lambda pin: pin.seq)
             if index > 0:
                 pin = history[index - 1]
+                if isinstance(pin, Tombstone):
+                    continue
                 other = found.get(pin.table_key)
                 if other is None or other.incarnation < pin.incarnation:
                     found[pin.table_key] = pin
         return found
 
     def pin_history(self, table_key: str, version: int) -> list[Pin]:
-        """Return every published version of a table up to a manifest version, oldest first."""
-        found: list[Pin] = []
-        for key in sorted(self._pins):
-            if key[0] == table_key:
-                found = [pin for pin in self._pins[key] if pin.seq <= version]
-        return found
+        """Return every published version of a table up to a manifest version, oldest first.
+
+        A table is followed through its renames: under whatever key, it is the same table.
+        """
+        live = self.pins_at(version).get(table_key)
+        found = [
+            pin
+            for (_key, incarnation), history in self._pins.items()
+            if live is not None and incarnation == live.incarnation
+            for pin in history
+            if isinstance(pin, Pin) and pin.seq <= version
+        ]
+        return sorted(found, key=lambda pin: pin.seq)
+
+    def paths(self) -> set[str]:
+        """Return where every table that was ever registered lies."""
+        return {item.path for item in self._tables.values()}
 
     def grew_from(self, pin: Pin | None, origin: Pin | None) -> bool:
         """Whether a table's state came out of another one, step by step, on this branch.
@@ -83,7 +96,11 @@ class Ledger:
         index = bisect_right(history, origin.seq, key=lambda known: known.seq) - 1
         if index < 0:
             return False
-        return (history[index].path, history[index].version) == (origin.path, origin.version)
+        before = history[index]
+        return isinstance(before, Pin) and (before.path, before.version) == (
+            origin.path,
+            origin.version,
+        )
 
     def commits_to(self, version: int) -> list[GraphCommit]:
         """Return the commits up to a manifest version, oldest first."""

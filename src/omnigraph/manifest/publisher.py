@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextvars
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -30,7 +30,7 @@ from omnigraph.limits import (
 from omnigraph.manifest.branch_ids import MANIFEST
 from omnigraph.manifest.coordinator import Capture, Coordinator
 from omnigraph.manifest.intents import Intent, IntentTable, encode_intent
-from omnigraph.manifest.records import GraphCommit, Pin, Record, encode
+from omnigraph.manifest.records import GraphCommit, Pin, Record, TableEntry, encode
 from omnigraph.store import (
     OPERATION_PROPERTY,
     HeldSlot,
@@ -181,12 +181,14 @@ class Publisher:
         rollback_id: str,
         effects: list[Effect],
         *,
+        entries: Callable[[list[Pin]], list[TableEntry]] | None = None,
         record: Callable[[Intent, GraphCommit], None] | None = None,
         reserved: HeldSlot | None = None,
     ) -> GraphCommit:
         """Apply changes that cannot be staged, and publish them, unless somebody is writing.
 
-        If the owner dies on the way, they are undone. `record` is called before the slot goes.
+        If the owner dies on the way, they are undone. `entries` makes what is published out of
+        the moved tables' pins; `record` is called before the slot goes.
         Raises as `publish` does.
         """
         tables = tuple(
@@ -204,23 +206,26 @@ class Publisher:
         slot = reserved or self._take(capture, encode_intent(intent), wait=False)
         if slot is None:
             raise Lost
-        return self._run(
-            capture, identity, intent, lambda: self._apply_effects(effects), slot, record
-        )
+
+        def apply() -> tuple[list[TableEntry], None]:
+            pins = self._apply_effects(effects)
+            return list(pins) if entries is None else entries(pins), None
+
+        return self._run(capture, identity, intent, apply, slot, record)
 
     def publish_pins(
         self, capture: Capture, identity: Identity, rollback_id: str, pins: list[Pin]
     ) -> GraphCommit:
         """Publish versions that exist already; no table is touched. Raises as `publish` does."""
         intent = _intent(capture, identity, rollback_id, ())
-        return self._run(capture, identity, intent, lambda: (pins, None), None)
+        return self._run(capture, identity, intent, lambda: (list(pins), None), None)
 
     def _run(
         self,
         capture: Capture,
         identity: Identity,
         intent: Intent,
-        apply: Callable[[], tuple[list[Pin], StagedRows | None]],
+        apply: Callable[[], tuple[list[TableEntry], StagedRows | None]],
         reserved: HeldSlot | None,
         record: Callable[[Intent, GraphCommit], None] | None = None,
     ) -> GraphCommit:
@@ -239,7 +244,7 @@ class Publisher:
                 raise Lost
             try:
                 fire(Failpoint.PUBLISH_POST_SLOT_PRE_EFFECT)
-                pins, staged = apply()
+                entries, staged = apply()
                 fire(Failpoint.PUBLISH_POST_EFFECTS)
             except ConflictError:
                 # No right to undo anything here: what lies above a pin goes with the next owner.
@@ -248,7 +253,7 @@ class Publisher:
             except OmniGraphError as error:
                 raise _interrupted(identity, error) from error
             try:
-                commit = self.append(capture, identity, pins, slot, staged=staged)
+                commit = self.append(capture, identity, entries, slot, staged=staged)
                 if record is not None:
                     record(intent, commit)
             except OutcomeUnknownError:
@@ -275,10 +280,12 @@ class Publisher:
             )
         return self._pool
 
-    def _stage_rows(self, capture: Capture, identity: Identity, pins: list[Pin]) -> StagedRows:
+    def _stage_rows(
+        self, capture: Capture, identity: Identity, entries: Sequence[TableEntry]
+    ) -> StagedRows:
         """Write the manifest rows of a commit from a captured head; nothing is visible yet."""
         seq = capture.view.version + 1
-        records: list[Record] = [replace(pin, seq=seq) for pin in pins]
+        records: list[Record] = [replace(item, seq=seq) for item in entries]
         records.append(_commit(identity, seq, capture))
         rows = encode(records, capture.view.dataset.schema)
         return StagedRows(
@@ -287,7 +294,7 @@ class Publisher:
 
     def _commit_staged(
         self, plan: PublishPlan, ahead: Future[StagedRows]
-    ) -> tuple[list[Pin], StagedRows | None]:
+    ) -> tuple[list[TableEntry], StagedRows | None]:
         moved = self._commit_tables(plan)
         files: list[str] = []
         for planned, table in zip(plan.tables, moved, strict=True):
@@ -301,9 +308,9 @@ class Publisher:
             files += self.coordinator.journal.data_files(staged.append)
         # A manifest must never name unsynced files.
         self.syncer.sync(files)
-        return pins, staged
+        return list(pins), staged
 
-    def _apply_effects(self, effects: list[Effect]) -> tuple[list[Pin], None]:
+    def _apply_effects(self, effects: list[Effect]) -> list[Pin]:
         pins: list[Pin] = []
         for item in effects:
             table = item.apply()
@@ -316,7 +323,7 @@ class Publisher:
                     transaction_uuid=table.transaction_uuid(),
                 )
             )
-        return pins, None
+        return pins
 
     def _commit_tables(self, plan: PublishPlan) -> list[Table]:
         staged = [item.staged for item in plan.tables]
@@ -343,12 +350,12 @@ class Publisher:
         self,
         capture: Capture,
         identity: Identity,
-        pins: list[Pin],
+        entries: Sequence[TableEntry],
         slot: HeldSlot,
         *,
         staged: StagedRows | None = None,
     ) -> GraphCommit:
-        """Publish pins under a commit, from the captured head. The slot stays, unless it is lost.
+        """Publish entries under a commit, from the captured head. The slot stays, unless lost.
 
         This is the only place where anything becomes visible.
         """
@@ -357,7 +364,7 @@ class Publisher:
         started = time.monotonic()
         for _attempt in range(PUBLISH_ATTEMPTS_MAX):
             if staged is None:
-                staged = self._stage_rows(capture, identity, pins)
+                staged = self._stage_rows(capture, identity, entries)
                 self.syncer.sync(journal.data_files(staged.append))
             fire(Failpoint.PUBLISH_PRE_CAS)
             try:

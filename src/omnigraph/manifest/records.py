@@ -1,8 +1,8 @@
 """Rows of the manifest: what they mean, and how they are stored.
 
-Three kinds exist: a table was registered, a table's published version moved, a graph commit was
-made. Rows are never changed or removed. `seq` is the manifest version that published a row; it
-alone decides what is newest.
+Four kinds exist: a table was registered, a table's published version moved, a table left the
+schema, a graph commit was made. Rows are never changed or removed. `seq` is the manifest version
+that published a row; it alone decides what is newest.
 """
 
 from __future__ import annotations
@@ -55,6 +55,17 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tombstone:
+    """A table is no longer known under a key, as of a manifest version. Its data stays."""
+
+    table_key: str
+    incarnation: int
+    path: str
+    version: int
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphCommit:
     """One commit of the graph's history."""
 
@@ -93,7 +104,10 @@ class GraphCommit:
         }
 
 
-Record = TableRecord | Pin | GraphCommit
+TableEntry = TableRecord | Pin | Tombstone
+"""What a commit says about tables."""
+
+Record = TableEntry | GraphCommit
 
 
 def manifest_schema(stamp: int) -> Any:
@@ -146,6 +160,15 @@ def _row(item: Record) -> dict[str, object]:
                 "table_key": item.table_key,
                 "table_version": item.version,
                 "row_count": item.row_count,
+            }
+        case Tombstone():
+            return {
+                "object_id": f"{item.table_key}$tombstone${item.version:020d}",
+                "object_type": "table_tombstone",
+                "location": item.path,
+                "metadata": _json({"incarnation": item.incarnation, "seq": item.seq}),
+                "table_key": item.table_key,
+                "table_version": item.version,
             }
         case GraphCommit():
             return {
@@ -203,6 +226,14 @@ def decode(rows: Any) -> Iterator[Record]:
                 version=version,
                 row_count=row_count,
                 transaction_uuid=known["txn_uuid"],
+                seq=known["seq"],
+            )
+        elif kind == "table_tombstone":
+            yield Tombstone(
+                table_key=table_key,
+                incarnation=known["incarnation"],
+                path=location,
+                version=version,
                 seq=known["seq"],
             )
         elif kind == "table":

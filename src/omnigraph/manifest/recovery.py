@@ -342,7 +342,8 @@ class Recovery:
             kind=RECOVERY,
             actor_id=RECOVERY_ACTOR,
             created_at_us=intent.created_at_us,
-            schema_hash=intent.schema_hash,
+            # A schema change that is undone was never accepted.
+            schema_hash=capture.head.schema_hash,
             recovery_for_actor=intent.actor_id,
         )
         fire(Failpoint.RECOVERY_PRE_PUBLISH)

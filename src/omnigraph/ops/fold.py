@@ -37,6 +37,8 @@ class Folding:
     def run_if_due(self, schema: AcceptedSchema) -> int:
         """Fold the tables the newest commit touched whose tail has grown long."""
         capture = self._publisher.coordinator.capture(fresh=False)
+        if capture.head.schema_hash != schema.ir_hash():
+            return 0
         touched = [
             entity
             for entity in schema.catalog.entities()
@@ -78,7 +80,7 @@ class Folding:
             kind="optimize",
             actor_id=None,
             created_at_us=time.time_ns() // 1000,
-            schema_hash=schema.ir_hash(),
+            schema_hash=capture.head.schema_hash,
         )
         try:
             self._publisher.publish_effects(

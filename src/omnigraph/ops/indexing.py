@@ -38,6 +38,7 @@ from omnigraph.store import (
     split_branch,
     stage_indexes,
 )
+from omnigraph.write import SchemaMovedError
 
 Entity = NodeType | EdgeType
 _KINDS = {"vector": "IVF_FLAT", "label_list": "LABEL_LIST", "inverted": "INVERTED"}
@@ -109,6 +110,8 @@ class Indexing:
             done = self._publisher.coordinator.commit_of(identity.operation_id)
             if done is not None:
                 return self._report(schema, done)
+            if capture.head.schema_hash != identity.schema_hash:
+                raise SchemaMovedError
             slot: HeldSlot | None = None
             if losses >= RESERVE_AFTER_LOSSES and attempt.seconds < SLOT_WAIT_S / 3:
                 # Others wait for the slot: it is taken first only when staging is quick.

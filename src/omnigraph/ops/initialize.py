@@ -8,27 +8,17 @@ import re
 import shutil
 import time
 
-from omnigraph.catalog import AcceptedSchema, TypeKind
+from omnigraph.catalog import AcceptedSchema
 from omnigraph.errors import AlreadyInitializedError, BadRequestError, OmniGraphError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
 from omnigraph.manifest import GraphCommit, Pin, TableRecord, encode, manifest_schema
 from omnigraph.store import ControlFiles, Journal, Location, Slots, Syncer, Tables, version_file
-from omnigraph.write import table_schema
-from omnigraph.write.contract import CONTRACT_FILES, write_contract
+from omnigraph.write import table_folder, table_schema
+from omnigraph.write.contract import CONTRACT_FILES, write_contract, write_history
 
 MANIFEST = "__manifest"
 CLAIM = "__init_claim.json"
-_FNV_OFFSET = 0xCBF29CE484222325
-_FNV_PRIME = 0x100000001B3
-
-
-def table_folder(kind: TypeKind, name: str) -> str:
-    """Return where a type's first table lives: a hash of its name, so any name is a path."""
-    value = _FNV_OFFSET
-    for byte in name.encode():
-        value = (value ^ byte) * _FNV_PRIME & 0xFFFFFFFFFFFFFFFF
-    return f"{kind}s/{value:016x}"
 
 
 def initialize(
@@ -128,7 +118,9 @@ def _create(
             )
         )
     fire(Failpoint.INIT_AFTER_TABLES)
-    write_contract(ControlFiles(location, syncer), schema_source, accepted)
+    control = ControlFiles(location, syncer)
+    write_history(control, schema_source, accepted)
+    write_contract(control, schema_source, accepted)
     syncer.sync(files)
     fire(Failpoint.INIT_AFTER_CONTRACT)
     operation_id = ids.next()

@@ -117,7 +117,7 @@ class Mutation:
         new_id: Callable[[], str],
         embeddings: Embeddings | None = None,
     ) -> None:
-        self._plan = plan
+        self.plan = plan
         self._embeddings = embeddings or Embeddings(None)
         self._parameters = parameters
         self._now = now
@@ -129,7 +129,7 @@ class Mutation:
         """Updates and deletes were computed from rows that must not have changed."""
         names = {
             f"{'edge' if item.is_edge else 'node'}:{item.type_name}"
-            for item in self._plan.statements
+            for item in self.plan.statements
             if isinstance(item, Update | Delete)
         }
         cascaded = {c.entity.table_key for c in changes.effective() if c.deleted}
@@ -138,8 +138,8 @@ class Mutation:
     def prepare(self, base: Base) -> ChangeSet:
         """Run the statements in order, then validate the outcome once."""
         run = _Run(self, base)
-        run.prefetch(self._plan.statements)
-        for item in self._plan.statements:
+        run.prefetch(self.plan.statements)
+        for item in self.plan.statements:
             run.statement(item)
         changes = run.changes()
         problems = Problems()
@@ -364,11 +364,11 @@ class _Run:
         committed = rows_schema(entity).empty_table()
         if self._base.pin(entity).row_count:
             where = storage_filter(predicate, parameters, now)
-            committed = (
-                self._base.table(entity)
-                .scan(where=where, blob_bytes=has_blobs(entity))
-                .cast(rows_schema(entity))
-            )
+            schema = rows_schema(entity)
+            table, blobs = self._base.table(entity), has_blobs(entity)
+            # By name: a schema change leaves columns in the order they came.
+            committed = table.scan(columns=schema.names, where=where, blob_bytes=blobs)
+            committed = committed.cast(schema)
             shadowed = pc.is_in(committed["id"], value_set=pending["id"].combine_chunks())
             committed = committed.filter(pc.invert(shadowed))
             committed = committed.filter(

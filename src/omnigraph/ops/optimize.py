@@ -27,6 +27,7 @@ from omnigraph.store.maintenance import (
     rewrite_fragments,
     strip_auto_cleanup,
 )
+from omnigraph.write import SchemaMovedError
 
 Entity = NodeType | EdgeType
 DRIFT = "drift_needs_repair"
@@ -102,6 +103,8 @@ class Optimize:
         """Do it; None for the commit when there was nothing to do."""
         for losses in range(OPTIMIZE_ATTEMPTS_MAX):
             capture = self._publisher.coordinator.capture()
+            if capture.head.schema_hash != self._schema.ir_hash():
+                raise SchemaMovedError
             identity = self._identity(capture)
             slot: HeldSlot | None = None
             if losses >= RESERVE_AFTER_LOSSES:

@@ -20,6 +20,7 @@ from omnigraph.store.branches import (
     split_branch,
     tag_file,
 )
+from omnigraph.store.columns import ColumnChanges, change_columns
 from omnigraph.store.control import ControlFiles
 from omnigraph.store.counters import count, measured
 from omnigraph.store.delta import TableDelta, table_delta
@@ -66,6 +67,7 @@ __all__ = [
     "OPERATION_PROPERTY",
     "BlobRef",
     "BranchRef",
+    "ColumnChanges",
     "ControlFiles",
     "Durability",
     "FragmentGroup",
@@ -90,6 +92,7 @@ __all__ = [
     "branch_exists",
     "branch_files",
     "branch_path",
+    "change_columns",
     "commit_staged",
     "count",
     "create_branch",

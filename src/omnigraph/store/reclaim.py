@@ -14,7 +14,7 @@ from omnigraph.store.branches import TREE, branch_path, delete_branch, list_bran
 from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.tables import Tables
-from omnigraph.store.torn import ASIDE, versions_on_disk
+from omnigraph.store.torn import ASIDE, newest_version, versions_on_disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +107,22 @@ def remove_tree(folder: str) -> int:
     freed = tree_bytes(folder)
     shutil.rmtree(folder, ignore_errors=True)
     return freed
+
+
+def erase_table(tables: Tables, path: str) -> int:
+    """Remove everything of a table but its place: whoever asks is told that it was reclaimed."""
+    folder = tables.folder(path)
+    tables.forget(path, below=newest_version(folder) + 1)
+    freed = remove_tree(folder)
+    os.makedirs(os.path.join(folder, "_versions"), exist_ok=True)
+    return freed
+
+
+def erase_history(tables: Tables, path: str, *, below: int) -> int:
+    """Remove every version of a table below one; return the bytes only they used."""
+    tables.forget(path, below=below)
+    old = [version for version in stored_versions(tables, path) if version < below]
+    return remove_versions(tables, path, old, dry_run=False).bytes
 
 
 def torn_folder(tables: Tables, path: str) -> str:

@@ -7,6 +7,7 @@ version of one dataset, safe to share between threads.
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -83,9 +84,12 @@ class Table:
         """Arrow schema of the stored columns."""
         return self.dataset.schema
 
-    def count_rows(self) -> int:
-        """Return the number of live rows."""
-        return int(self.dataset.count_rows())
+    def count_rows(self, where: str | None = None) -> int:
+        """Return the number of live rows, or of those that match."""
+        if where is None:
+            return int(self.dataset.count_rows())
+        with translated(f"reading {self.path}"):
+            return int(self.dataset.count_rows(filter=where))
 
     def scan(
         self,
@@ -254,7 +258,7 @@ class Tables:
                 self._open.popitem(last=False)
         return table
 
-    def create(self, path: str, schema: Any) -> Table:
+    def create(self, path: str, schema: Any, properties: dict[str, str] | None = None) -> Table:
         """Create an empty table. A dataset that exists there is refused, never adopted."""
         target = self._location.path(path)
         if os.path.isdir(os.path.join(target, "_versions")):
@@ -263,11 +267,32 @@ class Tables:
         with translated(f"creating {path}"):
             dataset = LanceDataset.commit(
                 target,
-                LanceOperation.Overwrite(schema, []),
+                lance.Transaction(
+                    0, LanceOperation.Overwrite(schema, []), transaction_properties=properties or {}
+                ),
                 enable_stable_row_ids=True,
                 enable_v2_manifest_paths=True,
             )
         return self.remember(Table(path, dataset))
+
+    def discard_unpublished(self, path: str) -> None:
+        """Remove the empty table an interrupted schema change of ours left at a path.
+
+        Needs the slot, and that no commit ever named the path. Anything else there stays.
+        """
+        target = self._location.path(path)
+        if not os.path.isdir(os.path.join(target, "_versions")):
+            return
+        found = self.open_latest(path)
+        if found.version == 1 and found.made_by_engine() and found.count_rows() == 0:
+            self.forget(path, below=2)
+            shutil.rmtree(target)
+
+    def forget(self, path: str, *, below: int) -> None:
+        """Close what is open of a table's versions below one."""
+        with self._lock:
+            for key in [key for key in self._open if key[0] == path and key[1] < below]:
+                del self._open[key]
 
     def folder(self, path: str) -> str:
         """Return the directory of a table."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnigraph.write.attempt import Operation, Request, Writer
+from omnigraph.write.attempt import Operation, Request, SchemaMovedError, Writer
 from omnigraph.write.base import Base
 from omnigraph.write.changes import ChangeSet, TableChange
 from omnigraph.write.keys import canonical_texts, key_ids
@@ -12,6 +12,7 @@ from omnigraph.write.table_schema import (
     rows_from_values,
     rows_schema,
     stored_rows,
+    table_folder,
     table_schema,
 )
 from omnigraph.write.validate import validate
@@ -23,6 +24,7 @@ __all__ = [
     "Problem",
     "Problems",
     "Request",
+    "SchemaMovedError",
     "TableChange",
     "Writer",
     "canonical_texts",
@@ -31,6 +33,7 @@ __all__ = [
     "rows_from_values",
     "rows_schema",
     "stored_rows",
+    "table_folder",
     "table_schema",
     "validate",
 ]

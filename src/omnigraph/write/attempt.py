@@ -49,6 +49,13 @@ from omnigraph.write.changes import ChangeSet, TableChange
 from omnigraph.write.table_schema import stored_batches, stored_rows
 
 
+class SchemaMovedError(ConflictError):
+    """The branch has another schema than the one a write was made for; nothing was written."""
+
+    def __init__(self) -> None:
+        super().__init__("the schema changed while this write was prepared", hint="try again")
+
+
 class Operation(Protocol):
     """A write: turns a base into changes. May be asked again on a newer base."""
 
@@ -205,6 +212,7 @@ class _Attempts:
                 done = self._publisher.coordinator.commit_of(self._request.operation_id)
                 if done is not None:
                     return done, self._own_changes(done, prepared)
+                self._check_schema(capture)
                 slot: HeldSlot | None = None
                 if losses >= RESERVE_AFTER_LOSSES:
                     slot = self._reserve(capture)
@@ -239,6 +247,7 @@ class _Attempts:
 
     def rehearse(self) -> ChangeSet:
         capture = self._publisher.coordinator.capture()
+        self._check_schema(capture)
         self._check_head(capture)
         changes = self._operation.prepare(self._writer.base_at(capture, self._schema))
         self._check_strict(changes, capture)
@@ -259,6 +268,11 @@ class _Attempts:
     def _clear_dead_owner(self, capture: Capture) -> None:
         if self._publisher.slots.exists(capture.slot):
             self._writer.recovery.resolve(capture.slot)
+
+    def _check_schema(self, capture: Capture) -> None:
+        """Refuse a state of another schema: the publish succeeds from this very state only."""
+        if capture.head.schema_hash != self._identity.schema_hash:
+            raise SchemaMovedError
 
     def _check_head(self, capture: Capture) -> None:
         expected = self._request.expected_head

@@ -13,7 +13,7 @@ from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
 from omnigraph.limits import PROBE_KEYS_MAX, SCAN_INSTEAD_OF_PROBE_MIN
 from omnigraph.manifest import Capture, Pin
 from omnigraph.store import KeyProbe, Table, Tables, id_filter
-from omnigraph.write.table_schema import has_blobs
+from omnigraph.write.table_schema import has_blobs, rows_schema
 
 Entity = NodeType | EdgeType
 
@@ -55,7 +55,9 @@ class Base:
         blobs = has_blobs(entity)
         parts = [
             table.scan(
-                where=id_filter(column, values[start : start + PROBE_KEYS_MAX]), blob_bytes=blobs
+                columns=rows_schema(entity).names,
+                where=id_filter(column, values[start : start + PROBE_KEYS_MAX]),
+                blob_bytes=blobs,
             )
             for start in range(0, len(values), PROBE_KEYS_MAX)
         ]

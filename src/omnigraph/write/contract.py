@@ -1,7 +1,10 @@
 """The schema contract on disk: source, compiled form and the hashes that tie them together.
 
-It is checked at open and at the start of every write, never cached across writes, so a graph
-whose schema was touched behind its back refuses to be written.
+The head commit of main decides which schema is accepted; `_schema_history` holds every schema the
+graph ever had, written before the commit that uses it. The three files at the root are a copy for
+people and for checking: they are compared with the head at open and at the start of every
+operation, never cached across writes, so a graph whose schema was touched behind its back refuses
+to be used. A copy that merely lags behind the head is brought up to date.
 """
 
 from __future__ import annotations
@@ -9,10 +12,15 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from omnigraph.catalog import AcceptedSchema, Catalog, shape_hash
 from omnigraph.catalog.accepted import IR_VERSION, identities_from_json
-from omnigraph.errors import FormatError, StorageError
+from omnigraph.catalog.shape import Json
+from omnigraph.errors import CompileError, FormatError, OmniGraphError, StorageError
+from omnigraph.failpoints import Failpoint, fire
+from omnigraph.limits import SCHEMA_READS_MAX
+from omnigraph.manifest import Coordinator
 from omnigraph.store import ControlFiles, count
 
 SOURCE = "_schema.pg"
@@ -26,8 +34,14 @@ STATE_FORMAT = 1
 Compiler = Callable[[str], Catalog]
 
 
+def write_history(control: ControlFiles, source: str, accepted: AcceptedSchema) -> None:
+    """Keep a schema for ever. It must be there before a commit names it."""
+    record = json.dumps({"source": source, "ir": accepted.ir_json()}, ensure_ascii=False)
+    control.create(_history_name(accepted.ir_hash()), record.encode())
+
+
 def write_contract(control: ControlFiles, source: str, accepted: AcceptedSchema) -> None:
-    """Write the three files and the immutable history entry of a schema."""
+    """Write the three files of a schema. The state comes last: it says that the others are in."""
     state = {
         "format_version": STATE_FORMAT,
         "shape_hash": accepted.shape_hash,
@@ -35,56 +49,156 @@ def write_contract(control: ControlFiles, source: str, accepted: AcceptedSchema)
         "identity_version": IR_VERSION,
         "identity_domain": accepted.domain,
     }
-    digest = accepted.ir_hash().removeprefix("sha256:")
-    record = json.dumps({"source": source, "ir": accepted.ir_json()}, ensure_ascii=False)
-    control.create(f"{HISTORY}/{digest}.json", record.encode())
     control.replace(SOURCE, source.encode())
+    fire(Failpoint.SCHEMA_BETWEEN_FILES)
     control.replace(IR, accepted.ir_text().encode())
+    fire(Failpoint.SCHEMA_BETWEEN_FILES)
     control.replace(STATE, json.dumps(state, indent=1).encode())
 
 
-class SchemaContract:
-    """Reads and checks the contract of one graph."""
+def _history_name(schema_hash: str) -> str:
+    return f"{HISTORY}/{schema_hash.removeprefix('sha256:')}.json"
 
-    def __init__(self, control: ControlFiles, compiler: Compiler) -> None:
-        self._control = control
+
+class SchemaContract:
+    """Knows the schemas of one graph. `control` excludes everybody else who changes them.
+
+    Without `control` nothing is written: a lagging copy is then left as it is.
+    """
+
+    def __init__(
+        self,
+        files: ControlFiles,
+        compiler: Compiler,
+        coordinator: Coordinator,
+        control: Callable[[], AbstractContextManager[object]] | None,
+    ) -> None:
+        self._files = files
         self._compiler = compiler
+        self._coordinator = coordinator
+        self._control = control
         self._lock = threading.Lock()
         self._bytes: tuple[bytes, ...] = ()
         self._accepted: AcceptedSchema | None = None
+        self._known: dict[str, tuple[AcceptedSchema, str]] = {}
+        self.source = ""
+        """Source text of the schema as last validated."""
+
+    # ---- the accepted schema --------------------------------------------------------------
 
     def validate(self) -> AcceptedSchema:
-        """Read the files and return the accepted schema they agree on.
+        """Read the files and return the accepted schema.
 
-        Raises `FormatError` when they do not agree or a schema change was interrupted.
+        Raises `FormatError` or `StorageError` when they do not agree with the graph.
         """
+        for _attempt in range(SCHEMA_READS_MAX):
+            # The state first: the others are replaced before it, so they are never older.
+            found = self._read_all()
+            named = _named_hash(found[2])
+            known = self._coordinator.capture(fresh=False)
+            if named == known.head.schema_hash:
+                try:
+                    return self._checked(found)
+                except OmniGraphError:
+                    if self._settled(found[2], named):
+                        raise
+                    continue
+            # Either this handle or the copy is behind.
+            head = self._coordinator.capture().head.schema_hash
+            if named == head:
+                continue
+            if not any(c.schema_hash == named for c in self._coordinator.ledger.commits.values()):
+                self._checked(found)
+                raise FormatError(
+                    f"{STATE} names a schema this graph never had",
+                    hint="restore the schema files from a backup",
+                )
+            if self._control is None:
+                accepted, self.source = self._load(head)
+                return accepted
+            with self._control():
+                self.bring_up_to_date()
+        raise StorageError("the schema keeps changing", hint="try again")
+
+    def _settled(self, state: bytes, named: str | None) -> bool:
+        """Whether files that do not agree will not get better by looking again."""
+        head = self._coordinator.capture().head.schema_hash
+        return named == head and self._files.read(STATE) == state
+
+    def bring_up_to_date(self) -> None:
+        """Make the files those of the head's schema. Needs the control slot."""
+        head = self._coordinator.capture().head.schema_hash
+        state = self._files.read(STATE)
+        if state is None or _named_hash(state) != head:
+            accepted, source = self._load(head)
+            write_contract(self._files, source, accepted)
+
+    def keep(self, source: str, accepted: AcceptedSchema) -> None:
+        """Write a schema to the history, before a commit names it."""
+        write_history(self._files, source, accepted)
+
+    # ---- the schemas of the past ----------------------------------------------------------
+
+    def at(self, schema_hash: str) -> AcceptedSchema:
+        """Return the schema a commit was made under, from the history."""
+        return self._load(schema_hash)[0]
+
+    def _load(self, schema_hash: str) -> tuple[AcceptedSchema, str]:
+        with self._lock:
+            if (known := self._known.get(schema_hash)) is not None:
+                return known
+        name = _history_name(schema_hash)
+        raw = self._files.read(name)
+        if raw is None:
+            raise StorageError(f"{name} is missing", hint="restore it from a backup")
+        try:
+            record = json.loads(raw)
+            source = str(record["source"])
+            accepted = self._accept(record["ir"], self._compiler(source))
+        except (ValueError, KeyError, TypeError, CompileError) as error:
+            raise StorageError(f"{name} cannot be read: {error}") from error
+        if accepted.ir_hash() != schema_hash:
+            raise StorageError(f"{name} holds another schema", hint="restore it from a backup")
+        with self._lock:
+            self._known[schema_hash] = (accepted, source)
+        return accepted, source
+
+    @staticmethod
+    def _accept(ir: Json, catalog: Catalog) -> AcceptedSchema:
+        return AcceptedSchema(
+            domain=str(ir["domain"]), catalog=catalog, identities=identities_from_json(ir)
+        )
+
+    # ---- the three files ------------------------------------------------------------------
+
+    def _read_all(self) -> tuple[bytes, ...]:
         count("schema_text_reads", len(CONTRACT_FILES))
-        found = tuple(self._read(name) for name in CONTRACT_FILES)
+        state = self._read(STATE)
+        found = (self._read(SOURCE), self._read(IR), state)
         count("schema_exists", len(STAGING))
         for name in STAGING:
-            if self._control.exists(name):
+            if self._files.exists(name):
                 raise FormatError(
-                    f"a schema change was interrupted: {name} is still there",
-                    hint="open the graph read-write to finish it",
+                    f"{name} is there, which no schema change of this release leaves behind",
+                    hint="remove it if nothing else uses it",
                 )
-        with self._lock:
-            if found != self._bytes or self._accepted is None:
-                self._accepted = self._check(found)
-                self._bytes = found
-            return self._accepted
-
-    @property
-    def source(self) -> str:
-        """Source text of the schema as last validated."""
-        return self._bytes[0].decode() if self._bytes else ""
+        return found
 
     def _read(self, name: str) -> bytes:
-        found = self._control.read(name)
+        found = self._files.read(name)
         if found is None:
             raise FormatError(
                 f"{name} is missing", hint="restore it from a backup; the graph cannot be used"
             )
         return found
+
+    def _checked(self, found: tuple[bytes, ...]) -> AcceptedSchema:
+        with self._lock:
+            if found != self._bytes or self._accepted is None:
+                self._accepted = self._check(found)
+                self._bytes = found
+            self.source = found[0].decode()
+            return self._accepted
 
     def _check(self, found: tuple[bytes, ...]) -> AcceptedSchema:
         source, ir_bytes, state_bytes = found
@@ -93,7 +207,7 @@ class SchemaContract:
             state = json.loads(state_bytes)
             if not isinstance(state, dict):
                 raise TypeError(f"{STATE} holds no object")
-            identities = identities_from_json(ir)
+            identities_from_json(ir)
             text = source.decode()
             domain = str(ir["domain"])
         except (ValueError, KeyError, TypeError) as error:
@@ -104,9 +218,19 @@ class SchemaContract:
                 f"{SOURCE} no longer describes the accepted schema",
                 hint="undo the edit; change a schema with `schema apply`",
             )
-        accepted = AcceptedSchema(domain=domain, catalog=catalog, identities=identities)
+        accepted = self._accept(ir, catalog)
         if accepted.ir_hash() != state.get("ir_hash") or accepted.ir_text().encode() != ir_bytes:
             raise FormatError(f"{IR} does not belong to {SOURCE}", hint="restore both files")
         if state.get("identity_domain") != domain:
             raise FormatError(f"{STATE} belongs to another graph", hint="restore the file")
         return accepted
+
+
+def _named_hash(state: bytes) -> str | None:
+    """Return the schema a state file names, None when it names none."""
+    try:
+        found = json.loads(state)
+    except ValueError:
+        return None
+    named = found.get("ir_hash") if isinstance(found, dict) else None
+    return named if isinstance(named, str) else None

@@ -8,12 +8,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.catalog import EdgeType, NodeType, Scalar
+from omnigraph.catalog import EdgeType, NodeType, Scalar, TypeKind
 from omnigraph.compute.types import arrow_type
 from omnigraph.limits import STAGE_BATCH_ROWS
 from omnigraph.store import blob_array, blob_field, primary_key_field
 
 Entity = NodeType | EdgeType
+_FNV_OFFSET = 0xCBF29CE484222325
+_FNV_PRIME = 0x100000001B3
+
+
+def table_folder(kind: TypeKind, name: str) -> str:
+    """Return where a type's first table lives: a hash of its name, so any name is a path."""
+    value = _FNV_OFFSET
+    for byte in name.encode():
+        value = (value ^ byte) * _FNV_PRIME & 0xFFFFFFFFFFFFFFFF
+    return f"{kind}s/{value:016x}"
 
 
 def table_schema(entity: Entity) -> Any:

@@ -26,7 +26,7 @@ def validate(base: Base, changes: ChangeSet, problems: Problems) -> None:
     for change in changes.effective():
         rows = change.rows()
         if rows is not None:
-            _check_values(change, rows, problems)
+            check_values(change.entity, rows, problems)
             _check_uniques(base, change, rows, problems)
     check_references(base, changes, problems)
 
@@ -34,8 +34,8 @@ def validate(base: Base, changes: ChangeSet, problems: Problems) -> None:
 # ---- values -------------------------------------------------------------------------------
 
 
-def _check_values(change: TableChange, rows: Any, problems: Problems) -> None:
-    entity = change.entity
+def check_values(entity: Entity, rows: Any, problems: Problems) -> None:
+    """Check rows against what a type says about single values."""
     for declared in entity.properties.values():
         column = rows[declared.name]
         if declared.required and column.null_count:
@@ -139,17 +139,29 @@ def _report(problems: Problems, entity: Entity, bad: Any, field: str, text: Any)
 def _check_uniques(base: Base, change: TableChange, rows: Any, problems: Problems) -> None:
     for constraint in change.entity.uniques:
         columns = list(constraint.columns)
-        keys = rows.select([*columns, "id"])
-        complete = None
-        for name in columns:
-            valid = pc.is_valid(keys[name])
-            complete = valid if complete is None else pc.and_(complete, valid)
-        keys = keys.filter(complete)
+        keys = _complete_keys(columns, rows)
         if keys.num_rows == 0:
             continue
         _check_inside(change.entity, columns, keys, problems)
         if not change.replaced and base.pin(change.entity).row_count:
             _check_committed(base, change, columns, keys, problems)
+
+
+def check_unique(entity: Entity, rows: Any, problems: Problems) -> None:
+    """Check rows, alone, against every uniqueness a type asks for."""
+    for constraint in entity.uniques:
+        columns = list(constraint.columns)
+        _check_inside(entity, columns, _complete_keys(columns, rows), problems)
+
+
+def _complete_keys(columns: list[str], rows: Any) -> Any:
+    """Return the key columns and ids of the rows whose key has no null: others are exempt."""
+    keys = rows.select([*columns, "id"])
+    complete = None
+    for name in columns:
+        valid = pc.is_valid(keys[name])
+        complete = valid if complete is None else pc.and_(complete, valid)
+    return keys.filter(complete)
 
 
 def _check_inside(entity: Entity, columns: list[str], keys: Any, problems: Problems) -> None:

@@ -497,7 +497,7 @@ def test_fmt_needs_a_file(run: Run) -> None:
 # ---- schema plan --------------------------------------------------------------------------
 
 NEXT = SCHEMA.replace("red, blue", "red, blue, green").replace("edge Knows", "edge Follows")
-REFUSED = SCHEMA.replace("name: String", "name: String?")
+REFUSED = SCHEMA.replace("name: String", "name: Bool")
 
 
 def test_plan_for_people(run: Run, folder: Path) -> None:

@@ -1,0 +1,201 @@
+"""Plans and applies changes of the schema."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.ids import UlidSource
+from omnigraph.lang import compile_schema
+from omnigraph.lang.schema_plan import SchemaPlan
+from omnigraph.lang.schema_steps import DropProperty, DropType
+from omnigraph.manifest import GraphCommit
+from omnigraph.ops.apply import Review, SchemaApply
+from omnigraph.write import Request
+from omnigraph.write.contract import SchemaContract
+
+if TYPE_CHECKING:
+    from omnigraph.catalog import AcceptedSchema
+    from omnigraph.graph.lines import Line, Lines
+
+
+class Host(Protocol):
+    """What schema changes need of the graph handle."""
+
+    @property
+    def uri(self) -> str:
+        """Where the graph lives."""
+
+    def check_writable(self) -> None:
+        """Refuse to go on when the graph is open read-only."""
+
+    def accepted_schema(self) -> AcceptedSchema:
+        """Return the accepted schema, checked against what is stored."""
+
+    def request(
+        self, line: Line, actor: str | None, expected_head: str | None, operation_id: str | None
+    ) -> Request:
+        """Return what a caller says about a write."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaChange:
+    """A planned or applied change of the schema.
+
+    `rows` says, for every step, how many stored rows it changes or removes. `problems` names the
+    rows that stand against the change; while there are any it cannot be applied.
+    """
+
+    uri: str
+    plan: SchemaPlan
+    rows: tuple[int, ...]
+    problems: tuple[Mapping[str, object], ...] = ()
+    commit: GraphCommit | None = None
+    manifest_version: int = 0
+
+    @property
+    def supported(self) -> bool:
+        """Whether every difference has a step."""
+        return self.plan.supported
+
+    @property
+    def applied(self) -> bool:
+        """Whether a commit was made."""
+        return self.commit is not None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the graph has that schema already."""
+        return self.plan.is_empty
+
+    @property
+    def drops(self) -> bool:
+        """Whether a type or property goes away."""
+        return any(isinstance(step, DropType | DropProperty) for step in self.plan.steps)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the wire form, with the newer field names beside the older ones."""
+        return {
+            "uri": self.uri,
+            "supported": self.supported,
+            "applied": self.applied,
+            "manifest_version": self.manifest_version,
+            "graph_manifest_version": self.manifest_version,
+            "step_count": len(self.plan.steps),
+            "steps": [
+                step.to_json() | {"affected_rows": rows}
+                for step, rows in zip(self.plan.steps, self.rows, strict=True)
+            ],
+            "notes": list(self.plan.notes),
+            "problems": [dict(item) for item in self.problems],
+            "commit": None if self.commit is None else self.commit.to_json(),
+        }
+
+    def render(self) -> str:
+        """Return text for people: the verdict, a line per step with its rows, then problems."""
+        lines = [f"supported: {'yes' if self.supported else 'no'}"]
+        for step, rows in zip(self.plan.steps, self.rows, strict=True):
+            noun = "row" if rows == 1 else "rows"
+            lines.append(f"{step.render()}{f' [{rows} {noun}]' if rows else ''}")
+        if self.is_empty:
+            lines.append("no changes")
+        lines += [f"note: {note}" for note in self.plan.notes]
+        lines += [f"problem: {item['message']}" for item in self.problems]
+        return "\n".join(lines)
+
+
+class SchemaOps:
+    """The schema of one graph: plan a change, apply it."""
+
+    def __init__(self, host: Host, lines: Lines, contract: SchemaContract, ids: UlidSource) -> None:
+        self._host = host
+        self._lines = lines
+        main = lines.main
+        self._apply = SchemaApply(main.publisher, main.recovery, lines.directory, contract, ids)
+
+    def plan(
+        self,
+        schema: str | os.PathLike[str],
+        *,
+        allow_data_loss: bool = False,
+        name: str | None = None,
+    ) -> SchemaChange:
+        """Return the steps that lead to a schema, and what stored rows say to them.
+
+        Args:
+            schema: Schema text, or the path of a `.pg` file.
+            allow_data_loss: Plan every drop as hard: history loses the data too.
+            name: What messages call the text.
+        """
+        text, found = schema_text(schema)
+        desired = compile_schema(text, name=name or found).catalog
+        self._host.accepted_schema()
+        capture = self._lines.main.coordinator.capture()
+        review = self._apply.review(capture, desired, allow_data_loss=allow_data_loss)
+        return self._change(review, capture.version)
+
+    def apply(
+        self,
+        schema: str | os.PathLike[str],
+        *,
+        allow_data_loss: bool = False,
+        name: str | None = None,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+        actor: str | None = None,
+    ) -> SchemaChange:
+        """Make a schema the graph's, with its tables, as one atomic commit.
+
+        Args:
+            schema: Schema text, or the path of a `.pg` file.
+            allow_data_loss: Make every drop hard: history loses the data too.
+            name: What messages call the text.
+            expected_head: Refuse unless this commit is main's head.
+            operation_id: Your own id for this change: repeating it returns the first outcome.
+            actor: Overrides the handle's actor.
+
+        Raises `BadRequestError` for a change no step describes, `DataError` naming the rows that
+        stand against it, and `ConflictError` while there are branches besides main.
+        """
+        self._host.check_writable()
+        text, found = schema_text(schema)
+        desired = compile_schema(text, name=name or found).catalog
+        self._host.accepted_schema()
+        main = self._lines.main
+        request = self._host.request(main, actor, expected_head, operation_id)
+        outcome = self._apply.run(text, desired, request, allow_data_loss=allow_data_loss)
+        self._host.accepted_schema()
+        capture = main.coordinator.capture(fresh=False)
+        if outcome.commit is not None:
+            main.observe(capture)
+        return self._change(outcome.review, capture.version, outcome.commit)
+
+    def _change(
+        self, review: Review, version: int, commit: GraphCommit | None = None
+    ) -> SchemaChange:
+        return SchemaChange(
+            uri=self._host.uri,
+            plan=review.plan,
+            rows=review.rows,
+            problems=tuple(item.to_json() for item in review.problems.items),
+            commit=commit,
+            manifest_version=version,
+        )
+
+
+def schema_text(schema: str | os.PathLike[str]) -> tuple[str, str]:
+    """Return schema text and what messages call it; a path is read."""
+    is_path = not isinstance(schema, str) or ("\n" not in schema and schema.endswith(".pg"))
+    if not is_path:
+        return str(schema), "<schema>"
+    path = os.fspath(schema)
+    try:
+        with open(path, encoding="utf-8") as handle:
+            return handle.read(), path
+    except FileNotFoundError:
+        raise NotFoundError(f"schema file not found: {path}") from None
+    except UnicodeDecodeError as error:
+        raise BadRequestError(f"{path} is not valid UTF-8: {error.reason}") from error

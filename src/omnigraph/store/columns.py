@@ -1,0 +1,157 @@
+"""Changes the columns of a table: names, types, nullability, new ones, dropped ones.
+
+Lance makes these changes one version each, and none of them can be staged. Whoever calls owns the
+slot and has announced the table: if it dies, recovery restores the version it started from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import lance
+import pyarrow as pa
+
+from omnigraph.errors import StorageError
+from omnigraph.store.counters import count
+from omnigraph.store.lance_errors import translated
+from omnigraph.store.staging import restore
+from omnigraph.store.tables import Table, Tables
+from omnigraph.store.torn import newest_version
+
+TEMPORARY = "__new_"
+"""Prefix of a column on its way in; no property may be called like that."""
+
+Compute = Callable[[Any], Any]
+"""Makes a column out of an old one, batch by batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnChanges:
+    """What becomes of a table's columns, in the order it is done.
+
+    `dropped` and the keys of `renamed` are old names, everything else is by new name.
+    """
+
+    dropped: tuple[str, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    nullable: tuple[str, ...] = ()
+    recomputed: Mapping[str, tuple[Any, Compute]] = field(default_factory=dict)
+    """New field and how its values come from the stored ones."""
+    required: tuple[str, ...] = ()
+    added: tuple[Any, ...] = ()
+    """Fields whose rows are null."""
+    filled: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    """New field and the value every row gets."""
+
+    @property
+    def any(self) -> bool:
+        """Whether there is anything to do."""
+        return any(
+            (
+                self.dropped,
+                self.renamed,
+                self.nullable,
+                self.recomputed,
+                self.required,
+                self.added,
+                self.filled,
+            )
+        )
+
+
+def change_columns(
+    tables: Tables, path: str, version: int, changes: ColumnChanges, *, after: Callable[[], None]
+) -> Table:
+    """Change the columns of a table that is published at a version. Needs the slot.
+
+    `after` is called after every version made. Raises `StorageError` unless exactly the versions
+    made here appeared.
+    """
+    if newest_version(tables.folder(path)) > version:
+        # What stands above the pin is an interrupted write's leftover.
+        dataset = restore(tables, path, version).dataset
+    else:
+        dataset = tables.open_latest(path).dataset
+    # A handle of its own: these calls move it, and remembered tables are shared.
+    first = dataset.version
+    work = _Work(dataset, after)
+    with translated(f"changing columns of {path}"):
+        work.run(changes)
+    found = tables.open_latest(path)
+    if found.version != first + work.steps:
+        raise StorageError(f"table {path} moved while its columns were changed", hint="try again")
+    return tables.remember(found)
+
+
+class _Work:
+    def __init__(self, dataset: Any, after: Callable[[], None]) -> None:
+        self._dataset = dataset
+        self._after = after
+        self.steps = 0
+
+    def run(self, changes: ColumnChanges) -> None:
+        self._drop_indexes((*changes.dropped, *changes.renamed))
+        self._drop(changes.dropped)
+        self._alter([{"path": old, "name": new} for old, new in changes.renamed.items()])
+        self._alter([{"path": name, "nullable": True} for name in changes.nullable])
+        self._recompute(changes.recomputed)
+        self._alter([{"path": name, "nullable": False} for name in changes.required])
+        if changes.added:
+            self._step(lambda: self._dataset.add_columns(list(changes.added)))
+        if changes.filled:
+            made = {
+                new.name: (new, "id", _constant(new.type, value))
+                for new, value in changes.filled.values()
+            }
+            self._add_computed(made)
+
+    def _step(self, change: Callable[[], object]) -> None:
+        count("data_commits")
+        change()
+        self.steps += 1
+        self._after()
+
+    def _drop_indexes(self, columns: Sequence[str]) -> None:
+        """Drop the indexes of columns that go or change: an index keeps its name for ever."""
+        for item in self._dataset.describe_indices():
+            if set(item.field_names) & set(columns):
+                self._step(partial(self._dataset.drop_index, item.name))
+
+    def _drop(self, columns: Sequence[str]) -> None:
+        if columns:
+            self._step(lambda: self._dataset.drop_columns(list(columns)))
+
+    def _alter(self, alterations: list[dict[str, object]]) -> None:
+        if alterations:
+            self._step(lambda: self._dataset.alter_columns(*alterations))
+
+    def _recompute(self, recomputed: Mapping[str, tuple[Any, Compute]]) -> None:
+        if not recomputed:
+            return
+        self._drop_indexes(tuple(recomputed))
+        made = {
+            name: (new.with_name(TEMPORARY + name), name, compute)
+            for name, (new, compute) in recomputed.items()
+        }
+        self._add_computed(made)
+        self._drop(tuple(recomputed))
+        self._alter([{"path": TEMPORARY + name, "name": name} for name in recomputed])
+
+    def _add_computed(self, made: Mapping[str, tuple[Any, str, Compute]]) -> None:
+        schema = pa.schema([new for new, _source, _compute in made.values()])
+
+        @lance.batch_udf(output_schema=schema)
+        def columns(batch: Any) -> Any:
+            arrays = [compute(batch[source]) for _new, source, compute in made.values()]
+            return pa.record_batch(arrays, schema=schema)
+
+        sources = sorted({source for _new, source, _compute in made.values()})
+        self._step(lambda: self._dataset.add_columns(columns, read_columns=sources))
+
+
+def _constant(kind: Any, value: object) -> Compute:
+    scalar = pa.scalar(value, kind)
+    return lambda column: pa.repeat(scalar, len(column))
