@@ -265,7 +265,7 @@ class Graph(WritingHandle):
             self._lines, branch, commit=commit, version=version, tag=tag, timestamp=timestamp
         )
         if commit is None and version is None and tag is None and timestamp is None:
-            self._observe(line, capture)
+            self.observe(line, capture)
         return capture
 
     def branch(self, name: str, *, from_: str | int = MAIN) -> BranchView:

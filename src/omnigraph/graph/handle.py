@@ -114,7 +114,7 @@ class Handle:
             self.recovered = self._lines.sweep()
         self._seen: dict[str, dict[str, int]] = {}
         main = self._lines.main
-        self._observe(main, main.coordinator.capture(fresh=False))
+        self.observe(main, main.coordinator.capture(fresh=False))
 
     # ---- handle ---------------------------------------------------------------------------
 
@@ -174,9 +174,9 @@ class Handle:
         if self._mode == "rw" and line.publisher.slots.exists(capture.slot):
             line.recovery.resolve(capture.slot, forward_only=True)
             capture = line.coordinator.capture()
-        self._observe(line, capture)
+        self.observe(line, capture)
 
-    def _observe(self, line: Line, capture: Capture) -> None:
+    def observe(self, line: Line, capture: Capture) -> None:
         """Remember what this handle looked at: its strict writes are judged against it."""
         pins = {key: pin.version for key, pin in capture.pins.items()}
         self._seen[line.branch.incarnation] = pins
@@ -184,7 +184,7 @@ class Handle:
     def _observed(self, line: Line) -> dict[str, int]:
         """Return what was last looked at; at first, what a branch is when it is first used."""
         if line.branch.incarnation not in self._seen:
-            self._observe(line, line.coordinator.capture(fresh=False))
+            self.observe(line, line.coordinator.capture(fresh=False))
         return self._seen[line.branch.incarnation]
 
     def recover(self) -> list[Verdict]:

@@ -20,6 +20,7 @@ from omnigraph.write.contract import SchemaContract
 if TYPE_CHECKING:
     from omnigraph.catalog import AcceptedSchema
     from omnigraph.graph.lines import Line, Lines
+    from omnigraph.manifest import Capture
 
 
 class Host(Protocol):
@@ -39,6 +40,9 @@ class Host(Protocol):
         self, line: Line, actor: str | None, expected_head: str | None, operation_id: str | None
     ) -> Request:
         """Return what a caller says about a write."""
+
+    def observe(self, line: Line, capture: Capture) -> None:
+        """Remember what the handle looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +174,7 @@ class SchemaOps:
         self._host.accepted_schema()
         capture = main.coordinator.capture(fresh=False)
         if outcome.commit is not None:
-            main.observe(capture)
+            self._host.observe(main, capture)
         return self._change(outcome.review, capture.version, outcome.commit)
 
     def _change(
