@@ -169,7 +169,7 @@ def test_kill_minus_nine(stage: Stage, zygote: Zygote) -> None:
         for cell, tables in numbered(stage.cells(writer))
     ]
     points = {cell.point for cell, _ in cells}
-    assert points == set(Failpoint) - ELSEWHERE, "a boundary that no writer passes"
+    assert points | ELSEWHERE == set(Failpoint), "a boundary that no writer passes"
     if not FULL:
         dice = chance()
         drawn = sorted(points)

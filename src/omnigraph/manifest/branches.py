@@ -40,13 +40,13 @@ from omnigraph.store import (
     Tables,
     branch_exists,
     branch_files,
-    create_branch,
     create_tag,
     delete_branch,
     delete_forks,
     delete_tag,
     list_branches,
     list_tags,
+    make_branch,
     tag_file,
 )
 
@@ -188,7 +188,7 @@ class BranchDirectory:
                 )
             branch = new_branch(name, self._new_id())
             try:
-                create_branch(capture.view.dataset, branch.incarnation, capture.version)
+                make_branch(capture.view.dataset, branch.incarnation, capture.version)
             except OmniGraphError:
                 # The answer may be lost, not the branch: nobody else makes this incarnation.
                 if not self.exists(branch):

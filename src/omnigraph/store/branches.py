@@ -77,7 +77,7 @@ def list_branches(dataset: Any) -> list[BranchRef]:
     ]
 
 
-def create_branch(dataset: Any, name: str, version: int) -> Any:
+def make_branch(dataset: Any, name: str, version: int) -> Any:
     """Create a branch at a version of an open dataset; return the branch's dataset."""
     count("branch_creates")
     with translated(f"creating branch {name}"):
@@ -134,7 +134,7 @@ def tag_file(root: str, name: str) -> str:
 def fork_table(tables: Tables, table: Table, name: str) -> tuple[Table, list[str]]:
     """Start a line of versions of a table at this version; return it and its files."""
     root, _branch = split_branch(table.path)
-    created = create_branch(table.dataset, name, table.version)
+    created = make_branch(table.dataset, name, table.version)
     forked = tables.remember(Table(branch_path(root, name), created))
     return forked, list(branch_files(tables.folder(root), name))
 
