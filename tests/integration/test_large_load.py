@@ -25,7 +25,7 @@ edge Cites: Doc -> Doc { note: String? }
 """
 ROWS = 300_000
 TEXT = "some words that make the row wide, "
-INPUT_MB = ROWS * len(TEXT) * 30 / 2**20
+INPUT_MB = ROWS * len(TEXT) * 45 / 2**20
 """Size of the text alone; kept in memory it would be there at least once."""
 
 CHILD = """
@@ -45,8 +45,9 @@ before = resident_mb("VmRSS:")
 graph.load(sys.argv[1], mode="append")
 print(resident_mb("VmHWM:") - before)
 """
-GROWTH_MB = 280
-"""Chunks in memory (64 MB), rows being parsed, ids and lines, and some 150 MB Lance writes with."""
+GROWTH_MB = 400
+"""Chunks in memory (64 MB), rows being parsed, ids and lines, and what Lance writes with: some
+150 MB on two cores, more on more."""
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ def test_memory_of_a_load_does_not_follow_the_size_of_its_input(tmp_path: Path) 
     source = tmp_path / "rows.jsonl"
     with open(source, "w", encoding="utf-8") as out:
         for number in range(ROWS):
-            text = f"{number} {TEXT * 30}"
+            text = f"{number} {TEXT * 45}"
             out.write(f'{{"type":"Doc","data":{{"name":"d{number}","text":"{text}"}}}}\n')
     command = [sys.executable, "-c", CHILD, str(source), str(tmp_path / "graph"), SCHEMA]
     found = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
