@@ -217,3 +217,6 @@ PROBED_QUERIES_MAX: Final = 8
 
 AUTO_MAINTENANCE_EVERY: Final = 200
 """Commits after which a handle that maintains itself cleans up."""
+
+ORPHAN_AGE_S: Final = 86_400.0
+"""Age at which a line of versions nobody names counts as left behind, not as being written to."""
