@@ -64,12 +64,18 @@ class Graph(WritingHandle):
         self.blobs = Blobs(self._tables, self._resolve, self.schema_at)
         self.schema = SchemaOps(self, self._lines, self._contract, self._ids)
 
-    def as_actor(self, actor: str) -> Self:
-        """Return a handle on the same open graph whose commits are by somebody else."""
+    def as_actor(self, actor: str | None, *, remembers: bool = True) -> Self:
+        """Return a handle on the same open graph whose commits are by somebody else.
+
+        One that does not remember judges a write only by what the write itself read: for callers
+        who never looked through this handle, such as those of a server.
+        """
         check_actor(actor)
         other = copy.copy(self)
         other.actor = actor
-        other._seen = {branch: dict(pins) for branch, pins in self._seen.items()}
+        other._remembers = remembers
+        seen = self._seen if remembers else {}
+        other._seen = {branch: dict(pins) for branch, pins in seen.items()}
         other.branches = Branches(other, self._lines, self._merging)
         other.schema = SchemaOps(other, self._lines, self._contract, self._ids)
         return other

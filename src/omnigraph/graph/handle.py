@@ -34,7 +34,7 @@ from omnigraph.manifest import (
     Verdict,
 )
 from omnigraph.plan import MutationPlan
-from omnigraph.read import Reader
+from omnigraph.read import CacheStats, Reader
 from omnigraph.store import (
     ControlFiles,
     Durability,
@@ -113,6 +113,7 @@ class Handle:
         if mode == "rw":
             self.recovered = self._lines.sweep()
         self._seen: dict[str, dict[str, int]] = {}
+        self._remembers = True
         main = self._lines.main
         self.observe(main, main.coordinator.capture(fresh=False))
 
@@ -178,6 +179,8 @@ class Handle:
 
     def observe(self, line: Line, capture: Capture) -> None:
         """Remember what this handle looked at: its strict writes are judged against it."""
+        if not self._remembers:
+            return
         pins = {key: pin.version for key, pin in capture.pins.items()}
         self._seen[line.branch.incarnation] = pins
 
@@ -200,6 +203,10 @@ class Handle:
         """Return the writes that are under way or wait for recovery."""
         return self._lines.main.recovery.pending()
 
+    def cache_stats(self) -> CacheStats:
+        """Return how much of what queries read is kept in memory, and how often it helped."""
+        return self._reader.cache_stats()
+
     def request(
         self, line: Line, actor: str | None, expected_head: str | None, operation_id: str | None
     ) -> Request:
@@ -211,7 +218,7 @@ class Handle:
             actor_id=actor if actor is not None else self.actor,
             operation_id=operation_id or self._ids.next(),
             expected_head=expected_head,
-            observed=self._observed(line),
+            observed=self._observed(line) if self._remembers else None,
         )
 
     def settle(self, line: Line, commit: GraphCommit | None, changes: ChangeSet | None) -> None:
@@ -221,6 +228,8 @@ class Handle:
         line.folding.run_if_due(self._schema)
         if self._auto is not None:
             self._auto.note_commit()
+        if not self._remembers:
+            return
         pins = line.coordinator.capture(fresh=False).pins
         for change in changes.effective():
             key = change.entity.table_key
