@@ -270,7 +270,20 @@ class UnauthorizedError(Forbidden):
 
 
 class PolicyDeniedError(Forbidden):
-    """Policy denies this action to this actor."""
+    """Policy denies this action to this actor; `denied` says what was asked and who decided."""
+
+    detail_name = "policy_denial"
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, denied: Mapping[str, object] | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.denied = dict(denied or {})
+
+    @property
+    def details(self) -> Mapping[str, object]:
+        """Action, resource, actor, branches, and the policy with its nearest rules."""
+        return self.denied
 
 
 class Conflict(OmniGraphError):
