@@ -111,7 +111,7 @@ ROWS = [
         {},
     ),
     Row(
-        lambda: PolicyDeniedError("m", denied={"action": "change", "actor": "act-guest"}),
+        lambda: PolicyDeniedError("m", action="change", actor="act-guest"),
         PolicyDeniedError,
         "policy_denied",
         Forbidden,

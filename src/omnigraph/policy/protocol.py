@@ -133,14 +133,14 @@ def check(policy: Policy | None, access: Access) -> None:
 
 def denial(policy: Policy, access: Access, decision: Decision) -> PolicyDeniedError:
     """Return the error that explains a refusal."""
-    asked = {
-        "action": str(access.action),
-        "resource": "server" if access.action.on_server else "graph",
-        "actor": access.actor,
-        "branch": access.branch,
-        "target_branch": access.target_branch,
-        "policy": policy.name,
-        "near_rule_ids": list(decision.near_rule_ids) or None,
-    }
-    denied = {name: value for name, value in asked.items() if value is not None}
-    return PolicyDeniedError(decision.message, hint=decision.hint, denied=denied)
+    return PolicyDeniedError(
+        decision.message,
+        hint=decision.hint,
+        action=str(access.action),
+        resource="server" if access.action.on_server else "graph",
+        actor=access.actor,
+        branch=access.branch,
+        target_branch=access.target_branch,
+        policy=policy.name,
+        near_rule_ids=decision.near_rule_ids,
+    )
