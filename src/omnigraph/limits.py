@@ -220,3 +220,9 @@ AUTO_MAINTENANCE_EVERY: Final = 200
 
 ORPHAN_AGE_S: Final = 86_400.0
 """Age at which a line of versions nobody names counts as left behind, not as being written to."""
+
+YAML_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Largest YAML file that is read: these are written by people."""
+
+POLICY_DECISIONS_CACHED: Final = 4096
+"""Answers of a policy kept in memory; one is a few hundred bytes and costs about 0.1 ms to find."""

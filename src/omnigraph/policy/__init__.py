@@ -6,6 +6,8 @@ rules (`load_policy`), or one of the defaults; this room knows neither graphs no
 
 from __future__ import annotations
 
+from omnigraph.policy.bundle import Bundle, parse_bundle, read_bundle
+from omnigraph.policy.cedar import CedarPolicy, load_policy, policy_from_text
 from omnigraph.policy.defaults import (
     OpenAccess,
     ReadOnlyAccess,
@@ -18,6 +20,8 @@ from omnigraph.policy.protocol import Access, Action, Decision, Permit, Policy, 
 __all__ = [
     "Access",
     "Action",
+    "Bundle",
+    "CedarPolicy",
     "Decision",
     "OpenAccess",
     "Permit",
@@ -26,6 +30,10 @@ __all__ = [
     "ServerState",
     "check",
     "denial",
+    "load_policy",
+    "parse_bundle",
     "policy_for",
+    "policy_from_text",
+    "read_bundle",
     "server_state",
 ]

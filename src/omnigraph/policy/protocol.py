@@ -58,12 +58,10 @@ class Access:
 
     def describe(self) -> str:
         """Return the question as words, without who asks."""
-        where = ""
-        if self.branch is not None:
-            where += f" on branch '{self.branch}'"
-        if self.target_branch is not None:
-            where += f" into branch '{self.target_branch}'"
-        return f"{self.action}{where}"
+        places = [name for name in (self.branch, self.target_branch) if name is not None]
+        if len(places) == 2:
+            return f"{self.action} from branch '{places[0]}' to branch '{places[1]}'"
+        return f"{self.action} on branch '{places[0]}'" if places else str(self.action)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
