@@ -256,3 +256,9 @@ STREAM_CHUNK_BYTES: Final = 64 * 1024
 
 CLIENT_TIMEOUT_S: Final = 30.0
 """How long a client waits for an answer."""
+
+YAML_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Largest YAML file that is read: these are written by people."""
+
+POLICY_DECISIONS_CACHED: Final = 4096
+"""Answers of a policy kept in memory; one is a few hundred bytes and costs about 0.1 ms to find."""

@@ -27,8 +27,8 @@ class ServedGraph:
     """The schema is changed where the cluster is described, not over HTTP."""
 
     def handle(self, actor: str | None) -> Graph:
-        """Return a handle for one request: its commits are by that actor."""
-        return self.graph.as_actor(actor, remembers=False)
+        """Return a handle for one request: its commits are by that actor, the policy decides."""
+        return self.graph.session(actor, self.policy)
 
 
 class ServedGraphs:

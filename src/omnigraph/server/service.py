@@ -11,7 +11,7 @@ from omnigraph import __version__
 from omnigraph.embed import embedder_from
 from omnigraph.errors import BadRequestError, OmniGraphError
 from omnigraph.graph import Graph, open_graph
-from omnigraph.policy import Policy, ServerState, policy_for, server_state
+from omnigraph.policy import Policy, ServerState, load_policy, policy_for, server_state
 from omnigraph.server.admission import Admission
 from omnigraph.server.graphs import ServedGraph, ServedGraphs
 from omnigraph.server.identity import Tokens
@@ -78,7 +78,7 @@ def open_service(
     if settings.cluster is not None:
         return _open_cluster(settings, tokens, env)
     if policy is None and settings.policy is not None:
-        policy = _load_policy(settings.policy)
+        policy = load_policy(settings.policy)
     state = server_state(
         tokens=len(tokens) > 0,
         policy=policy is not None,
@@ -104,10 +104,6 @@ def open_one(uri: str, env: Mapping[str, str]) -> Graph:
     return open_graph(
         uri, durability=env.get("OMNIGRAPH_DURABILITY", "full"), embedder=embedder_from(env)
     )
-
-
-def _load_policy(path: str) -> Policy:
-    raise BadRequestError("this release cannot read policy files", hint=f"leave out {path}")
 
 
 def _open_cluster(settings: Settings, tokens: Tokens, env: Mapping[str, str]) -> Service:

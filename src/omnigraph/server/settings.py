@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -20,6 +19,7 @@ from omnigraph.limits import (
     SERVER_THREADS,
 )
 from omnigraph.server.graphs import check_graph_id
+from omnigraph.yaml_text import YamlError, parse_yaml
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +124,8 @@ def _value(name: str, value: Any) -> Any:  # noqa: ANN401  # of many types
 
 def _from_file(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text) if text.lstrip().startswith("{") else _yaml(text)
-    except ValueError as error:
+        found = parse_yaml(text) or {}
+    except YamlError as error:
         raise BadRequestError(f"the server's configuration cannot be read: {error}") from error
     if not isinstance(found, dict):
         raise BadRequestError("the server's configuration must be an object of settings")
@@ -133,12 +133,3 @@ def _from_file(text: str) -> dict[str, Any]:
     if unknown:
         raise BadRequestError(f"unknown settings: {', '.join(unknown)}")
     return found
-
-
-def _yaml(text: str) -> object:
-    import yaml
-
-    try:
-        return yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
-        raise ValueError(str(error)) from error

@@ -37,8 +37,7 @@ async def list_branches(
     limit: Annotated[int | None, Query(ge=1)] = None,
     page_token: Annotated[str | None, Query()] = None,
 ) -> Response:
-    """List branches, main first."""
-    call.allow_read()
+    """List the branches the caller may read, main first."""
     names = await call.read(lambda graph: graph.branches.list())
     found, token = page(names, key=str, limit=limit, page_token=page_token)
     return json_response({"branches": found, **token})

@@ -130,10 +130,6 @@ async def _load(
 ) -> LoadResult:
     name = MAIN if branch is None else branch
     call.allow(Action.CHANGE, branch=name)
-    if base is not None:
-        exists = await call.read(lambda graph: graph.branches.exists(name))
-        if not exists:
-            call.allow(Action.BRANCH_CREATE, branch=base, target_branch=name)
     expected_head, operation_id = call.if_commit(), call.operation_id()
     found = await call.write(
         lambda graph: graph.load(
