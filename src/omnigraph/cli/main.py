@@ -33,6 +33,7 @@ COMMANDS = {
     "query": "omnigraph.cli.query:query",
     "recover": "omnigraph.cli.recover:recover",
     "schema": "omnigraph.cli.schema:schema",
+    "serve": "omnigraph.cli.serve:serve",
     "tag": "omnigraph.cli.branch:tag",
     "version": "omnigraph.cli.version:version",
 }

@@ -1,0 +1,1 @@
+"""The client: a served graph, used like one that is opened."""

@@ -83,6 +83,7 @@ def create_api() -> FastAPI:
             )
     api.add_exception_handler(OmniGraphError, _failed)
     api.add_exception_handler(HttpProblem, _failed)
+    api.add_exception_handler(Exception, _failed)
     api.add_exception_handler(RequestValidationError, _invalid)
     api.add_exception_handler(HTTPException, _refused)
     return api
@@ -114,16 +115,17 @@ async def _refused(request: Request, error: Exception) -> Response:
 def create_app(service: Service) -> Gate:
     """Return the server as an ASGI application."""
     api = create_api()
-    document = openapi_document(api, secured=service.state is not ServerState.OPEN)
+    secured = service.state is not ServerState.OPEN
 
     @api.get("/openapi.json", include_in_schema=False)
     async def openapi() -> Response:
-        return json_response(document)
+        # Made when it is first asked for: it takes longer than all else at the start.
+        return await service.threads.read(lambda: json_response(openapi_document(api, secured)))
 
     return Gate(api, service)
 
 
-def openapi_document(api: FastAPI, *, secured: bool = True) -> dict[str, Any]:
+def openapi_document(api: FastAPI, secured: bool = True) -> dict[str, Any]:
     """Return the published interface; without tokens there is nothing to secure."""
     document = api.openapi()
     for path in document["paths"].values():

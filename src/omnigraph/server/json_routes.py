@@ -33,12 +33,13 @@ class JsonRoute(APIRoute):
         handler = super().get_route_handler()
         wants_json = self.body_field is not None
 
-        async def handle(request: Request) -> Response:
+        async def handle(plain: Request) -> Response:
+            request = _JsonRequest(plain.scope, plain.receive)
             if wants_json and await request.body():
                 sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
                 if sent != "application/json":
                     raise HttpProblem(415, "send application/json", type_="unsupported_media_type")
-            return await handler(_JsonRequest(request.scope, request.receive))
+            return await handler(request)
 
         return handle
 

@@ -26,7 +26,7 @@ class JsonFormatter(logging.Formatter):
             "event": record.getMessage(),
         }
         line |= getattr(record, "fields", {})
-        if record.exc_info is not None and record.exc_info[0] is not None:
+        if record.exc_info and record.exc_info[0] is not None:
             kind, _error, trace = record.exc_info
             # The message of an unknown error may quote what was sent; where it arose may not.
             line["error_class"] = kind.__name__

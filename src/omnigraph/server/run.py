@@ -19,6 +19,7 @@ from omnigraph.server.service import Service
 
 LISTEN_RECORD = "OMNIGRAPH_LISTEN_ADDR"
 KEEP_ALIVE_S = 75
+BACKLOG = 2048
 HEADER_BYTES_MAX = 64 * 1024
 
 
@@ -35,6 +36,11 @@ class Server(uvicorn.Server):
         log("draining", signal=signal.Signals(sig).name)
         super().handle_exit(sig, frame)  # type: ignore[arg-type]  # a frame or None
 
+    async def _serve(self, sockets: list[socket.socket] | None = None) -> None:
+        await super()._serve(sockets)
+        # Having stopped as asked is a success: the signal is not raised again.
+        self._captured_signals.clear()
+
 
 def listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens. Raises `BadRequestError` for an address it cannot have."""
@@ -43,6 +49,7 @@ def listen(host: str, port: int) -> socket.socket:
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((host, port))
+        found.listen(BACKLOG)
     except (OSError, OverflowError) as error:
         found.close()
         raise BadRequestError(f"cannot listen on {host}:{port}: {error}") from error
@@ -70,13 +77,14 @@ def make_server(service: Service) -> Server:
 def run(service: Service, announce: Callable[[str], None]) -> None:
     """Serve until told to stop. `announce` gets the line that names the address."""
     host, port = service.settings.address()
+    server = make_server(service)
     with contextlib.closing(listen(host, port)) as place:
         address = place.getsockname()
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         announce(f"{LISTEN_RECORD}={shown}:{address[1]}")
         log("listening", address=f"{shown}:{address[1]}", state=str(service.state))
         try:
-            make_server(service).run(sockets=[place])
+            server.run(sockets=[place])
         finally:
             service.close()
             log("stopped")

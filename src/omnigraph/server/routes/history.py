@@ -145,7 +145,8 @@ async def changes(
 ) -> Response:
     """Deliver the commits since a cursor, and what they changed."""
     _known_only(call, {"branch", "cursor", "start", "page_token", "limit", "kind", "type", "op"})
-    given = [name for name in ("cursor", "start", "page_token") if locals()[name] is not None]
+    places = {"cursor": cursor, "start": start, "page_token": page_token}
+    given = [name for name, value in places.items() if value is not None]
     if len(given) > 1:
         raise BadRequestError(f"give {' or '.join(given)}, not both")
     name = MAIN if branch is None else branch
