@@ -36,12 +36,15 @@ if TYPE_CHECKING:
         NotFoundError,
         OmniGraphError,
         OutcomeUnknownError,
+        PolicyDeniedError,
         PreconditionFailedError,
         QueryError,
         ReadSetConflictError,
         RecoveryRequiredError,
         ResourceLimitError,
         StorageError,
+        TooManyRequestsError,
+        UnauthorizedError,
         VersionConflictError,
         VersionReclaimedError,
     )
@@ -60,6 +63,7 @@ if TYPE_CHECKING:
     )
     from omnigraph.graph import open_graph as open
     from omnigraph.manifest import GraphCommit
+    from omnigraph.remote import RemoteGraph, connect
 
 __version__ = "0.1.0"
 
@@ -81,6 +85,9 @@ _GRAPH = (
 )
 _EMBED = ("Embedder", "HashEmbedder", "HttpEmbedder", "LocalEmbedder", "embedder_from")
 _ERRORS = (
+    "UnauthorizedError",
+    "TooManyRequestsError",
+    "PolicyDeniedError",
     "AlreadyExistsError",
     "AlreadyInitializedError",
     "BadRequestError",
@@ -116,6 +123,8 @@ _HOMES = {
     **{name: ("omnigraph.errors", name) for name in _ERRORS},
     "open": ("omnigraph.graph", "open_graph"),
     "GraphCommit": ("omnigraph.manifest", "GraphCommit"),
+    "RemoteGraph": ("omnigraph.remote", "RemoteGraph"),
+    "connect": ("omnigraph.remote", "connect"),
 }
 
 __all__ = [
@@ -151,17 +160,22 @@ __all__ = [
     "OmniGraphError",
     "OutcomeUnknownError",
     "PendingIndex",
+    "PolicyDeniedError",
     "PreconditionFailedError",
     "QueryError",
     "ReadSetConflictError",
     "RecoveryRequiredError",
+    "RemoteGraph",
     "ResourceLimitError",
     "Result",
     "Snapshot",
     "StorageError",
+    "TooManyRequestsError",
+    "UnauthorizedError",
     "VersionConflictError",
     "VersionReclaimedError",
     "__version__",
+    "connect",
     "embedder_from",
     "init",
     "open",

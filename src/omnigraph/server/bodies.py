@@ -79,6 +79,9 @@ class ExportRequest(Request):
 
     branch: str | None = None
     snapshot: str | None = None
+    version: int | None = None
+    tag: str | None = None
+    timestamp: str | None = None
     type_names: list[str] = Field(default_factory=list)
     table_keys: list[str] = Field(default_factory=list)
 

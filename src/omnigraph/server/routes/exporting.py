@@ -18,7 +18,7 @@ from omnigraph.server.call import CallOf, state_of
 from omnigraph.server.json_routes import topic
 from omnigraph.server.responses import NDJSON, ndjson_chunks, stream
 from omnigraph.server.routes.describing import Responses, errors
-from omnigraph.server.routes.states import readable_commit
+from omnigraph.server.routes.states import branch_of_tag, readable_commit
 
 router = topic("export")
 MEDIA_TYPE = f"{NDJSON}; charset=utf-8"
@@ -38,13 +38,24 @@ _LINES: Responses = {
 async def export(call: CallOf, body: ExportRequest) -> Response:
     """Export one snapshot; loading it into an empty graph of the same schema reproduces it."""
     branch, commit, version = state_of(body.branch, body.snapshot)
-    found = None if commit is None else await readable_commit(call, commit)
-    call.allow(Action.EXPORT, branch=(found.branch if found else branch) or MAIN)
+    source = branch or MAIN
+    if commit is not None:
+        source = (await readable_commit(call, commit)).branch or MAIN
+    elif (tag := body.tag) is not None:
+        source = await call.read(lambda graph: branch_of_tag(graph, tag))
+    call.allow(Action.EXPORT, branch=source)
     types = [*body.type_names, *(_type_of(key) for key in body.table_keys)]
     handle = call.served.handle(call.actor)
 
     def chunks() -> Iterator[bytes]:
-        entities = handle.export(branch=branch, types=types, commit=commit, version=version)
+        entities = handle.export(
+            branch=branch,
+            types=types,
+            commit=commit,
+            version=version if version is not None else body.version,
+            tag=body.tag,
+            timestamp=body.timestamp,
+        )
         if isinstance(entities, int):
             raise TypeError("an export without a destination yields entities")
         return ndjson_chunks(entities)

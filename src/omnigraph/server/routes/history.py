@@ -226,6 +226,20 @@ async def _apply_commit(
     return json_response({"commit": None if made is None else made.to_json()})
 
 
+@router.get("/blame", response_model=CommitMade, responses=errors(400, 404, 410))
+async def blame(
+    call: CallOf,
+    type_: Annotated[str, Query(alias="type")],
+    id_: Annotated[str, Query(alias="id")],
+    branch: Text = None,
+) -> Response:
+    """Tell which commit last changed an entity; none when it never existed."""
+    name = MAIN if branch is None else branch
+    call.allow_read(name)
+    found = await call.read(lambda graph: graph.commits.last_change(type_, id_, name))
+    return json_response({"commit": None if found is None else found.to_json()})
+
+
 @router.get("/recoveries", response_model=RecoveryList, responses=errors(404))
 async def recoveries(call: CallOf) -> Response:
     """List what became of interrupted writes, and those that are under way."""
