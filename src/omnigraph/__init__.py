@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         NotFoundError,
         OmniGraphError,
         OutcomeUnknownError,
+        PolicyDeniedError,
         PreconditionFailedError,
         QueryError,
         ReadSetConflictError,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     )
     from omnigraph.graph import open_graph as open
     from omnigraph.manifest import GraphCommit
+    from omnigraph.policy import Policy, load_policy
 
 __version__ = "0.1.0"
 
@@ -99,6 +101,7 @@ _ERRORS = (
     "NotFoundError",
     "OmniGraphError",
     "OutcomeUnknownError",
+    "PolicyDeniedError",
     "PreconditionFailedError",
     "QueryError",
     "ReadSetConflictError",
@@ -114,6 +117,7 @@ _HOMES = {
     **{name: ("omnigraph.graph", name) for name in _GRAPH},
     **{name: ("omnigraph.embed", name) for name in _EMBED},
     **{name: ("omnigraph.errors", name) for name in _ERRORS},
+    **{name: ("omnigraph.policy", name) for name in ("Policy", "load_policy")},
     "open": ("omnigraph.graph", "open_graph"),
     "GraphCommit": ("omnigraph.manifest", "GraphCommit"),
 }
@@ -151,6 +155,8 @@ __all__ = [
     "OmniGraphError",
     "OutcomeUnknownError",
     "PendingIndex",
+    "Policy",
+    "PolicyDeniedError",
     "PreconditionFailedError",
     "QueryError",
     "ReadSetConflictError",
@@ -164,6 +170,7 @@ __all__ = [
     "__version__",
     "embedder_from",
     "init",
+    "load_policy",
     "open",
 ]
 

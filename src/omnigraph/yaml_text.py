@@ -64,7 +64,11 @@ def _loader(yaml: Any) -> Any:  # noqa: ANN401 - the library carries no types
                 raise YamlError("aliases are not read here; write the value out", line=line)
             return super().compose_node(parent, index)
 
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: ANN401
+        def construct_mapping(
+            self,
+            node: Any,  # noqa: ANN401
+            deep: bool = False,
+        ) -> dict[Any, Any]:
             seen: set[str] = set()
             for key, _value in node.value:
                 line = key.start_mark.line + 1
