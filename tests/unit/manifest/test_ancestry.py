@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnigraph.manifest import GraphCommit, merge_base
+from omnigraph.manifest import GraphCommit, OwnHistory, lines_in_use, merge_base
 
 
 def history(**parents: str) -> dict[str, GraphCommit]:
@@ -20,7 +20,7 @@ def history(**parents: str) -> dict[str, GraphCommit]:
 
 
 def base(commits: dict[str, GraphCommit], source: str, target: str) -> str | None:
-    found = merge_base(commits[source], commits[target], commits.get)
+    found = merge_base(commits[source], commits[target], lambda name, _: commits.get(name))
     return None if found is None else found.graph_commit_id
 
 
@@ -66,3 +66,47 @@ def test_strangers_have_no_base() -> None:
 def test_a_long_history_is_walked_without_recursion() -> None:
     commits = history(c0="", **{f"c{n}": f"c{n - 1}" for n in range(1, 5_000)})
     assert base(commits, "c4999", "c10") == "c10"
+
+
+def line(branch: str, parent: str | None, *merged: str) -> OwnHistory:
+    """Return a branch made from another, with merges of others into it."""
+    commits = [
+        GraphCommit(
+            graph_commit_id=f"{branch}{number}",
+            manifest_version=number,
+            parent_commit_id=None,
+            merged_parent_commit_id=f"{name}0",
+            merged_branch=name,
+        )
+        for number, name in enumerate(merged)
+    ]
+    return OwnHistory(branch=branch, parent=parent, commits=commits)
+
+
+def test_a_branch_that_met_one_other_only_is_not_needed() -> None:
+    assert lines_in_use([line("main", None, "dev")], [line("dev", "main", "main")]) == set()
+
+
+def test_a_branch_merged_into_two_living_ones_is_needed() -> None:
+    live = [line("main", None, "dev"), line("other", "main", "dev")]
+    assert lines_in_use(live, [line("dev", "main")]) == {"dev"}
+
+
+def test_a_way_through_several_retired_branches_is_kept_whole() -> None:
+    live = [line("main", None, "d"), line("other", "main", "e")]
+    assert lines_in_use(live, [line("d", "main", "e"), line("e", "main")]) == {"d", "e"}
+
+
+def test_a_branch_made_from_one_and_merged_into_another_joins_them() -> None:
+    live = [line("main", None, "d"), line("x", "main")]
+    assert lines_in_use(live, [line("d", "x")]) == {"d"}
+
+
+def test_retired_branches_that_only_met_main_and_each_other_go_together() -> None:
+    retired = [line("x", "main"), line("d", "x", "x"), line("e", "d", "x")]
+    assert lines_in_use([line("main", None, "d", "e", "x")], retired) == set()
+
+
+def test_the_branch_a_needed_one_was_made_from_stays_with_it() -> None:
+    live = [line("main", None, "d"), line("other", "main", "d")]
+    assert lines_in_use(live, [line("p", "main"), line("d", "p")]) == {"p", "d"}
