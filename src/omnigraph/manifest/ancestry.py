@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from omnigraph.manifest.records import GraphCommit
@@ -11,53 +12,101 @@ Lookup = Callable[[str, str | None], GraphCommit | None]
 """Returns a commit by its id, and the life of the branch it was made on if that is known."""
 
 
-class _Walk:
-    """The ancestors of a commit, itself included, found step by step with their distances."""
-
-    def __init__(self, head: GraphCommit) -> None:
-        self.distances = {head.graph_commit_id: 0}
-        self.edge = [head]
-
-    def step(self, lookup: Lookup) -> None:
-        """Go to the parents of what was found last; commits nobody knows any more end a path."""
-        reached: list[GraphCommit] = []
-        for commit in self.edge:
-            for parent_id, branch in (
-                (commit.parent_commit_id, None),
-                (commit.merged_parent_commit_id, commit.merged_branch),
-            ):
-                if parent_id is None or parent_id in self.distances:
-                    continue
-                parent = lookup(parent_id, branch)
-                if parent is not None:
-                    self.distances[parent_id] = self.distances[commit.graph_commit_id] + 1
-                    reached.append(parent)
-        self.edge = reached
+_OURS, _THEIRS, _BELOW = 1, 2, 4
+_BOTH = _OURS | _THEIRS
 
 
 def merge_base(source: GraphCommit, target: GraphCommit, lookup: Lookup) -> GraphCommit | None:
-    """Return the common ancestor nearest to both heads together; of equals the newest.
+    """Return the newest state both heads have grown from; of several the nearest to both.
 
+    No other common ancestor grew from it: an older one, however near, would make changes that
+    both sides have seen look like those of one side. Of equally near ones the newest is taken.
     Looks back only as far as the two histories are apart, however long they are.
     """
-    theirs, ours = _Walk(source), _Walk(target)
-    best: tuple[int, int, str] | None = None
-    found: GraphCommit | None = None
-    steps = 0
-    while theirs.edge or ours.edge:
-        for commit in (*theirs.edge, *ours.edge):
-            commit_id = commit.graph_commit_id
-            if commit_id in theirs.distances and commit_id in ours.distances:
-                apart = theirs.distances[commit_id] + ours.distances[commit_id]
-                rank = (apart, -commit.manifest_version, commit_id)
-                if best is None or rank < best:
-                    best, found = rank, commit
-        # Whatever is not found yet is farther than this from at least one head.
-        if best is not None and steps >= best[0]:
-            break
-        theirs.step(lookup)
-        ours.step(lookup)
-        steps += 1
+    found = _common(source, target, lookup)
+    if len(found) > 1:
+        found = [item for item in found if not _grew(found, item, lookup)]
+    if len(found) > 1:
+        ways = [_distances(head, found, lookup) for head in (source, target)]
+        found.sort(
+            key=lambda item: (
+                sum(way[item.graph_commit_id] for way in ways),
+                -item.manifest_version,
+                item.graph_commit_id,
+            )
+        )
+    return found[0] if found else None
+
+
+def _parents(commit: GraphCommit, lookup: Lookup) -> Iterator[GraphCommit]:
+    """Yield the parents of a commit; those nobody knows any more end a path."""
+    for parent_id, branch in (
+        (commit.parent_commit_id, None),
+        (commit.merged_parent_commit_id, commit.merged_branch),
+    ):
+        parent = None if parent_id is None else lookup(parent_id, branch)
+        if parent is not None:
+            yield parent
+
+
+def _common(source: GraphCommit, target: GraphCommit, lookup: Lookup) -> list[GraphCommit]:
+    """Return common ancestors, those among them that no other one grew from.
+
+    Goes back from both heads at once, newest first, until only ancestors of what was found are
+    left. Clocks that disagree make it walk farther, and may leave an older one in the list.
+    """
+    known = {source.graph_commit_id: source, target.graph_commit_id: target}
+    marks = {source.graph_commit_id: _OURS}
+    marks[target.graph_commit_id] = marks.get(target.graph_commit_id, 0) | _THEIRS
+    queue = [(-item.created_at_us, name) for name, item in known.items()]
+    heapq.heapify(queue)
+    waiting = dict.fromkeys(known)
+    found: dict[str, GraphCommit] = {}
+    while any(not marks[name] & _BELOW for name in waiting):
+        _, name = heapq.heappop(queue)
+        waiting.pop(name, None)
+        mark = marks[name]
+        if mark & _BOTH == _BOTH and not mark & _BELOW:
+            found[name] = known[name]
+            mark |= _BELOW
+        for parent in _parents(known[name], lookup):
+            parent_id = parent.graph_commit_id
+            before = marks.get(parent_id, 0)
+            if before | mark != before:
+                marks[parent_id] = before | mark
+                known[parent_id] = parent
+                heapq.heappush(queue, (-parent.created_at_us, parent_id))
+                waiting[parent_id] = None
+    return [item for name, item in found.items() if not marks[name] & _BELOW]
+
+
+def _grew(others: Sequence[GraphCommit], origin: GraphCommit, lookup: Lookup) -> bool:
+    """Whether one of the commits is a descendant of another."""
+    edge = [item for item in others if item != origin]
+    seen: set[str] = set()
+    while edge:
+        commit = edge.pop()
+        for parent in _parents(commit, lookup):
+            if parent == origin:
+                return True
+            if parent.graph_commit_id not in seen:
+                seen.add(parent.graph_commit_id)
+                edge.append(parent)
+    return False
+
+
+def _distances(head: GraphCommit, wanted: Sequence[GraphCommit], lookup: Lookup) -> dict[str, int]:
+    """Return how many steps lie between a head and some of its ancestors."""
+    found = {head.graph_commit_id: 0}
+    edge = [head]
+    while edge and not all(item.graph_commit_id in found for item in wanted):
+        reached: list[GraphCommit] = []
+        for commit in edge:
+            for parent in _parents(commit, lookup):
+                if parent.graph_commit_id not in found:
+                    found[parent.graph_commit_id] = found[commit.graph_commit_id] + 1
+                    reached.append(parent)
+        edge = reached
     return found
 
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from omnigraph.manifest import GraphCommit, OwnHistory, lines_in_use, merge_base
 
 
@@ -46,6 +51,35 @@ def test_a_criss_cross_takes_the_nearest_and_of_equals_the_newest() -> None:
     commits = history(a="", s1="a", t1="a", s2="s1 t1", t2="t1 s1", s3="s2", t3="t2")
     assert base(commits, "s3", "t3") == "t1"
     assert base(commits, "t3", "s3") == "t1"
+
+
+def test_a_nearer_ancestor_of_a_common_ancestor_is_no_base() -> None:
+    """Or what both took from `s`, and one removed again, would come back."""
+    commits = history(a="", s="a", b="a s", m="a b", drop="m", other="a s")
+    assert base(commits, "other", "drop") == base(commits, "drop", "other") == "s"
+
+
+@given(st.data())
+def test_a_base_is_a_common_ancestor_that_no_other_grew_from(data: st.DataObject) -> None:
+    names = [f"c{number}" for number in range(data.draw(st.integers(2, 14)))]
+    parents = {"c0": ""}
+    for number in range(1, len(names)):
+        drawn = data.draw(
+            st.lists(st.sampled_from(names[:number]), min_size=1, max_size=2, unique=True)
+        )
+        parents[names[number]] = " ".join(drawn)
+    clocks = data.draw(st.lists(st.integers(0, 20), min_size=len(names), max_size=len(names)))
+    commits = {
+        name: replace(commit, created_at_us=clock)
+        for (name, commit), clock in zip(history(**parents).items(), clocks, strict=True)
+    }
+    above: dict[str, set[str]] = {}
+    for name in names:
+        above[name] = {name}.union(*(above[parent] for parent in parents[name].split()))
+    source, target = data.draw(st.sampled_from(names)), data.draw(st.sampled_from(names))
+    common = above[source] & above[target]
+    best = {name for name in common if not any(name in above[o] - {o} for o in common)}
+    assert base(commits, source, target) in best
 
 
 def test_the_sum_of_both_ways_counts() -> None:
