@@ -48,12 +48,10 @@ from omnigraph.store.staging import (
     StagedTable,
     commit_staged,
     restore,
-    stage_changes,
     stage_delete,
     stage_index,
     stage_insert,
     stage_overwrite,
-    stage_upsert,
     version_file,
 )
 from omnigraph.store.tables import (
@@ -65,6 +63,7 @@ from omnigraph.store.tables import (
     primary_key_field,
 )
 from omnigraph.store.torn import newest_version, set_aside_torn
+from omnigraph.store.upsert import stage_upsert
 
 __all__ = [
     "ID_INDEX",
@@ -131,7 +130,6 @@ __all__ = [
     "retired_branches",
     "set_aside_torn",
     "split_branch",
-    "stage_changes",
     "stage_delete",
     "stage_index",
     "stage_indexes",
