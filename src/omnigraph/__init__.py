@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     )
     from omnigraph.graph import open_graph as open
     from omnigraph.manifest import GraphCommit
+    from omnigraph.policy import Policy, load_policy
     from omnigraph.remote import RemoteGraph, connect
 
 __version__ = "0.1.0"
@@ -106,6 +107,7 @@ _ERRORS = (
     "NotFoundError",
     "OmniGraphError",
     "OutcomeUnknownError",
+    "PolicyDeniedError",
     "PreconditionFailedError",
     "QueryError",
     "ReadSetConflictError",
@@ -121,6 +123,7 @@ _HOMES = {
     **{name: ("omnigraph.graph", name) for name in _GRAPH},
     **{name: ("omnigraph.embed", name) for name in _EMBED},
     **{name: ("omnigraph.errors", name) for name in _ERRORS},
+    **{name: ("omnigraph.policy", name) for name in ("Policy", "load_policy")},
     "open": ("omnigraph.graph", "open_graph"),
     "GraphCommit": ("omnigraph.manifest", "GraphCommit"),
     "RemoteGraph": ("omnigraph.remote", "RemoteGraph"),
@@ -160,6 +163,7 @@ __all__ = [
     "OmniGraphError",
     "OutcomeUnknownError",
     "PendingIndex",
+    "Policy",
     "PolicyDeniedError",
     "PreconditionFailedError",
     "QueryError",
@@ -178,6 +182,7 @@ __all__ = [
     "connect",
     "embedder_from",
     "init",
+    "load_policy",
     "open",
 ]
 

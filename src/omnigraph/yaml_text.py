@@ -38,20 +38,18 @@ def parse_yaml(text: str) -> object:
     size = len(text.encode("utf-8", errors="surrogatepass"))
     if size > YAML_BYTES_MAX:
         raise YamlError(f"{size} bytes exceed the limit of {YAML_BYTES_MAX}")
-    loader = _loader(yaml)(text)
     try:
-        return loader.get_single_data()
+        return yaml.load(text, Loader=_loader(yaml))  # noqa: S506 - a safe loader, made stricter
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark is not None else 0
         raise YamlError(error.problem or "not valid YAML", line=line) from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        if isinstance(error, YamlError):
-            raise
-        problem = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise YamlError(problem.splitlines()[0] if problem else "not valid YAML") from error
-    finally:
-        loader.dispose()
+    except YamlError:
+        raise
+    except RecursionError as error:
+        raise YamlError("nested too deeply") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise YamlError(str(error).splitlines()[0]) from error
 
 
 def _loader(yaml: Any) -> Any:  # noqa: ANN401 - the library carries no types
@@ -66,7 +64,11 @@ def _loader(yaml: Any) -> Any:  # noqa: ANN401 - the library carries no types
                 raise YamlError("aliases are not read here; write the value out", line=line)
             return super().compose_node(parent, index)
 
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: ANN401
+        def construct_mapping(
+            self,
+            node: Any,  # noqa: ANN401
+            deep: bool = False,
+        ) -> dict[Any, Any]:
             seen: set[str] = set()
             for key, _value in node.value:
                 line = key.start_mark.line + 1

@@ -91,16 +91,18 @@ def watch(steps: Steps) -> None:
     from lance.optimize import Compaction
 
     from omnigraph.manifest import branches as directory
-    from omnigraph.store import branches, journal, staging
+    from omnigraph.store import branches, journal, staging, upsert
 
     steps.wrap(branches, "make_branch", "fork")
     steps.wrap(branches, "delete_branch", "fork_delete")
     steps.wrap(directory, "make_branch", "branch")
-    steps.wrap(directory, "delete_branch", "branch_delete")
+    steps.wrap(directory, "delete_branch", "line_delete")
+    steps.wrap(directory, "retire_branch", "branch_delete")
     steps.wrap(os, "link", "link")
     steps.wrap(os, "unlink", "unlink")
     steps.wrap(os, "fsync", "fsync")
     steps.wrap(staging, "write_fragments", "stage")
+    steps.wrap(upsert, "write_fragments", "stage")
     steps.wrap(journal, "write_fragments", "stage_manifest")
     steps.wrap(Compaction, "commit", "compact")
     inner = LanceDataset.commit
@@ -151,6 +153,8 @@ def write(graph: Graph, action: str) -> None:
             graph.branches.create("new", from_="dev")
         case "branch_delete":
             graph.branches.delete("dev")
+        case "lazy_delete":
+            graph.branches.delete("lazy")
         case _:
             raise ValueError(action)
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "snapshot": "omnigraph.cli.data:snapshot",
     "lint": "omnigraph.cli.lint:lint",
     "check": "omnigraph.cli.lint:check",
+    "policy": "omnigraph.cli.policy:policy",
     "query": "omnigraph.cli.query:query",
     "recover": "omnigraph.cli.recover:recover",
     "schema": "omnigraph.cli.schema:schema",

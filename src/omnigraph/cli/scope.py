@@ -65,16 +65,17 @@ def resolve_uri(uri: str | None, store: str | None, uri_option: str | None) -> s
 
 
 def open_graph(uri: str, *, mode: str = "rw", actor: str | None = None) -> Graph:
-    """Open a graph for a command; durability and embedder follow the environment."""
+    """Open a graph for a command; what it is not told follows the environment."""
     import omnigraph as og
     from omnigraph.embed import embedder_from
 
     return og.open(
         uri,
         mode="ro" if mode == "ro" else "rw",
-        actor=actor,
+        actor=actor or os.environ.get("OMNIGRAPH_ACTOR") or None,
         durability=durability_setting(),
         embedder=embedder_from(os.environ),
+        policy=os.environ.get("OMNIGRAPH_POLICY") or None,
     )
 
 

@@ -6,7 +6,8 @@ rules (`load_policy`), or one of the defaults; this room knows neither graphs no
 
 from __future__ import annotations
 
-from omnigraph.policy.bundle import Bundle, parse_bundle, read_bundle
+from omnigraph.policy.bundle import Bundle, copies_unread, parse_bundle, read_bundle
+from omnigraph.policy.cases import Outcome, parse_action, run_cases
 from omnigraph.policy.cedar import CedarPolicy, load_policy, policy_from_text
 from omnigraph.policy.defaults import (
     OpenAccess,
@@ -24,16 +25,20 @@ __all__ = [
     "CedarPolicy",
     "Decision",
     "OpenAccess",
+    "Outcome",
     "Permit",
     "Policy",
     "ReadOnlyAccess",
     "ServerState",
     "check",
+    "copies_unread",
     "denial",
     "load_policy",
+    "parse_action",
     "parse_bundle",
     "policy_for",
     "policy_from_text",
     "read_bundle",
+    "run_cases",
     "server_state",
 ]

@@ -107,6 +107,27 @@ def parse_bundle(text: str, *, name: str = "policy") -> Bundle:
     )
 
 
+def copies_unread(bundle: Bundle) -> list[str]:
+    """Return a warning for each rule that lets actors copy branches they may not read.
+
+    A fork or a merge carries the content of its source: who may make one learns what it holds.
+    """
+    found: list[str] = []
+    for rule in bundle.rules:
+        copying = [a for a in rule.actions if a in (Action.BRANCH_CREATE, Action.BRANCH_MERGE)]
+        for actor in sorted(bundle.groups[rule.group]) if copying else ():
+            scopes = {r.scope for r in bundle.rules_of(actor) if Action.READ in r.actions}
+            if "any" in scopes or scopes >= {"protected", "unprotected"}:
+                continue
+            hidden = {"protected", "unprotected"} - scopes
+            kinds = " and ".join(sorted(hidden))
+            found.append(
+                f"rule '{rule.id}' lets '{actor}' {copying[0]} from {kinds} branches, "
+                "which it may not read"
+            )
+    return found
+
+
 def decode(text: str, shape: type[T], *, name: str) -> T:
     """Return a YAML text as data of one shape; a key nobody knows is an error."""
     try:

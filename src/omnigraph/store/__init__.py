@@ -13,10 +13,14 @@ from omnigraph.store.branches import (
     delete_branch,
     delete_forks,
     delete_tag,
+    forget_retired,
     fork_table,
+    is_stored,
     list_branches,
     list_tags,
     make_branch,
+    retire_branch,
+    retired_branches,
     split_branch,
     tag_file,
 )
@@ -44,12 +48,10 @@ from omnigraph.store.staging import (
     StagedTable,
     commit_staged,
     restore,
-    stage_changes,
     stage_delete,
     stage_index,
     stage_insert,
     stage_overwrite,
-    stage_upsert,
     version_file,
 )
 from omnigraph.store.tables import (
@@ -61,6 +63,7 @@ from omnigraph.store.tables import (
     primary_key_field,
 )
 from omnigraph.store.torn import newest_version, set_aside_torn
+from omnigraph.store.upsert import stage_upsert
 
 __all__ = [
     "ID_INDEX",
@@ -100,10 +103,12 @@ __all__ = [
     "delete_forks",
     "delete_tag",
     "find_blob",
+    "forget_retired",
     "fork_table",
     "fragment_groups",
     "id_filter",
     "is_blob",
+    "is_stored",
     "lacking_indexes",
     "list_branches",
     "list_tags",
@@ -121,9 +126,10 @@ __all__ = [
     "quoted",
     "rebased",
     "restore",
+    "retire_branch",
+    "retired_branches",
     "set_aside_torn",
     "split_branch",
-    "stage_changes",
     "stage_delete",
     "stage_index",
     "stage_indexes",

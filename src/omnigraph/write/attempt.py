@@ -38,7 +38,6 @@ from omnigraph.store import (
     fork_table,
     only_maintenance,
     split_branch,
-    stage_changes,
     stage_delete,
     stage_insert,
     stage_overwrite,
@@ -78,6 +77,8 @@ class Request:
     observed: Mapping[str, int] | None = None
     merged_parent: str | None = None
     """The commit a merge takes in: it is published even if no row changes."""
+    merged_branch: str | None = None
+    """The life of the branch that commit was made on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +165,8 @@ class Writer:
 def _stage_table(parent: Table, change: TableChange, properties: dict[str, str]) -> StagedTable:
     rows = change.rows()
     if change.deleted and rows is not None:
-        return stage_changes(parent, stored_rows(change.entity, rows), change.deleted, properties)
+        content = stored_rows(change.entity, rows)
+        return stage_upsert(parent, content, properties, deleted=change.deleted)
     if change.deleted:
         found = addresses_of(parent, "id", change.deleted)
         return stage_delete(parent, found["_rowaddr"].to_numpy(), properties)
@@ -201,6 +203,7 @@ class _Attempts:
             created_at_us=time.time_ns() // 1000,
             schema_hash=schema.ir_hash(),
             merged_parent_commit_id=request.merged_parent,
+            merged_branch=request.merged_branch,
         )
 
     def run(self) -> tuple[GraphCommit | None, ChangeSet | None]:
