@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -37,7 +38,6 @@ class _Struck:
 
     fragment: Any
     places: Any
-    row_ids: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +77,31 @@ def _sides(before: Table, after: Table) -> tuple[_Side, _Side]:
     for key in olds.keys() & news.keys():
         old, new = olds[key], news[key]
         if old.deletion_file() != new.deletion_file():
-            there = _row_ids(before, [old])
-            here = _row_ids(after, [new])
-            struck_old.append(_missing(old, there, here))
-            struck_new.append(_missing(new, here, there))
+            there, here = _live(before, old), _live(after, new)
+            struck_old.append(_Struck(old, _missing(there, here)))
+            struck_new.append(_Struck(new, _missing(here, there)))
     return (
         _Side(before, [olds[k] for k in olds if k not in news], struck_old),
         _Side(after, [news[k] for k in news if k not in olds], struck_new),
     )
 
 
-def _missing(fragment: Any, ids: Any, others: Any) -> _Struck:
-    """Return the rows of a fragment, by their place among its live ones, that others lack."""
-    places = pc.indices_nonzero(pc.invert(pc.is_in(ids, value_set=others)))
-    return _Struck(fragment, places, ids.take(places))
+def _live(table: Table, fragment: Any) -> Any:
+    """Return where the rows of a fragment lie that are not struck out, in order."""
+    if fragment.deletion_file() is None:
+        return np.arange(fragment.physical_rows, dtype=np.uint64)
+    count("data_scans")
+    scanner = table.dataset.scanner(
+        columns=[], with_row_address=True, fragments=[fragment], scan_in_order=True
+    )
+    return scanner.to_table()["_rowaddr"].to_numpy() & np.uint64(0xFFFFFFFF)
+
+
+def _missing(live: Any, others: Any) -> Any:
+    """Return which of some sorted numbers, by their place among them, others lack."""
+    kept = np.zeros(int(max(live.max(initial=0), others.max(initial=0))) + 1, bool)
+    kept[others] = True
+    return np.flatnonzero(~kept[live])
 
 
 def _files(fragment: Any) -> tuple[str, ...]:
@@ -119,7 +130,10 @@ def _images(side: _Side, moved: Any, columns: Sequence[str], blob_bytes: bool) -
     if side.fragments:
         parts += _of_fragments(side, moved, columns, blob_bytes)
     for item in side.struck:
-        places = item.places.filter(pc.invert(pc.is_in(item.row_ids, value_set=moved)))
+        places = item.places
+        if len(moved) and len(places):
+            ids = _row_ids(side.table, [item.fragment]).take(places)
+            places = places[~pc.is_in(ids, value_set=moved).to_numpy(zero_copy_only=False)]
         if len(places):
             parts.append(_at(side.table, item.fragment, places, columns, blob_bytes))
     return pa.concat_tables(parts) if parts else _empty(side.table, columns)
@@ -149,7 +163,7 @@ def _at(table: Table, fragment: Any, places: Any, columns: Sequence[str], blob_b
     if len(places) > _TAKE_ROWS_MAX or blob_bytes:
         return _scan(table, [fragment], columns, blob_bytes).take(places)
     count("data_scans")
-    return fragment.take(places.to_pylist(), columns=list(columns))
+    return fragment.take(places.tolist(), columns=list(columns))
 
 
 def _scan(table: Table, fragments: list[Any], columns: Sequence[str], blob_bytes: bool) -> Any:
