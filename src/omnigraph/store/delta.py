@@ -7,6 +7,7 @@ no version numbers, so it works between branches as well as along one.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -77,31 +78,39 @@ def _sides(before: Table, after: Table) -> tuple[_Side, _Side]:
     for key in olds.keys() & news.keys():
         old, new = olds[key], news[key]
         if old.deletion_file() != new.deletion_file():
-            there, here = _live(before, old), _live(after, new)
-            struck_old.append(_Struck(old, _missing(there, here)))
-            struck_new.append(_Struck(new, _missing(here, there)))
+            there, here = _struck_out(before, old), _struck_out(after, new)
+            struck_old.append(_Struck(old, _only(there, here)))
+            struck_new.append(_Struck(new, _only(here, there)))
     return (
         _Side(before, [olds[k] for k in olds if k not in news], struck_old),
         _Side(after, [news[k] for k in news if k not in olds], struck_new),
     )
 
 
-def _live(table: Table, fragment: Any) -> Any:
-    """Return where the rows of a fragment lie that are not struck out, in order."""
-    if fragment.deletion_file() is None:
-        return np.arange(fragment.physical_rows, dtype=np.uint64)
+def _struck_out(table: Table, fragment: Any) -> Any:
+    """Return where the rows of a fragment lie that are struck out, in order."""
+    file = fragment.metadata.deletion_file
+    if file is None:
+        return np.array([], np.uint64)
+    folder = str(table.dataset.uri)
+    if file.base_id is not None:
+        folder = str(table.dataset.base_paths()[file.base_id].path)
+    if file.file_type == "array" and "://" not in folder:
+        path = os.path.join(folder, file.path(fragment.fragment_id))
+        with pa.OSFile(path) as source:
+            places = pa.ipc.open_file(source).read_all()["row_id"].to_numpy()
+        return np.sort(places.astype(np.uint64))
     count("data_scans")
-    scanner = table.dataset.scanner(
-        columns=[], with_row_address=True, fragments=[fragment], scan_in_order=True
-    )
-    return scanner.to_table()["_rowaddr"].to_numpy() & np.uint64(0xFFFFFFFF)
+    rows = table.dataset.scanner(columns=[], with_row_address=True, fragments=[fragment]).to_table()
+    gone = np.ones(fragment.physical_rows, bool)
+    gone[rows["_rowaddr"].to_numpy() & np.uint64(0xFFFFFFFF)] = False
+    return np.flatnonzero(gone).astype(np.uint64)
 
 
-def _missing(live: Any, others: Any) -> Any:
-    """Return which of some sorted numbers, by their place among them, others lack."""
-    kept = np.zeros(int(max(live.max(initial=0), others.max(initial=0))) + 1, bool)
-    kept[others] = True
-    return np.flatnonzero(~kept[live])
+def _only(struck: Any, elsewhere: Any) -> Any:
+    """Return the live rows struck out elsewhere, by their place among the live ones."""
+    found = np.setdiff1d(elsewhere, struck, assume_unique=True)
+    return found.astype(np.int64) - np.searchsorted(struck, found)
 
 
 def _files(fragment: Any) -> tuple[str, ...]:
