@@ -107,7 +107,6 @@ _ERRORS = (
     "NotFoundError",
     "OmniGraphError",
     "OutcomeUnknownError",
-    "PolicyDeniedError",
     "PreconditionFailedError",
     "QueryError",
     "ReadSetConflictError",

@@ -30,6 +30,14 @@ def load_bytes(data: Loadable) -> bytes:
         raise StorageError(f"cannot read {path}: {error.strerror}") from error
 
 
+def with_file_name(error: DataError, data: Loadable) -> DataError:
+    """Return an error that names the file, of which the server only saw the content."""
+    if not isinstance(data, str | os.PathLike):
+        return error
+    message = error.message.replace(" in the input", f" in {os.fspath(data)}", 1)
+    return DataError(message, problems=error.problems, hint=error.hint)
+
+
 def _lines(envelopes: Iterable[Mapping[str, object]]) -> Iterator[bytes]:
     for number, item in enumerate(envelopes, 1):
         try:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 from omnigraph.catalog import Catalog
-from omnigraph.errors import BadRequestError
+from omnigraph.errors import BadRequestError, DataError
 from omnigraph.graph import (
     BranchView,
     Diff,
@@ -32,7 +32,7 @@ from omnigraph.ops.load import as_arrow
 from omnigraph.remote.blobs import RemoteBlobs
 from omnigraph.remote.branches import RemoteBranches, RemoteTags
 from omnigraph.remote.connection import ARROW, Connection, Json
-from omnigraph.remote.files import Loadable, copy_lines, load_bytes
+from omnigraph.remote.files import Loadable, copy_lines, load_bytes, with_file_name
 from omnigraph.remote.history import RemoteCommits, RemoteFeed
 from omnigraph.remote.schema import RemoteSchema
 from omnigraph.remote.values import (
@@ -321,13 +321,16 @@ class RemoteGraph:
         if progress is not None:
             progress(len(content))
         params = {"branch": branch, "from": create_from, "mode": str(mode), "dry_run": dry_run}
-        found = self._connection.write(
-            "/load/ndjson",
-            content=content,
-            params=params,
-            expected_head=expected_head,
-            operation_id=operation_id,
-        )
+        try:
+            found = self._connection.write(
+                "/load/ndjson",
+                content=content,
+                params=params,
+                expected_head=expected_head,
+                operation_id=operation_id,
+            )
+        except DataError as error:
+            raise with_file_name(error, data) from None
         return load_from(found)
 
     def load_table(
