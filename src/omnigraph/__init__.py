@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from omnigraph.graph import (
         BranchView,
         Diff,
+        DumpReport,
         Graph,
         LoadResult,
         MergePlan,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         Result,
         Snapshot,
         init,
+        restore,
     )
     from omnigraph.graph import open_graph as open
     from omnigraph.manifest import GraphCommit
@@ -74,6 +76,7 @@ INTERNAL_SCHEMA_VERSION = 4
 _GRAPH = (
     "BranchView",
     "Diff",
+    "DumpReport",
     "Graph",
     "LoadResult",
     "MergePlan",
@@ -83,6 +86,7 @@ _GRAPH = (
     "Result",
     "Snapshot",
     "init",
+    "restore",
 )
 _EMBED = ("Embedder", "HashEmbedder", "HttpEmbedder", "LocalEmbedder", "embedder_from")
 _ERRORS = (
@@ -143,6 +147,7 @@ __all__ = [
     "DataError",
     "Diff",
     "DiffRefusedError",
+    "DumpReport",
     "Embedder",
     "EmbeddingError",
     "FormatVersionError",
@@ -183,6 +188,7 @@ __all__ = [
     "init",
     "load_policy",
     "open",
+    "restore",
 ]
 
 

@@ -188,7 +188,7 @@ def branches(graph: AnyGraph, note: Notes, _folder: Path) -> None:
     note.fails(lambda: graph.branches.create("y", "nope"))
     note.fails(lambda: graph.branches.delete("nope"))
     note.fails(lambda: graph.branches.delete("main"))
-    view = graph.branch("work/b", from_="work/a")
+    view = graph.branch("work/b", from_="main")
     note(view.mutate(ADD, {"n": "eve"}), view.query(ALL), view.head(), view.snapshot())
     note(view.diff(), view.merge_plan(), view.merge(delete_source=True))
     note(graph.query(ALL), graph.branches.list())
