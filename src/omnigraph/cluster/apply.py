@@ -62,7 +62,7 @@ class Apply:
         known = self._ledger.read()
         state, cas = known if known is not None else (State(), None)
         state, cas = self._recover(state, cas)
-        approvals = self._ledger.approvals()
+        approvals = self._unused_approvals(state)
         plan = make_plan(self._desired, state.applied_revision.resources, approvals, self._findings)
         self._refuse_leftover_graphs(plan)
         resources = dict(state.applied_revision.resources)
@@ -79,6 +79,16 @@ class Apply:
         outcome = self._commit(state, cas, resources, statuses, used)
         outcome.plan = plan
         return outcome
+
+    def _unused_approvals(self, state: State) -> list[Approval]:
+        """Return the approvals that count; one the ledger tells of was used by a run that died."""
+        found: list[Approval] = []
+        for approval in self._ledger.approvals():
+            if approval.id in state.approval_records:
+                self._ledger.use_approval(approval)
+            else:
+                found.append(approval)
+        return found
 
     # ---- one change -----------------------------------------------------------------------
 
