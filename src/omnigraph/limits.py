@@ -262,3 +262,6 @@ YAML_BYTES_MAX: Final = 4 * 1024 * 1024
 
 POLICY_DECISIONS_CACHED: Final = 4096
 """Answers of a policy kept in memory; one is a few hundred bytes and costs about 0.1 ms to find."""
+
+CLUSTER_RECORDS_KEPT: Final = 100
+"""Recoveries and used approvals a cluster's ledger remembers."""

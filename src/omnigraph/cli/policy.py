@@ -42,7 +42,30 @@ def find_policy(bundle: str | None, cluster: str | None, graph: str | None) -> C
         raise click.UsageError("--graph needs --cluster")
     if bundle is not None:
         return load_policy(bundle)
-    raise click.UsageError("--cluster is not there yet")
+    return _applied_policy(str(cluster), graph)
+
+
+def _applied_policy(cluster: str, graph: str | None) -> CedarPolicy:
+    """Return what a cluster applied: for one graph, or its only policy."""
+    from omnigraph.cli.queries import find_graph
+    from omnigraph.cluster import read_cluster
+    from omnigraph.errors import BadRequestError, NotFoundError
+
+    if graph is not None:
+        served = find_graph(cluster, graph)
+        if served.problems:
+            raise BadRequestError("\n".join(item.render() for item in served.problems))
+        found = [served.policy]
+    else:
+        everything = read_cluster(cluster)
+        found = [everything.policy, *(item.policy for item in everything.graphs.values())]
+    policies = {item.name: item for item in found if item is not None}
+    if not policies:
+        raise NotFoundError("the cluster has no policy" + (f" for '{graph}'" if graph else ""))
+    if len(policies) > 1:
+        names = ", ".join(sorted(policies))
+        raise BadRequestError("name a graph with --graph", hint=f"there are policies {names}")
+    return next(iter(policies.values()))
 
 
 @policy.command()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from omnigraph.errors import BadRequestError, NotFoundError, OmniGraphError
+from omnigraph.cluster import StoredQuery
+from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.graph import Graph
 from omnigraph.policy import Policy
-from omnigraph.server.stored import QueryRegistry, StoredQueries
 
 GRAPH_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
 RESERVED_IDS = frozenset({"policies"})
@@ -22,7 +22,7 @@ class ServedGraph:
     graph_id: str
     graph: Graph
     policy: Policy
-    queries: QueryRegistry = field(default_factory=StoredQueries)
+    queries: Mapping[str, StoredQuery] = field(default_factory=dict)
     schema_is_managed: bool = False
     """The schema is changed where the cluster is described, not over HTTP."""
 
@@ -39,11 +39,11 @@ class ServedGraphs:
         graphs: Iterable[ServedGraph],
         *,
         default_id: str | None = None,
-        quarantined: dict[str, OmniGraphError] | None = None,
+        quarantined: Iterable[str] = (),
     ) -> None:
         self._graphs = {item.graph_id: item for item in graphs}
         self._default_id = default_id
-        self.quarantined = quarantined or {}
+        self.quarantined = tuple(quarantined)
 
     def __len__(self) -> int:
         return len(self._graphs)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from omnigraph import __version__
+from omnigraph.cluster import read_cluster
 from omnigraph.embed import embedder_from
 from omnigraph.errors import BadRequestError, OmniGraphError
 from omnigraph.graph import Graph, open_graph
@@ -18,7 +19,7 @@ from omnigraph.server.identity import Tokens
 from omnigraph.server.logs import log
 from omnigraph.server.metrics import Metrics
 from omnigraph.server.settings import Settings
-from omnigraph.server.stored import StoredQueries, stored_in
+from omnigraph.server.stored import stored_in
 from omnigraph.server.threads import Threads
 
 
@@ -35,6 +36,7 @@ class Service:
     digest: str | None = None
     """Digest of the cluster's applied configuration."""
     revision: int | None = None
+    cas: str | None = None
     version: str = __version__
     draining: bool = False
     metrics: Metrics = field(default_factory=Metrics)
@@ -86,7 +88,7 @@ def open_service(
     )
     decides = policy_for(state, policy)
     graph = open_one(str(settings.store), env)
-    queries = StoredQueries()
+    queries = {}
     if settings.queries is not None:
         queries = stored_in(settings.queries, graph.catalog)
     served = ServedGraph(graph_id=settings.graph_id, graph=graph, policy=decides, queries=queries)
@@ -107,33 +109,59 @@ def open_one(uri: str, env: Mapping[str, str]) -> Graph:
 
 
 def _open_cluster(settings: Settings, tokens: Tokens, env: Mapping[str, str]) -> Service:
-    """Open every graph below a cluster's root; one that fails is left out and reported."""
-    root = os.path.join(str(settings.cluster), "graphs")
+    """Open every graph that was applied; one that cannot be served is left out and reported."""
+    cluster = read_cluster(str(settings.cluster))
     state = server_state(
-        tokens=len(tokens) > 0, policy=False, unauthenticated=settings.unauthenticated
+        tokens=len(tokens) > 0,
+        policy=cluster.has_policy,
+        unauthenticated=settings.unauthenticated,
     )
-    decides = policy_for(state, None)
     served: list[ServedGraph] = []
-    quarantined: dict[str, OmniGraphError] = {}
-    for name in sorted(os.listdir(root)) if os.path.isdir(root) else ():
-        graph_id, dot, ending = name.rpartition(".")
-        if not dot or ending != "omni":
-            continue
+    quarantined: list[str] = []
+    for graph_id, found in cluster.graphs.items():
         try:
-            graph = open_one(os.path.join(root, name), env)
+            if found.problems:
+                raise BadRequestError("\n".join(item.render() for item in found.problems))
+            graph = open_one(found.uri, env)
         except OmniGraphError as error:
             if settings.require_all_graphs:
+                _close(served)
                 raise
-            log("graph quarantined", graph=graph_id, error_type=str(error.kind))
-            quarantined[graph_id] = error
+            log(
+                "graph quarantined",
+                level=logging.WARNING,
+                graph=graph_id,
+                error_type=str(error.kind),
+                reason=error.message,
+            )
+            quarantined.append(graph_id)
             continue
-        served.append(ServedGraph(graph_id=graph_id, graph=graph, policy=decides))
+        served.append(
+            ServedGraph(
+                graph_id=graph_id,
+                graph=graph,
+                policy=policy_for(state, found.policy),
+                queries=found.queries,
+                schema_is_managed=True,
+            )
+        )
     if not served:
-        raise BadRequestError(f"no graph of the cluster {settings.cluster} can be served")
+        raise BadRequestError(
+            f"the cluster {settings.cluster} has no graph that can be served",
+            hint="run `omnigraph cluster status`",
+        )
     return Service(
         settings=settings,
         graphs=ServedGraphs(served, quarantined=quarantined),
         tokens=tokens,
         state=state,
-        policy=decides,
+        policy=policy_for(state, cluster.policy),
+        digest=cluster.config_digest,
+        revision=cluster.state_revision,
+        cas=cluster.state_cas,
     )
+
+
+def _close(served: Iterable[ServedGraph]) -> None:
+    for item in served:
+        item.graph.close()

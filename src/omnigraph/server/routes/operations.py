@@ -41,7 +41,7 @@ async def readyz(request: Request) -> Response:
         "status": "draining" if service.draining else "serving",
         "booted_serving_digest": service.digest,
         "state_revision": service.revision,
-        "state_cas": None,
+        "state_cas": service.cas,
         "served_graph_count": len(service.graphs),
         "quarantined_graph_count": len(service.graphs.quarantined),
         "shutdown_grace_seconds": service.settings.drain_seconds,

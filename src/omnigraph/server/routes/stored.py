@@ -6,6 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from omnigraph.cluster import StoredQuery
 from omnigraph.errors import BadRequestError, NotFoundError, PolicyDeniedError
 from omnigraph.policy import Action
 from omnigraph.server.bodies import (
@@ -22,7 +23,6 @@ from omnigraph.server.responses import json_response
 from omnigraph.server.routes.describing import WRITES, errors
 from omnigraph.server.routes.querying import run_query
 from omnigraph.server.routes.writing import IfCommit, run_mutation
-from omnigraph.server.stored import StoredQuery
 
 router = topic("stored queries")
 
@@ -31,7 +31,8 @@ router = topic("stored queries")
 async def list_queries(call: CallOf) -> Response:
     """List the stored queries."""
     call.allow_read()
-    return json_response({"queries": [item.to_json() for item in call.served.queries.all()]})
+    queries = call.served.queries
+    return json_response({"queries": [queries[name].to_json() for name in sorted(queries)]})
 
 
 @router.post(
@@ -42,7 +43,7 @@ async def invoke(call: CallOf, name: str, body: InvokeRequest | None = None) -> 
     stored = _find(call, name)
     asked = body or InvokeRequest()
     _check(stored, asked)
-    if stored.is_mutation:
+    if stored.mutation:
         expected = call.if_commit()
         return json_response(
             await run_mutation(call, _change(stored, asked), expected_head=expected)
@@ -67,7 +68,7 @@ async def invoke_if_commit(
     stored = _find(call, name)
     asked = body or InvokeRequest()
     _check(stored, asked)
-    if not stored.is_mutation:
+    if not stored.mutation:
         raise BadRequestError(f"'{name}' only reads; a condition makes no sense for it")
     expected = call.if_commit(required=True)
     return json_response(await run_mutation(call, _change(stored, asked), expected_head=expected))
@@ -80,17 +81,17 @@ def _find(call: Call, name: str) -> StoredQuery:
         call.allow(Action.INVOKE_QUERY)
     except PolicyDeniedError:
         raise unknown from None
-    found = call.served.queries.find(name)
+    found = call.served.queries.get(name)
     if found is None:
         raise unknown
     return found
 
 
 def _check(stored: StoredQuery, asked: InvokeRequest) -> None:
-    if stored.is_mutation and asked.snapshot is not None:
+    if stored.mutation and asked.snapshot is not None:
         raise BadRequestError(f"'{stored.name}' writes; it cannot run on a snapshot")
-    if asked.expect_mutation is not None and asked.expect_mutation != stored.is_mutation:
-        does = "writes" if stored.is_mutation else "only reads"
+    if asked.expect_mutation is not None and asked.expect_mutation != stored.mutation:
+        does = "writes" if stored.mutation else "only reads"
         raise BadRequestError(f"'{stored.name}' {does}, which is not what was expected")
 
 
