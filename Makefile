@@ -107,6 +107,8 @@ docs: $(READY) ## Regenerate the generated pages under docs
 	@mkdir -p docs
 	$(BIN)/python -m omnigraph.cli.docgen > .venv/cli.md
 	@mv .venv/cli.md docs/cli.md
+	$(BIN)/python -m omnigraph.cli.openapi_doc > .venv/openapi.json
+	@mv .venv/openapi.json docs/openapi.json
 
 .PHONY: lock
 lock: ## Resolve requirements/*.in again and write the hash-locked *.txt
