@@ -16,6 +16,7 @@ from omnigraph.graph.schema_ops import schema_text
 from omnigraph.ids import UlidSource
 from omnigraph.lang import compile_schema
 from omnigraph.ops.initialize import initialize
+from omnigraph.policy import Policy, load_policy
 from omnigraph.store import Durability, Syncer, locate, parse_durability
 from omnigraph.store.archive import read_header, unpack_archive
 
@@ -60,6 +61,7 @@ def open_graph(
     actor: str | None = None,
     durability: Durability | str = Durability.FULL,
     embedder: Embedder | None = None,
+    policy: Policy | str | os.PathLike[str] | None = None,
 ) -> Graph:
     """Open a graph.
 
@@ -69,8 +71,12 @@ def open_graph(
         actor: Who the commits of this handle are by.
         durability: `full` survives power loss; `none` is for scratch graphs.
         embedder: Turns texts into vectors, for `@embed` properties and `nearest` with a text.
+        policy: Who may do what: a policy, or the path of a bundle. With one, an actor is needed.
     """
-    return Graph(uri, mode=mode, actor=actor, durability=durability, embedder=embedder)
+    rules = load_policy(policy) if isinstance(policy, str | os.PathLike) else policy
+    return Graph(
+        uri, mode=mode, actor=actor, durability=durability, embedder=embedder, policy=rules
+    )
 
 
 def restore(
