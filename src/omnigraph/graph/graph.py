@@ -168,6 +168,7 @@ class Graph(WritingHandle):
         the archive holds the state of one moment. `og.restore` makes a graph of it again.
         """
         self.check_writable()
+        self.permit(Action.ADMIN)
         return dump(self._location, self._lines, os.fspath(archive), progress)
 
     def maintain_automatically(
