@@ -122,4 +122,5 @@ lock: ## Resolve requirements/*.in again and write the hash-locked *.txt
 	$$compile $(LOCK_FLAGS) requirements/build.in -o requirements/build.txt; \
 	$$compile $(LOCK_FLAGS) requirements/test.in -o requirements/test.txt; \
 	$$compile $(LOCK_FLAGS) requirements/bench.in -o requirements/bench.txt; \
-	$$compile -c requirements/test.txt requirements/base.in -o requirements/base.txt
+	$$compile -c requirements/test.txt requirements/base.in -o requirements/base.txt; \
+	$$compile -c requirements/test.txt requirements/server.in -o requirements/server.txt
