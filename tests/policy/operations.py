@@ -45,6 +45,8 @@ PARTS: dict[str, type] = {
 FREE = {
     "graph.accepted_schema": "for the engine's own parts",
     "graph.as_actor": "asks as somebody else from then on",
+    "graph.session": "asks as somebody else, under the policy it is given",
+    "graph.cache_stats": "tells sizes and counts of memory, nothing of the graph",
     "graph.branch": "a view reads nothing; making the branch is asked for",
     "graph.check_writable": "for the engine's own parts",
     "graph.close": "ends the handle",
@@ -164,6 +166,7 @@ OPERATIONS: dict[str, Operation] = {
     "graph.optimize": admin(lambda w: w.graph.optimize()),
     "graph.repair": admin(lambda w: w.graph.repair()),
     "graph.cleanup": admin(lambda w: w.graph.cleanup(keep=100)),
+    "graph.dump": admin(lambda w: w.graph.dump(f"{w.graph.uri}.tar")),
     "graph.maintain_automatically": admin(lambda w: w.graph.maintain_automatically().close()),
     "graph.recover": admin(lambda w: w.graph.recover()),
     "graph.branches.list": reads(lambda w: w.graph.branches.list(), None),
