@@ -79,6 +79,15 @@ def open_graph(uri: str, *, mode: str = "rw", actor: str | None = None) -> Graph
     )
 
 
+def refuse_managed(uri: str) -> None:
+    """Refuse to change what a cluster says about a graph past the cluster."""
+    root = os.path.dirname(os.path.dirname(os.path.realpath(uri.removeprefix("file://"))))
+    if os.path.isfile(os.path.join(root, "__cluster", "state.json")):
+        raise BadRequestError(
+            f"{uri} belongs to a cluster", hint="edit its files and run `omnigraph cluster apply`"
+        )
+
+
 def durability_setting() -> str:
     """Return the durability the environment asks for."""
     durability = os.environ.get("OMNIGRAPH_DURABILITY", "full")
