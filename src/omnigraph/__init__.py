@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from omnigraph.graph import (
         BranchView,
         Diff,
+        DumpReport,
         Graph,
         LoadResult,
         MergePlan,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
         Result,
         Snapshot,
         init,
+        restore,
     )
     from omnigraph.graph import open_graph as open
     from omnigraph.manifest import GraphCommit
@@ -71,6 +73,7 @@ INTERNAL_SCHEMA_VERSION = 4
 _GRAPH = (
     "BranchView",
     "Diff",
+    "DumpReport",
     "Graph",
     "LoadResult",
     "MergePlan",
@@ -80,6 +83,7 @@ _GRAPH = (
     "Result",
     "Snapshot",
     "init",
+    "restore",
 )
 _EMBED = ("Embedder", "HashEmbedder", "HttpEmbedder", "LocalEmbedder", "embedder_from")
 _ERRORS = (
@@ -136,6 +140,7 @@ __all__ = [
     "DataError",
     "Diff",
     "DiffRefusedError",
+    "DumpReport",
     "Embedder",
     "EmbeddingError",
     "FormatVersionError",
@@ -172,6 +177,7 @@ __all__ = [
     "init",
     "load_policy",
     "open",
+    "restore",
 ]
 
 

@@ -142,6 +142,7 @@ OPERATIONS: dict[str, Operation] = {
     "graph.recoveries": reads(lambda w: w.graph.recoveries(), None),
     "graph.pending_writes": reads(lambda w: w.graph.pending_writes(), None),
     "graph.export": asks(lambda w: w.graph.export(branch="dev"), ("export", "dev", None)),
+    "graph.dump": asks(lambda w: w.graph.dump(w.folder / "all.tar"), ("export", None, None)),
     "graph.mutate": asks(lambda w: w.graph.mutate(ADD, {"k": w.new()}), CHANGE_MAIN),
     "graph.load": asks(
         lambda w: w.graph.load(ROW, mode="merge", branch="made", create_from="dev"),

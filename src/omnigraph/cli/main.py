@@ -22,6 +22,8 @@ COMMANDS = {
     "cluster": "omnigraph.cli.cluster:cluster",
     "optimize": "omnigraph.cli.maintain:optimize",
     "repair": "omnigraph.cli.maintain:repair",
+    "dump": "omnigraph.cli.dump:dump",
+    "restore": "omnigraph.cli.dump:restore",
     "changes": "omnigraph.cli.changes:changes",
     "diff": "omnigraph.cli.changes:diff",
     "export": "omnigraph.cli.data:export",
