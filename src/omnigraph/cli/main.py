@@ -29,6 +29,7 @@ COMMANDS = {
     "export": "omnigraph.cli.data:export",
     "init": "omnigraph.cli.data:init",
     "load": "omnigraph.cli.data:load",
+    "mcp": "omnigraph.cli.mcp:mcp",
     "mutate": "omnigraph.cli.data:mutate",
     "snapshot": "omnigraph.cli.data:snapshot",
     "lint": "omnigraph.cli.lint:lint",
