@@ -265,3 +265,9 @@ POLICY_DECISIONS_CACHED: Final = 4096
 
 CLUSTER_RECORDS_KEPT: Final = 100
 """Recoveries and used approvals a cluster's ledger remembers."""
+
+MCP_ROWS_DEFAULT: Final = 100
+"""Rows an agent gets from one call when it names no number: they land in its context."""
+
+MCP_ROWS_MAX: Final = 10_000
+"""Rows an agent can ask for in one call."""

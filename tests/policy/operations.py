@@ -144,6 +144,7 @@ OPERATIONS: dict[str, Operation] = {
     "graph.recoveries": reads(lambda w: w.graph.recoveries(), None),
     "graph.pending_writes": reads(lambda w: w.graph.pending_writes(), None),
     "graph.export": asks(lambda w: w.graph.export(branch="dev"), ("export", "dev", None)),
+    "graph.dump": asks(lambda w: w.graph.dump(w.folder / "all.tar"), ("export", None, None)),
     "graph.mutate": asks(lambda w: w.graph.mutate(ADD, {"k": w.new()}), CHANGE_MAIN),
     "graph.load": asks(
         lambda w: w.graph.load(ROW, mode="merge", branch="made", create_from="dev"),
@@ -166,7 +167,6 @@ OPERATIONS: dict[str, Operation] = {
     "graph.optimize": admin(lambda w: w.graph.optimize()),
     "graph.repair": admin(lambda w: w.graph.repair()),
     "graph.cleanup": admin(lambda w: w.graph.cleanup(keep=100)),
-    "graph.dump": admin(lambda w: w.graph.dump(f"{w.graph.uri}.tar")),
     "graph.maintain_automatically": admin(lambda w: w.graph.maintain_automatically().close()),
     "graph.recover": admin(lambda w: w.graph.recover()),
     "graph.branches.list": reads(lambda w: w.graph.branches.list(), None),
