@@ -49,7 +49,10 @@ def protocol_server(toolbox: Toolbox) -> Server[Any]:
             is_error=failed,
         )
 
-    async def list_resources(_context: Any, _params: Any) -> types.ListResourcesResult:  # noqa: ANN401
+    async def list_resources(
+        _context: Any,  # noqa: ANN401 - the library's own types differ by transport
+        _params: Any,  # noqa: ANN401 - the same
+    ) -> types.ListResourcesResult:
         schema = types.Resource(
             uri=SCHEMA_URI,
             name="schema",
