@@ -11,7 +11,7 @@ import pytest
 import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.failpoints import Failpoint
-from omnigraph.store import newest_version
+from omnigraph.store import locate, newest_version
 from tests.faults.matrix import RECOVERIES, Stage, final_state
 from tests.faults.rig import ADD, State, slots_of, state_of
 from tests.faults.victim import DESCRIBED, MIGRATED, OPERATION, Zygote, write
@@ -63,7 +63,9 @@ def assert_coherent(root: Path, place: str) -> None:
         tables = graph.snapshot().tables
         assert set(tables) == {entity.table_key for entity in graph.catalog.entities()}, place
         for pin in tables.values():
-            assert newest_version(str(root / pin.path)) == pin.version, f"{place}: {pin.path}"
+            assert newest_version(locate(root).files, str(root / pin.path)) == pin.version, (
+                f"{place}: {pin.path}"
+            )
         operations = [c.operation_id for c in graph.commits.list()]
         assert len(set(operations)) == len(operations), place
     assert slots_of(root) == [], place

@@ -57,8 +57,16 @@ class Graph(WritingHandle):
         actor: str | None = None,
         durability: Durability | str = Durability.FULL,
         embedder: Embedder | None = None,
+        storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(uri, mode=mode, actor=actor, durability=durability, embedder=embedder)
+        super().__init__(
+            uri,
+            mode=mode,
+            actor=actor,
+            durability=durability,
+            embedder=embedder,
+            storage_options=storage_options,
+        )
         self.branches = Branches(self, self._lines, self._merging)
         self.tags = Tags(self, self._lines)
         self.blobs = Blobs(self._tables, self._resolve, self.schema_at)

@@ -108,6 +108,7 @@ class BranchDirectory:
     ) -> None:
         self._main = main
         self._tables = tables
+        self._files = tables.files
         self._root = tables.folder(MANIFEST)
         self._slots = slots
         self._syncer = syncer
@@ -142,7 +143,7 @@ class BranchDirectory:
 
     def exists(self, branch: BranchId) -> bool:
         """Whether this life of a branch still goes on: one look."""
-        return branch.is_main or branch_exists(self._root, branch.incarnation)
+        return branch.is_main or branch_exists(self._files, self._root, branch.incarnation)
 
     # ---- changing -------------------------------------------------------------------------
 
@@ -194,7 +195,7 @@ class BranchDirectory:
                 if not self.exists(branch):
                     raise
             fire(Failpoint.BRANCH_CREATE_POST_NATIVE)
-            self._syncer.sync(branch_files(self._root, branch.incarnation))
+            self._syncer.sync(branch_files(self._files, self._root, branch.incarnation))
             return self.find(name)
 
     def delete(self, publisher: Publisher, recovery: Recovery) -> None:

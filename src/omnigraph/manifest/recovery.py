@@ -111,9 +111,8 @@ class Recovery:
         self._audit.set_aside_torn()
         publisher = self._publisher
         for pin in self._own_pins(publisher.coordinator.capture(fresh=False)):
-            folder = publisher.tables.folder(pin.path)
-            if newest_version(folder) > pin.version:
-                set_aside_torn(folder, above=pin.version)
+            tables = publisher.tables
+            set_aside_torn(tables.files, tables.folder(pin.path), above=pin.version)
 
     @staticmethod
     def _own_pins(capture: Capture) -> list[Pin]:
@@ -130,9 +129,10 @@ class Recovery:
         capture = publisher.coordinator.capture()
         effects: list[Effect] = []
         for pin in self._own_pins(capture):
-            newest = newest_version(publisher.tables.folder(pin.path))
+            tables = publisher.tables
+            newest = newest_version(tables.files, tables.folder(pin.path))
             if newest > pin.version and only_ours(
-                publisher.tables, pin.path, after=pin.version, up_to=newest
+                tables, pin.path, after=pin.version, up_to=newest
             ):
                 effects.append(Effect(pin=pin, apply=partial(self._restore, pin)))
         if not effects:
@@ -167,7 +167,9 @@ class Recovery:
     def pending(self) -> list[PendingWrite]:
         """Return the writes that hold or left a slot, without touching anything."""
         found: list[PendingWrite] = []
-        for name in self._publisher.slots.names():
+        names = self._publisher.slots.names()
+        self._publisher.slots.settle(names)
+        for name in names:
             seen = self._publisher.slots.peek(name)
             if seen is None:
                 continue

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from omnigraph.store.counters import count
+from omnigraph.store.files import Files
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.tables import Table, Tables
 
@@ -55,10 +56,10 @@ def ref_file(root: str, name: str) -> str:
     return os.path.join(root, "_refs", "branches", f"{quote(name, safe='')}.json")
 
 
-def branch_exists(root: str, name: str) -> bool:
+def branch_exists(files: Files, root: str, name: str) -> bool:
     """Whether a branch exists: one look at one file."""
     count("branch_probes")
-    return os.path.exists(ref_file(root, name))
+    return files.exists(ref_file(root, name))
 
 
 def list_branches(dataset: Any) -> list[BranchRef]:
@@ -91,11 +92,9 @@ def delete_branch(dataset: Any, name: str) -> None:
         dataset.branches.delete(name)
 
 
-def branch_files(root: str, name: str) -> Iterator[str]:
-    """Yield every file a new branch consists of, for syncing."""
-    for parent, _folders, names in os.walk(branch_path(root, name)):
-        for file in names:
-            yield os.path.join(parent, file)
+def branch_files(files: Files, root: str, name: str) -> Iterator[str]:
+    """Yield every file a new branch consists of, for syncing. Looked for when asked for."""
+    yield from files.below(branch_path(root, name))
     yield ref_file(root, name)
 
 
@@ -131,18 +130,18 @@ def tag_file(root: str, name: str) -> str:
     return os.path.join(root, "_refs", "tags", f"{quote(name, safe='')}.json")
 
 
-def fork_table(tables: Tables, table: Table, name: str) -> tuple[Table, list[str]]:
+def fork_table(tables: Tables, table: Table, name: str) -> tuple[Table, Iterator[str]]:
     """Start a line of versions of a table at this version; return it and its files."""
     root, _branch = split_branch(table.path)
     created = make_branch(table.dataset, name, table.version)
     forked = tables.remember(Table(branch_path(root, name), created))
-    return forked, list(branch_files(tables.folder(root), name))
+    return forked, branch_files(tables.files, tables.folder(root), name)
 
 
 def delete_forks(tables: Tables, path: str, *, prefix: str) -> int:
     """Delete the branches of a table whose names begin so; return how many."""
     root, _branch = split_branch(path)
-    if not os.path.isdir(os.path.join(tables.folder(root), "_refs", "branches")):
+    if not tables.files.has_folder(f"{tables.folder(root)}/_refs/branches"):
         return 0
     dataset = tables.open_latest(root).dataset
     names = [ref.name for ref in list_branches(dataset) if ref.name.startswith(prefix)]
