@@ -27,6 +27,7 @@ from omnigraph.store import (
     only_ours,
     restore,
     set_aside_torn,
+    side_by_side,
 )
 
 RECOVERY = "recovery"
@@ -127,14 +128,14 @@ class Recovery:
         """
         publisher = self._publisher
         capture = publisher.coordinator.capture()
-        effects: list[Effect] = []
-        for pin in self._own_pins(capture):
-            tables = publisher.tables
-            newest = newest_version(tables.files, tables.folder(pin.path))
-            if newest > pin.version and only_ours(
-                tables, pin.path, after=pin.version, up_to=newest
-            ):
-                effects.append(Effect(pin=pin, apply=partial(self._restore, pin)))
+        own = self._own_pins(capture)
+        at_once = publisher.tables.files.calls_at_once
+        above = side_by_side(self._stands_above, own, at_once=at_once)
+        effects = [
+            Effect(pin=pin, apply=partial(self._restore, pin))
+            for pin, found in zip(own, above, strict=True)
+            if found
+        ]
         if not effects:
             return False
         identity = Identity(
@@ -158,6 +159,12 @@ class Recovery:
                 f"recovery was interrupted: {error.message}", hint="open the graph again"
             ) from error
         return True
+
+    def _stands_above(self, pin: Pin) -> bool:
+        """Whether a table stands above its published version, by this engine's own doing."""
+        tables = self._publisher.tables
+        newest = newest_version(tables.files, tables.folder(pin.path))
+        return newest > pin.version and only_ours(tables, pin.path, after=pin.version, up_to=newest)
 
     def _restore(self, pin: Pin) -> Table:
         table = restore(self._publisher.tables, pin.path, pin.version)

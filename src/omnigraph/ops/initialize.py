@@ -19,6 +19,7 @@ from omnigraph.store import (
     Tables,
     check_conditional_put,
     open_slots,
+    side_by_side,
     version_file,
 )
 from omnigraph.write import table_folder, table_schema
@@ -108,9 +109,13 @@ def _create(
     tables = Tables(location)
     records: list[TableRecord | Pin | GraphCommit] = []
     files: list[str] = []
-    for entity in accepted.catalog.entities():
-        path = table_folder(entity.kind, entity.name)
-        table = tables.create(path, table_schema(entity))
+    made = side_by_side(
+        lambda entity: tables.create(table_folder(entity.kind, entity.name), table_schema(entity)),
+        accepted.catalog.entities(),
+        at_once=location.files.calls_at_once,
+    )
+    for entity, table in zip(accepted.catalog.entities(), made, strict=True):
+        path = table.path
         files.append(f"{location.path(path)}/{version_file(table)}")
         _type_id, incarnation = accepted.table_identity(entity.kind, entity.name)
         records.append(

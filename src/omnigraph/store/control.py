@@ -14,6 +14,7 @@ class ControlFiles:
         self._location = location
         self._files = location.files
         self._syncer = syncer
+        self.calls_at_once = location.files.calls_at_once
 
     def read(self, name: str) -> bytes | None:
         """Return a file's bytes, None when it does not exist."""

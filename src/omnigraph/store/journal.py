@@ -26,6 +26,7 @@ from omnigraph.limits import JOURNAL_CACHED_ROWS_MAX, JOURNAL_TIER_BASE
 from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import translate, translated
 from omnigraph.store.location import Location
+from omnigraph.store.parallel import side_by_side
 from omnigraph.store.staging import version_file
 from omnigraph.store.tables import Table, file_name, new_session
 from omnigraph.store.torn import newest_version, set_aside_torn
@@ -168,12 +169,10 @@ class Journal:
 
     def unread_rows(self, view: JournalView, seen: set[str]) -> list[Any]:
         """Return the rows of fragments not in `seen`, in order, and add them to it."""
-        found: list[Any] = []
-        for fragment in view.dataset.get_fragments():
-            name = _file(fragment.metadata)
-            if name not in seen:
-                found.append(self._rows(view, fragment))
-                seen.add(name)
+        new = [f for f in view.dataset.get_fragments() if _file(f.metadata) not in seen]
+        at_once = self._files.calls_at_once
+        found = side_by_side(lambda fragment: self._rows(view, fragment), new, at_once=at_once)
+        seen.update(_file(fragment.metadata) for fragment in new)
         return found
 
     def stage(self, view: JournalView, rows: Any) -> StagedAppend:

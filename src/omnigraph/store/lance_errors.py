@@ -15,7 +15,7 @@ _TRANSIENT = (
     "status code: 429",
     "error sending request",
 )
-_DENIED = ("Permission denied", "status code: 403", "status code: 401")
+_REFUSED = ("status code: 403", "status code: 401")
 
 
 def translate(error: Exception, what: str) -> Exception:
@@ -36,11 +36,14 @@ def translate(error: Exception, what: str) -> Exception:
             failure=StorageFailureKind.TRANSIENT,
             hint="free some space",
         )
-    if any(part in text for part in _DENIED):
+    refused = any(part in text for part in _REFUSED)
+    if refused or "Permission denied" in text:
         return StorageError(
             f"{what}: permission denied",
             failure=StorageFailureKind.CONFIGURATION,
-            hint="check the permissions, or the credentials and what they allow",
+            hint="check the credentials and what they allow"
+            if refused
+            else "check the permissions",
         )
     return StorageError(f"{what}: {text}", failure=kind)
 

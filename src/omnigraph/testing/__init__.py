@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from omnigraph.testing.proxy import Fault, Proxy, Request, Traffic
 from omnigraph.testing.seaweed import Seaweed, find_weed
 
-__all__ = ["Seaweed", "find_weed"]
+__all__ = ["Fault", "Proxy", "Request", "Seaweed", "Traffic", "find_weed"]

@@ -21,7 +21,7 @@ from omnigraph.errors import CompileError, FormatError, OmniGraphError, StorageE
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.limits import SCHEMA_READS_MAX
 from omnigraph.manifest import Coordinator
-from omnigraph.store import ControlFiles, count
+from omnigraph.store import ControlFiles, count, side_by_side
 
 SOURCE = "_schema.pg"
 IR = "_schema.ir.json"
@@ -200,7 +200,8 @@ class SchemaContract:
     def _read_contents(self) -> tuple[Contents, Tags]:
         count("schema_text_reads", len(CONTRACT_FILES))
         state = self._read(STATE)
-        found = (self._read(SOURCE), self._read(IR), state)
+        source, ir = side_by_side(self._read, (SOURCE, IR), at_once=self._files.calls_at_once)
+        found = (source, ir, state)
         return tuple(item[0] for item in found), tuple(item[1] for item in found)
 
     def _read(self, name: str) -> tuple[bytes, str | None]:
