@@ -10,14 +10,16 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from omnigraph.store.counters import count
 from omnigraph.store.files import Files
 from omnigraph.store.lance_errors import translated
+from omnigraph.store.parallel import side_by_side
 from omnigraph.store.tables import Table, Tables
 
 TREE = "tree"
+RETIRED = "_retired"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +59,43 @@ def ref_file(root: str, name: str) -> str:
 
 
 def branch_exists(files: Files, root: str, name: str) -> bool:
-    """Whether a branch exists: one look at one file."""
+    """Whether a branch exists and was not retired: a look at two files."""
     count("branch_probes")
+    if files.calls_at_once == 1:
+        return is_stored(files, root, name) and not files.exists(retired_file(root, name))
+    paths = (ref_file(root, name), retired_file(root, name))
+    stored, retired = side_by_side(files.exists, paths, at_once=len(paths))
+    return stored and not retired
+
+
+def is_stored(files: Files, root: str, name: str) -> bool:
+    """Whether a branch exists or is kept for its history."""
     return files.exists(ref_file(root, name))
+
+
+def retired_file(root: str, name: str) -> str:
+    """Return the file that says a branch is only kept for its history."""
+    return os.path.join(root, RETIRED, f"{quote(name, safe='')}.json")
+
+
+def retire_branch(files: Files, root: str, name: str) -> str:
+    """Make a branch count as deleted while its versions stay; return the file that says so."""
+    count("branch_deletes")
+    path = retired_file(root, name)
+    # Being there is all it says.
+    files.create(path, b"", sync=False)
+    return path
+
+
+def retired_branches(files: Files, root: str) -> set[str]:
+    """Return the branches that are only kept for their history."""
+    names = files.names(f"{root}/{RETIRED}")
+    return {unquote(name.removesuffix(".json")) for name in names if name[0] != "."}
+
+
+def forget_retired(files: Files, root: str, name: str) -> None:
+    """Remove the mark of a retired branch that is gone."""
+    files.delete(retired_file(root, name))
 
 
 def list_branches(dataset: Any) -> list[BranchRef]:
