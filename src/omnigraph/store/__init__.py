@@ -50,12 +50,10 @@ from omnigraph.store.staging import (
     StagedTable,
     commit_staged,
     restore,
-    stage_changes,
     stage_delete,
     stage_index,
     stage_insert,
     stage_overwrite,
-    stage_upsert,
     version_file,
 )
 from omnigraph.store.tables import (
@@ -67,6 +65,7 @@ from omnigraph.store.tables import (
     primary_key_field,
 )
 from omnigraph.store.torn import newest_version, set_aside_torn
+from omnigraph.store.upsert import stage_upsert
 
 __all__ = [
     "ID_INDEX",
@@ -136,7 +135,6 @@ __all__ = [
     "set_aside_torn",
     "side_by_side",
     "split_branch",
-    "stage_changes",
     "stage_delete",
     "stage_index",
     "stage_indexes",

@@ -96,6 +96,7 @@ class Table:
         where: str | None = None,
         limit: int | None = None,
         row_address: bool = False,
+        row_id: bool = False,
         indexed_only: bool = False,
         fragments: Sequence[Any] | None = None,
         blob_bytes: bool = False,
@@ -112,6 +113,7 @@ class Table:
                 where=where,
                 limit=limit,
                 row_address=row_address,
+                row_id=row_id,
                 indexed_only=indexed_only,
                 fragments=fragments,
                 blob_bytes=blob_bytes,
@@ -146,6 +148,7 @@ class Table:
         where: str | None = None,
         limit: int | None = None,
         row_address: bool = False,
+        row_id: bool = False,
         indexed_only: bool = False,
         fragments: Sequence[Any] | None = None,
         blob_bytes: bool = False,
@@ -165,6 +168,7 @@ class Table:
             filter=where,
             limit=limit,
             with_row_address=row_address,
+            with_row_id=row_id,
             **options,
         )
 

@@ -39,7 +39,6 @@ from omnigraph.store import (
     only_maintenance,
     side_by_side,
     split_branch,
-    stage_changes,
     stage_delete,
     stage_insert,
     stage_overwrite,
@@ -168,7 +167,8 @@ class Writer:
 def _stage_table(parent: Table, change: TableChange, properties: dict[str, str]) -> StagedTable:
     rows = change.rows()
     if change.deleted and rows is not None:
-        return stage_changes(parent, stored_rows(change.entity, rows), change.deleted, properties)
+        content = stored_rows(change.entity, rows)
+        return stage_upsert(parent, content, properties, deleted=change.deleted)
     if change.deleted:
         found = addresses_of(parent, "id", change.deleted)
         return stage_delete(parent, found["_rowaddr"].to_numpy(), properties)
