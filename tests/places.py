@@ -13,6 +13,9 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import lance
+from lance import LanceDataset
+
 from omnigraph.store import locate
 
 _numbers = itertools.count(1)
@@ -80,6 +83,12 @@ def files_below(root: AnyPath | str) -> Iterator[tuple[str, bytes]]:
 def hashes(root: AnyPath | str) -> dict[str, str]:
     """Return the hash of every file below a root."""
     return {name: hashlib.sha256(data).hexdigest() for name, data in files_below(root)}
+
+
+def dataset(path: AnyPath | str, version: int | None = None) -> LanceDataset:
+    """Open a dataset with Lance alone."""
+    options = locate(path).lance_options
+    return lance.dataset(os.fspath(path), version=version, storage_options=options)
 
 
 def copy_tree(source: AnyPath, target: AnyPath) -> None:

@@ -23,7 +23,6 @@ from tests.faults.rig import (
     SCHEMA,
     State,
     assert_sound,
-    dataset,
     intent_of,
     new_graph,
     recoveries_of,
@@ -31,7 +30,7 @@ from tests.faults.rig import (
     state_of,
 )
 from tests.faults.victim import FOLD_AT, OPERATION, write
-from tests.places import AnyPath, copy_tree, remove_tree
+from tests.places import AnyPath, copy_tree, dataset, remove_tree
 
 FULL = os.environ.get("OMNIGRAPH_FAULTS", "") == "full"
 SEED = os.environ.get("OMNIGRAPH_SEED") or time.strftime("%Y%m%d%H%M%S")

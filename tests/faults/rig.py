@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
-import lance
 from lance import LanceDataset
 
 import omnigraph as og
 from omnigraph.store import locate
 from omnigraph.store.leases import slot_body
-from tests.places import AnyPath, S3Path, names_in
+from tests.places import AnyPath, S3Path, dataset, names_in
 
 SCHEMA = """
 node Person { slug: String @key  name: String?  level: I64? }
@@ -124,12 +122,6 @@ def intent_of(root: AnyPath, slot: str) -> dict[str, Any]:
     found = json.loads(slot_body(content) if isinstance(root, S3Path) else content)
     assert isinstance(found, dict)
     return found
-
-
-def dataset(path: AnyPath | str, version: int | None = None) -> LanceDataset:
-    """Open a dataset with Lance alone."""
-    options = locate(path).lance_options
-    return lance.dataset(os.fspath(path), version=version, storage_options=options)
 
 
 @dataclass(slots=True)
