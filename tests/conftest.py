@@ -33,6 +33,21 @@ settings.register_profile("dev", settings.get_profile("ci"), max_examples=25)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 S3 = os.environ.get("OMNIGRAPH_S3", "some")
+S3_ONLY_IN_FULL = {
+    # About values, texts and rows: where their files lie makes no difference to them.
+    "test_bad_input",
+    "test_merge_options",
+    "test_merge_rows",
+    "test_merge_values",
+    "test_mutate_values",
+    "test_predicates",
+    "test_query_result",
+    # Long.
+    "test_indexes",
+    "test_large_load",
+    "test_random_history",
+    "test_recovery",
+}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -40,8 +55,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "backend" not in metafunc.fixturenames:
         return
     backends = ["local"]
-    if S3 != "off" and metafunc.definition.get_closest_marker("local") is None:
-        backends.append("s3")
+    module = metafunc.module.__name__.rpartition(".")[2]
+    long = module in S3_ONLY_IN_FULL or metafunc.definition.get_closest_marker("full_only")
+    never = metafunc.definition.get_closest_marker("local")
+    if S3 == "full" or (S3 == "some" and not long):
+        backends += [] if never else ["s3"]
     metafunc.parametrize("backend", backends, indirect=True, scope="module")
 
 

@@ -48,6 +48,7 @@ PUBLISHED = {
 # ---- an error in a process that goes on ---------------------------------------------------
 
 
+@pytest.mark.full_only
 @pytest.mark.parametrize("writer", WRITES)
 def test_an_error_at_any_boundary_of_a_write(stage: Stage, writer: str) -> None:
     states = stage.ends(writer)
@@ -87,6 +88,7 @@ def check_state(cell: Cell, state: State, wanted: State) -> None:
     assert {key: row for key, row in state.items() if key != ("Person", "again")} == wanted, cell
 
 
+@pytest.mark.full_only
 @pytest.mark.parametrize("kind", BROKEN)
 def test_an_error_at_any_boundary_of_a_recovery(stage: Stage, kind: str) -> None:
     state, wanted = stage.healed(kind)
@@ -138,6 +140,7 @@ def check_created(cell: Cell, root: AnyPath) -> None:
 # ---- visibility ---------------------------------------------------------------------------
 
 
+@pytest.mark.full_only
 @pytest.mark.parametrize("writer", [name for name in WRITES if name != "fold"])
 def test_readers_see_nothing_before_the_publish_and_all_after_it(stage: Stage, writer: str) -> None:
     states, root = stage.ends(writer), stage.fresh(writer)
@@ -160,6 +163,7 @@ def test_readers_see_nothing_before_the_publish_and_all_after_it(stage: Stage, w
 # ---- kill -9 ------------------------------------------------------------------------------
 
 
+@pytest.mark.full_only
 def test_kill_minus_nine(stage: Stage, zygote: Zygote) -> None:
     cells = [
         (cell, tables)

@@ -16,6 +16,7 @@ from tests.faults.rig import ADD, State, slots_of, state_of
 from tests.faults.victim import DESCRIBED, MIGRATED, OPERATION, Zygote, write
 from tests.places import AnyPath, copy_tree, names_in, remove_tree
 
+pytestmark = pytest.mark.full_only
 WRITERS = {"schema": MIGRATED, "metadata": DESCRIBED}
 LANDED = {
     Failpoint.PUBLISH_CAS_ANSWER_LOST,

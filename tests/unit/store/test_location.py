@@ -16,7 +16,7 @@ SECRET = "a very secret key"  # noqa: S105 - nobody's
 KEYS = {"AWS_ACCESS_KEY_ID": "who", "AWS_SECRET_ACCESS_KEY": SECRET}
 
 
-def options(given: dict[str, str] | None = None, **environment: str) -> dict[str, str]:
+def options(given: dict[str, str] | None = None, /, **environment: str) -> dict[str, str]:
     found = locate("s3://bucket/graph", given, environment=environment).lance_options
     assert found is not None
     return found
