@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from omnigraph.graph import (
         BranchView,
         Diff,
+        DumpReport,
         Graph,
         LoadResult,
         MergePlan,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
         Result,
         Snapshot,
         init,
+        restore,
     )
     from omnigraph.graph import open_graph as open
     from omnigraph.manifest import GraphCommit
@@ -69,6 +71,7 @@ INTERNAL_SCHEMA_VERSION = 4
 _GRAPH = (
     "BranchView",
     "Diff",
+    "DumpReport",
     "Graph",
     "LoadResult",
     "MergePlan",
@@ -78,6 +81,7 @@ _GRAPH = (
     "Result",
     "Snapshot",
     "init",
+    "restore",
 )
 _EMBED = ("Embedder", "HashEmbedder", "HttpEmbedder", "LocalEmbedder", "embedder_from")
 _ERRORS = (
@@ -132,6 +136,7 @@ __all__ = [
     "DataError",
     "Diff",
     "DiffRefusedError",
+    "DumpReport",
     "Embedder",
     "EmbeddingError",
     "FormatVersionError",
@@ -165,6 +170,7 @@ __all__ = [
     "embedder_from",
     "init",
     "open",
+    "restore",
 ]
 
 

@@ -7,7 +7,7 @@ part of it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import IO, Protocol
 
 
 class Files(Protocol):
@@ -65,6 +65,21 @@ class Files(Protocol):
 
     def can_be_folder(self, path: str) -> bool:
         """Whether files can be put below a path: no file has its name."""
+
+    def open(self, path: str) -> tuple[IO[bytes], int] | None:
+        """Return a file to be read piece by piece, and its size; None when it does not exist."""
+
+    def is_free(self, folder: str) -> bool:
+        """Whether nothing lies at a place."""
+
+    def workplace(self, folder: str) -> str:
+        """Make a new local folder in which a folder can be prepared."""
+
+    def adopt(self, prepared: str, folder: str, *, last: str) -> None:
+        """Make a prepared folder the one at a free place, all of it or nothing.
+
+        Where that cannot be one step, the files whose names begin with `last` come last.
+        """
 
     def datasets(self, folder: str) -> list[tuple[str, float]]:
         """Return the datasets below a folder, with the time of their last change (seconds)."""

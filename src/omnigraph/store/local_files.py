@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
+from typing import IO
 
 from omnigraph.errors import StorageError, StorageFailureKind
 from omnigraph.store.counters import count
@@ -106,6 +107,30 @@ class LocalFiles:
     def can_be_folder(self, path: str) -> bool:
         """Whether files can be put below a path: no file has its name."""
         return os.path.isdir(path) or not os.path.exists(path)
+
+    def open(self, path: str) -> tuple[IO[bytes], int] | None:
+        """Return a file to be read piece by piece, and its size; None when it does not exist."""
+        try:
+            handle = open(path, "rb")  # noqa: SIM115 - whoever asked closes it
+        except FileNotFoundError:
+            return None
+        return handle, os.fstat(handle.fileno()).st_size
+
+    def is_free(self, folder: str) -> bool:
+        """Whether there is nothing, or an empty folder."""
+        return not os.path.lexists(folder) or (os.path.isdir(folder) and not os.listdir(folder))
+
+    def workplace(self, folder: str) -> str:
+        """Make a folder beside the place, so that it can be renamed into it."""
+        found = f"{folder.rstrip(os.sep)}.restoring-{secrets.token_hex(4)}"
+        os.makedirs(found)
+        return found
+
+    def adopt(self, prepared: str, folder: str, *, last: str) -> None:
+        """Rename a prepared folder into its place."""
+        if os.path.isdir(folder):
+            os.rmdir(folder)
+        os.rename(prepared, folder)
 
     def datasets(self, folder: str) -> list[tuple[str, float]]:
         """Return the datasets below a folder, with the time of their last change (seconds)."""

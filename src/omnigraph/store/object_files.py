@@ -8,9 +8,10 @@ busy (backing off), for a bounded time; what is left is reported as a storage fa
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 import obstore
 from obstore.exceptions import (
@@ -27,11 +28,12 @@ from obstore.store import from_url
 from omnigraph.errors import StorageError, StorageFailureKind
 from omnigraph.limits import OBJECT_CALLS_AT_ONCE, PUT_ATTEMPTS_MAX
 from omnigraph.store.counters import count
+from omnigraph.store.local_files import LocalFiles
 from omnigraph.store.storage_options import StorageOptions
 
 _MISSING = (FileNotFoundError, NotFoundError)
 _REFUSED = (PermissionDeniedError, UnauthenticatedError)
-_UNABLE = (NotSupportedError, NotImplementedError)
+_UNABLE = (NotSupportedError, RuntimeError)
 PLACEHOLDER = ".folder"
 
 
@@ -147,6 +149,35 @@ class ObjectFiles:
     def can_be_folder(self, path: str) -> bool:
         """Return True: an object of the same name is in nobody's way."""
         return True
+
+    def open(self, path: str) -> tuple[IO[bytes], int] | None:
+        """Return an object to be read piece by piece, and its size; None when it is not there."""
+        try:
+            found: Any = obstore.open_reader(self._store, self._key(path))
+        except _MISSING:
+            return None
+        except BaseError as error:
+            raise _failure("read", path, error) from error
+        return found, int(found.size)
+
+    def is_free(self, folder: str) -> bool:
+        """Whether nothing lies below a prefix."""
+        return not self.has_folder(folder)
+
+    def workplace(self, folder: str) -> str:
+        """Make a temporary folder on the local disk."""
+        return tempfile.mkdtemp(prefix="omnigraph-")
+
+    def adopt(self, prepared: str, folder: str, *, last: str) -> None:
+        """Put the files of a local folder below a prefix; on a failure nothing stays."""
+        names = [path.removeprefix(f"{prepared}/") for path in LocalFiles().below(prepared)]
+        try:
+            for name in sorted(names, key=lambda name: (name.startswith(last), name)):
+                with open(f"{prepared}/{name}", "rb") as handle:
+                    obstore.put(self._store, self._key(f"{folder}/{name}"), handle)
+        except BaseError as error:
+            self.remove(folder)
+            raise _failure("write", folder, error) from error
 
     def datasets(self, folder: str) -> list[tuple[str, float]]:
         """Return the datasets below a prefix, with the time of their last change (seconds)."""

@@ -33,8 +33,14 @@ def versions_on_disk(files: Files, folder: str) -> dict[int, str]:
 
 
 def _versions(names: list[str]) -> dict[int, str]:
-    found = ((_NAME.match(name), name) for name in names)
-    return {2**64 - 1 - int(match.group(1)): name for match, name in found if match}
+    found = ((version_of(name), name) for name in names)
+    return {version: name for version, name in found if version is not None}
+
+
+def version_of(name: str) -> int | None:
+    """Return the version a file holds by its name, None for other files."""
+    match = _NAME.match(name)
+    return None if match is None else 2**64 - 1 - int(match.group(1))
 
 
 def set_aside_torn(files: Files, folder: str, *, above: int) -> list[int]:
