@@ -36,12 +36,15 @@ if TYPE_CHECKING:
         NotFoundError,
         OmniGraphError,
         OutcomeUnknownError,
+        PolicyDeniedError,
         PreconditionFailedError,
         QueryError,
         ReadSetConflictError,
         RecoveryRequiredError,
         ResourceLimitError,
         StorageError,
+        TooManyRequestsError,
+        UnauthorizedError,
         VersionConflictError,
         VersionReclaimedError,
     )
@@ -62,6 +65,8 @@ if TYPE_CHECKING:
     )
     from omnigraph.graph import open_graph as open
     from omnigraph.manifest import GraphCommit
+    from omnigraph.policy import Policy, load_policy
+    from omnigraph.remote import RemoteGraph, connect
 
 __version__ = "0.1.0"
 
@@ -85,6 +90,9 @@ _GRAPH = (
 )
 _EMBED = ("Embedder", "HashEmbedder", "HttpEmbedder", "LocalEmbedder", "embedder_from")
 _ERRORS = (
+    "UnauthorizedError",
+    "TooManyRequestsError",
+    "PolicyDeniedError",
     "AlreadyExistsError",
     "AlreadyInitializedError",
     "BadRequestError",
@@ -118,8 +126,11 @@ _HOMES = {
     **{name: ("omnigraph.graph", name) for name in _GRAPH},
     **{name: ("omnigraph.embed", name) for name in _EMBED},
     **{name: ("omnigraph.errors", name) for name in _ERRORS},
+    **{name: ("omnigraph.policy", name) for name in ("Policy", "load_policy")},
     "open": ("omnigraph.graph", "open_graph"),
     "GraphCommit": ("omnigraph.manifest", "GraphCommit"),
+    "RemoteGraph": ("omnigraph.remote", "RemoteGraph"),
+    "connect": ("omnigraph.remote", "connect"),
 }
 
 __all__ = [
@@ -156,19 +167,26 @@ __all__ = [
     "OmniGraphError",
     "OutcomeUnknownError",
     "PendingIndex",
+    "Policy",
+    "PolicyDeniedError",
     "PreconditionFailedError",
     "QueryError",
     "ReadSetConflictError",
     "RecoveryRequiredError",
+    "RemoteGraph",
     "ResourceLimitError",
     "Result",
     "Snapshot",
     "StorageError",
+    "TooManyRequestsError",
+    "UnauthorizedError",
     "VersionConflictError",
     "VersionReclaimedError",
     "__version__",
+    "connect",
     "embedder_from",
     "init",
+    "load_policy",
     "open",
     "restore",
 ]

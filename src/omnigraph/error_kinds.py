@@ -41,3 +41,14 @@ class ErrorKind(StrEnum):
     OUTCOME_UNKNOWN = "outcome_unknown"
     FORMAT_VERSION = "format_version"
     INTERNAL = "internal"
+
+
+class StorageFailureKind(StrEnum):
+    """How a storage failure should be read."""
+
+    TRANSIENT = "transient"
+    CONFIGURATION = "configuration"
+    NOT_FOUND = "not_found"
+    PRECONDITION = "precondition"
+    PERMANENT = "permanent"
+    UNKNOWN = "unknown"

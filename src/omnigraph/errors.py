@@ -53,10 +53,10 @@ Categories (second level) follow what the caller does next; leaves name the prec
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import ClassVar, Protocol
 
 from omnigraph.error_kinds import ErrorKind
+from omnigraph.error_kinds import StorageFailureKind as StorageFailureKind
 
 
 class DiagnosticLike(Protocol):
@@ -270,7 +270,34 @@ class UnauthorizedError(Forbidden):
 
 
 class PolicyDeniedError(Forbidden):
-    """Policy denies this action to this actor."""
+    """Policy denies this action to this actor.
+
+    `near_rule_ids` are rules that allow the actor the same on other branches.
+    """
+
+    detail_name = "policy_denial"
+    detail_fields = (
+        *("action", "resource", "actor", "branch", "target_branch"),
+        *("policy", "near_rule_ids"),
+    )
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        action: str | None = None,
+        resource: str | None = None,
+        actor: str | None = None,
+        branch: str | None = None,
+        target_branch: str | None = None,
+        policy: str | None = None,
+        near_rule_ids: Sequence[str] = (),
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.action, self.resource, self.actor, self.policy = action, resource, actor, policy
+        self.branch, self.target_branch = branch, target_branch
+        self.near_rule_ids = list(near_rule_ids) or None
 
 
 class Conflict(OmniGraphError):
@@ -481,17 +508,6 @@ class StorageFailure(OmniGraphError):
     """The storage below failed."""
 
     kind = ErrorKind.STORAGE
-
-
-class StorageFailureKind(StrEnum):
-    """How a storage failure should be read."""
-
-    TRANSIENT = "transient"
-    CONFIGURATION = "configuration"
-    NOT_FOUND = "not_found"
-    PRECONDITION = "precondition"
-    PERMANENT = "permanent"
-    UNKNOWN = "unknown"
 
 
 class StorageError(StorageFailure):

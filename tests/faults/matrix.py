@@ -38,11 +38,11 @@ WRITES = ("insert", "update", "delete", "load", "overwrite", "fold")
 # What recovery meets: a write to finish, one to undo, and a table that moved without a slot.
 BROKEN = ("finish", "undo", "sweep")
 
-# Boundaries of branches, schema changes and cleanups have tests of their own.
+# Boundaries of branches, schema changes, cleanups and clusters have tests of their own.
 ELSEWHERE = {
     point
     for point in Failpoint
-    if str(point).startswith(("branch_", "fork.", "cleanup.", "schema."))
+    if str(point).startswith(("branch_", "fork.", "cleanup.", "schema.", "cluster."))
 }
 
 BEFORE, AFTER = "before", "after"

@@ -175,8 +175,13 @@ def act(action: str, root: str, durability: str, *, arm: Callable[[], None]) -> 
     """Run one write; `arm` is called when everything before it is done."""
     import omnigraph as og
 
-    if action in ("init", "reopen"):
+    if action in ("init", "reopen", "cluster"):
         arm()
+    if action == "cluster":
+        from omnigraph import cluster
+
+        cluster.apply(root, actor="victim").check()
+        return
     if action == "init":
         og.init(root, SCHEMA, durability=durability).close()
         return

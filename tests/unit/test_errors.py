@@ -111,13 +111,13 @@ ROWS = [
         {},
     ),
     Row(
-        lambda: PolicyDeniedError("m"),
+        lambda: PolicyDeniedError("m", action="change", actor="act-guest"),
         PolicyDeniedError,
         "policy_denied",
         Forbidden,
         403,
         "forbidden",
-        {},
+        {"policy_denial": {"action": "change", "actor": "act-guest"}},
     ),
     Row(
         lambda: UnauthorizedError("m"),

@@ -9,12 +9,13 @@ from dataclasses import replace
 from typing import Protocol
 
 from omnigraph.catalog import AcceptedSchema
-from omnigraph.errors import CheckFailedError, OmniGraphError
+from omnigraph.errors import CheckFailedError, OmniGraphError, PolicyDeniedError
 from omnigraph.graph.lines import Line, Lines
 from omnigraph.graph.merging import MergePlan, MergeResult, Merging, Resolution, decider
 from omnigraph.graph.result import Result
-from omnigraph.graph.targets import resolve, resolve_name
+from omnigraph.graph.targets import has_branch, resolve, resolve_name
 from omnigraph.manifest import MAIN, BranchInfo, GraphCommit, Tag
+from omnigraph.policy import Action, Permit
 from omnigraph.write import ChangeSet, Request
 from omnigraph.write.three_way import Conflict, Decision
 
@@ -24,14 +25,15 @@ class Host(Protocol):
 
     actor: str | None
 
+    @property
+    def permit(self) -> Permit:
+        """Asks whether the actor may do something."""
+
     def check_writable(self) -> None:
         """Refuse to go on when the handle is read-only."""
 
     def accepted_schema(self) -> AcceptedSchema:
         """Return the schema, checked against what is stored."""
-
-    def query(self, source: str, *, name: str | None = None, branch: str | None = None) -> Result:
-        """Run a read query on a branch."""
 
     def settle(self, line: Line, commit: GraphCommit | None, changes: ChangeSet | None) -> None:
         """Do what follows every write."""
@@ -49,38 +51,59 @@ class Host(Protocol):
 class Branches:
     """The branches of a graph: isolated lines of work that share everything until written to."""
 
-    def __init__(self, host: Host, lines: Lines, merging: Merging) -> None:
+    def __init__(
+        self, host: Host, lines: Lines, merging: Merging, ask: Callable[[str, Line], Result]
+    ) -> None:
         self._host = host
+        self._ask = ask
         self._lines = lines
         self._merging = merging
 
     def list(self) -> list[str]:
-        """Return the names of all branches, main first."""
+        """Return the names of all branches, main first; of those the actor may read."""
         return [info.name for info in self.details()]
 
     def details(self) -> tuple[BranchInfo, ...]:
-        """Return all branches with where and when they were made."""
-        return tuple(self._lines.directory.branches())
+        """Return all branches with where and when they were made; those the actor may read."""
+        infos = tuple(self._lines.directory.branches())
+        try:
+            self._host.permit(Action.READ)
+        except PolicyDeniedError:
+            found = tuple(info for info in infos if self._may_read(info.name))
+            if not found:
+                raise
+            return found
+        return infos
+
+    def _may_read(self, name: str) -> bool:
+        try:
+            self._host.permit(Action.READ, branch=name)
+        except PolicyDeniedError:
+            return False
+        return True
 
     def exists(self, name: str) -> bool:
         """Whether there is a branch of this name."""
-        return name == MAIN or any(info.name == name for info in self.details())
+        self._host.permit(Action.READ, branch=name)
+        return has_branch(self._lines, name)
 
-    def create(self, name: str, from_: str | int = MAIN) -> BranchInfo:
+    def create(self, name: str, from_: str | int = MAIN, *, actor: str | None = None) -> BranchInfo:
         """Make a branch from a branch, commit id, tag, or `branch@version`.
 
         Costs the same whatever the graph holds; no data is copied.
         """
         self._host.check_writable()
+        self._host.permit(Action.BRANCH_CREATE, branch=str(from_), target_branch=name, actor=actor)
         _line, capture = resolve_name(self._lines, from_)
         return self._lines.create(name, capture)
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, *, actor: str | None = None) -> None:
         """Remove a branch. Commits merged elsewhere stay there.
 
         What only it holds is freed by the next `cleanup` after which no merge can need it.
         """
         self._host.check_writable()
+        self._host.permit(Action.BRANCH_DELETE, target_branch=name, actor=actor)
         self._delete(name)
 
     def _delete(self, name: str, *, keep_history: bool = True) -> None:
@@ -98,6 +121,8 @@ class Branches:
         property_merge: bool = False,
     ) -> MergePlan:
         """Compute a merge for review: every change and every conflict; nothing is written."""
+        self._host.permit(Action.READ, branch=source)
+        self._host.permit(Action.READ, branch=into)
         decide = decider(resolve, property_merge=property_merge)
         return self._merging.plan(self._host.accepted_schema(), source, into, decide)
 
@@ -131,11 +156,15 @@ class Branches:
         Raises `MergeConflictError` with every conflict; the target is then untouched.
         """
         self._host.check_writable()
+        self._host.permit(Action.BRANCH_MERGE, branch=source, target_branch=into, actor=actor)
         target = self._lines.get(into)
         decide = decider(resolve, property_merge=property_merge)
         queries = tuple(checks)
         source_head = None
         if queries:
+            # A check that fails shows rows of what would be merged.
+            self._host.permit(Action.READ, branch=source, actor=actor)
+            self._host.permit(Action.READ, branch=into, actor=actor)
             source_head = self._lines.get(source).coordinator.capture().head.graph_commit_id
             expected_head = self._run_checks(
                 source, into, decide, queries, expected_head, source_head
@@ -148,7 +177,7 @@ class Branches:
         result = MergeResult(
             outcome=outcome, source=source, target=into, commit=commit, actor_id=request.actor_id
         )
-        return self._drop_source(result) if delete_source else result
+        return self._drop_source(result, actor) if delete_source else result
 
     def cherry_pick(
         self,
@@ -190,6 +219,10 @@ class Branches:
         inverse: bool = False,
     ) -> GraphCommit | None:
         self._host.check_writable()
+        self._host.permit(Action.CHANGE, branch=branch, actor=actor)
+        # What a commit did can be read off its copy or its reversal.
+        source = self._lines.containing(commit_id)[0].branch.name
+        self._host.permit(Action.READ, branch=source, actor=actor)
         line = self._lines.get(branch)
         commit, changes = self._merging.apply_commit(
             self._host.accepted_schema(),
@@ -202,9 +235,9 @@ class Branches:
         self._host.settle(line, commit, changes)
         return commit
 
-    def _drop_source(self, result: MergeResult) -> MergeResult:
+    def _drop_source(self, result: MergeResult, actor: str | None) -> MergeResult:
         try:
-            self.delete(result.source)
+            self.delete(result.source, actor=actor)
         except OmniGraphError as error:
             return replace(result, branch_delete_error=error.message)
         return replace(result, branch_deleted=True)
@@ -229,7 +262,7 @@ class Branches:
             schema = self._host.accepted_schema()
             self._merging.run(schema, source, trial, decide, request, source_head=source_head)
             for text in queries:
-                found = self._host.query(text, branch=trial)
+                found = self._ask(text, line)
                 if len(found):
                     raise CheckFailedError(found.query_name, found.to_pylist()[:10], len(found))
         finally:
@@ -246,6 +279,7 @@ class Tags:
 
     def list(self) -> list[Tag]:
         """Return all tags, by name."""
+        self._host.permit(Action.READ)
         return self._lines.directory.tags()
 
     def create(
@@ -259,6 +293,7 @@ class Tags:
     ) -> Tag:
         """Name the newest state of a branch, or an older one."""
         self._host.check_writable()
+        self._host.permit(Action.BRANCH_CREATE, branch=branch, target_branch=name)
         _line, capture = resolve(
             self._lines, branch, commit=commit, version=version, timestamp=timestamp
         )
@@ -267,4 +302,5 @@ class Tags:
     def delete(self, name: str) -> None:
         """Forget a tag; the state it named stays."""
         self._host.check_writable()
+        self._host.permit(Action.BRANCH_DELETE, target_branch=name)
         self._lines.directory.delete_tag(name)

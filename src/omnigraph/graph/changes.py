@@ -21,11 +21,13 @@ from omnigraph.errors import (
     NotFoundError,
 )
 from omnigraph.graph.lines import Line, Lines
+from omnigraph.graph.permits import PermittedLines, Reachable
 from omnigraph.graph.targets import resolve_name
 from omnigraph.limits import FEED_CHANGES_DEFAULT, FEED_CHANGES_MAX, FEED_COMMITS_DEFAULT
 from omnigraph.manifest import MAIN, Capture, GraphCommit
 from omnigraph.ops.diff import ChangeFilter, EntityChange, entity_changes
 from omnigraph.ops.export import export_lines
+from omnigraph.policy import Action, Permit
 from omnigraph.store import Tables
 from omnigraph.write.contract import SchemaContract
 
@@ -121,6 +123,8 @@ class ChangeBlock:
             "authored_branch": commit.branch or MAIN,
             "actor_id": commit.actor_id,
             "authored_at": commit.created_at_us,
+            "manifest_version": commit.manifest_version,
+            "kind": commit.kind,
         }
 
     def to_json(self) -> dict[str, object]:
@@ -169,7 +173,7 @@ class Baseline:
 class Changes:
     """Compares states of one graph."""
 
-    def __init__(self, lines: Lines, tables: Tables, contract: SchemaContract) -> None:
+    def __init__(self, lines: Reachable, tables: Tables, contract: SchemaContract) -> None:
         self._lines = lines
         self._tables = tables
         self._contract = contract
@@ -218,11 +222,14 @@ class Changes:
 class ChangeFeed:
     """Delivers commits with their changes, in order, at least once each."""
 
-    def __init__(self, lines: Lines, tables: Tables, contract: SchemaContract) -> None:
-        self._lines = lines
+    def __init__(
+        self, lines: Lines, tables: Tables, contract: SchemaContract, permit: Permit
+    ) -> None:
+        self._lines = PermittedLines(lines, permit)
+        self._exported = PermittedLines(lines, permit, Action.EXPORT)
         self._tables = tables
         self._contract = contract
-        self._changes = Changes(lines, tables, contract)
+        self._changes = Changes(self._lines, tables, contract)
 
     def poll(
         self,
@@ -352,7 +359,7 @@ class ChangeFeed:
 
         The last line names the snapshot and the cursor. The file appears only when complete.
         """
-        line = self._lines.get(branch)
+        line = self._exported.get(branch)
         self._contract.validate()
         capture = line.coordinator.capture()
         schema = self._contract.at(capture.head.schema_hash)

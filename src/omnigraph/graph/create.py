@@ -16,6 +16,7 @@ from omnigraph.graph.schema_ops import schema_text
 from omnigraph.ids import UlidSource
 from omnigraph.lang import compile_schema
 from omnigraph.ops.initialize import initialize
+from omnigraph.policy import Policy, load_policy
 from omnigraph.store import Durability, locate, new_syncer
 from omnigraph.store.archive import read_header, unpack_archive
 
@@ -62,6 +63,7 @@ def open_graph(
     actor: str | None = None,
     durability: Durability | str = Durability.FULL,
     embedder: Embedder | None = None,
+    policy: Policy | str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Graph:
     """Open a graph.
@@ -72,14 +74,17 @@ def open_graph(
         actor: Who the commits of this handle are by.
         durability: `full` survives power loss; `none` is for scratch graphs.
         embedder: Turns texts into vectors, for `@embed` properties and `nearest` with a text.
+        policy: Who may do what: a policy, or the path of a bundle. With one, an actor is needed.
         storage_options: How to reach an object store, beside what the environment says.
     """
+    rules = load_policy(policy) if isinstance(policy, str | os.PathLike) else policy
     return Graph(
         uri,
         mode=mode,
         actor=actor,
         durability=durability,
         embedder=embedder,
+        policy=rules,
         storage_options=storage_options,
     )
 

@@ -17,19 +17,22 @@ from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.graph.auto import AutoMaintenance
 from omnigraph.graph.blobs import Blobs
 from omnigraph.graph.branches import Branches, Tags
-from omnigraph.graph.changes import Changes, Diff
+from omnigraph.graph.changes import ChangeFeed, Changes, Diff
 from omnigraph.graph.dumping import DumpReport, dump
 from omnigraph.graph.explanation import Explanation
 from omnigraph.graph.handle import Mode, check_actor
+from omnigraph.graph.history import Commits
+from omnigraph.graph.lines import Line
 from omnigraph.graph.maintenance import (
     CleanupReport,
     OptimizeReport,
     RepairReport,
 )
+from omnigraph.graph.permits import PermittedLines
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import Snapshot
 from omnigraph.graph.schema_ops import SchemaOps
-from omnigraph.graph.targets import resolve
+from omnigraph.graph.targets import has_branch, resolve
 from omnigraph.graph.view import BranchView
 from omnigraph.graph.writing import WritingHandle
 from omnigraph.lang import CompiledQuery, bind_parameters
@@ -43,6 +46,7 @@ from omnigraph.ops.diff import ChangeFilter
 from omnigraph.ops.export import export_envelopes, export_lines, export_rows
 from omnigraph.ops.indexing import PendingIndex
 from omnigraph.plan import ReadPlan, explain
+from omnigraph.policy import Action, Policy
 from omnigraph.read import Running, watched
 from omnigraph.store import Durability, measured
 
@@ -58,6 +62,7 @@ class Graph(WritingHandle):
         actor: str | None = None,
         durability: Durability | str = Durability.FULL,
         embedder: Embedder | None = None,
+        policy: Policy | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(
@@ -66,11 +71,19 @@ class Graph(WritingHandle):
             actor=actor,
             durability=durability,
             embedder=embedder,
+            policy=policy,
             storage_options=storage_options,
         )
-        self.branches = Branches(self, self._lines, self._merging)
+        self._bind()
+
+    def _bind(self) -> None:
+        """Make the parts that act for this handle's actor."""
+        self._readable = PermittedLines(self._lines, self.permit)
+        self.branches = Branches(self, self._lines, self._merging, self._ask)
         self.tags = Tags(self, self._lines)
         self.blobs = Blobs(self._tables, self._resolve, self.schema_at)
+        self.commits = Commits(self._readable, self._tables, self._contract)
+        self.feed = ChangeFeed(self._lines, self._tables, self._contract, self.permit)
         self.schema = SchemaOps(self, self._lines, self._contract, self._ids)
 
     def as_actor(self, actor: str) -> Self:
@@ -79,8 +92,22 @@ class Graph(WritingHandle):
         other = copy.copy(self)
         other.actor = actor
         other._seen = {branch: dict(pins) for branch, pins in self._seen.items()}
-        other.branches = Branches(other, self._lines, self._merging)
-        other.schema = SchemaOps(other, self._lines, self._contract, self._ids)
+        other._bind()
+        return other
+
+    def session(self, actor: str | None, policy: Policy | None = None) -> Self:
+        """Return a handle on the same open graph for one call of somebody else, under a policy.
+
+        The caller never looked through this handle, so a write is judged only by what it reads
+        itself. This is how a server lets many people use one open graph.
+        """
+        check_actor(actor)
+        other = copy.copy(self)
+        other.actor = actor
+        other._policy = policy
+        other._remembers = False
+        other._seen = {}
+        other._bind()
         return other
 
     # ---- maintenance ----------------------------------------------------------------------
@@ -91,6 +118,7 @@ class Graph(WritingHandle):
         Returns the declared indexes that could not be built yet, for want of anything to index.
         """
         self.check_writable()
+        self.permit(Action.ADMIN)
         return self._maintenance.ensure_indices(self.accepted_schema(), branch, self.actor)
 
     def optimize(
@@ -98,6 +126,7 @@ class Graph(WritingHandle):
     ) -> OptimizeReport:
         """Compact small fragments and index every row, as one commit that changes no entity."""
         self.check_writable()
+        self.permit(Action.ADMIN)
         return self._maintenance.optimize(self.accepted_schema(), branch, progress)
 
     def repair(
@@ -105,6 +134,7 @@ class Graph(WritingHandle):
     ) -> RepairReport:
         """Find tables somebody moved past this engine; publish them only when told to."""
         self.check_writable()
+        self.permit(Action.ADMIN)
         return self._maintenance.repair(branch, confirm=confirm, force=force)
 
     def cleanup(
@@ -126,6 +156,7 @@ class Graph(WritingHandle):
             progress: Called with each table's key.
         """
         self.check_writable()
+        self.permit(Action.ADMIN)
         seconds = (
             older_than.total_seconds()
             if isinstance(older_than, datetime.timedelta)
@@ -144,6 +175,7 @@ class Graph(WritingHandle):
         the archive holds the state of one moment. `og.restore` makes a graph of it again.
         """
         self.check_writable()
+        self.permit(Action.ADMIN)
         return dump(self._location, self._lines, os.fspath(archive), progress)
 
     def maintain_automatically(
@@ -159,6 +191,7 @@ class Graph(WritingHandle):
         closing the handle ends it. The value returned tells how often it ran and what failed.
         """
         self.check_writable()
+        self.permit(Action.ADMIN)
         if self._auto is not None:
             self._auto.close()
         self._auto = AutoMaintenance(
@@ -206,6 +239,12 @@ class Graph(WritingHandle):
             branch=None if snapshot else capture.branch.name,
             snapshot=snapshot,
         )
+
+    def _ask(self, source: str, line: Line) -> Result:
+        """Run a read query of the engine's own on a branch; who may see the answer asked before."""
+        capture = line.coordinator.capture()
+        compiled, table = self._run(source, None, None, capture, Running())
+        return Result(table, query_name=compiled.name, commit_id=capture.head.graph_commit_id)
 
     def explain(
         self,
@@ -280,9 +319,15 @@ class Graph(WritingHandle):
         version: int | None = None,
         tag: str | None = None,
         timestamp: datetime.datetime | str | None = None,
+        lines: PermittedLines | None = None,
     ) -> Capture:
         line, capture = resolve(
-            self._lines, branch, commit=commit, version=version, tag=tag, timestamp=timestamp
+            lines or self._readable,
+            branch,
+            commit=commit,
+            version=version,
+            tag=tag,
+            timestamp=timestamp,
         )
         if commit is None and version is None and tag is None and timestamp is None:
             self.observe(line, capture)
@@ -290,7 +335,7 @@ class Graph(WritingHandle):
 
     def branch(self, name: str, *, from_: str | int = MAIN) -> BranchView:
         """Return a view of one branch; it is made from another one if it does not exist."""
-        if not self.branches.exists(name):
+        if not has_branch(self._lines, name):
             self.branches.create(name, from_)
         return BranchView(self, name)
 
@@ -301,6 +346,8 @@ class Graph(WritingHandle):
         When merging meets conflicts the branch stays, so that they can be decided.
         """
         branch = name or f"tx-{self._ids.next().lower()}"
+        self.permit(Action.BRANCH_MERGE, branch=branch, target_branch=base)
+        self.permit(Action.BRANCH_DELETE, target_branch=branch)
         self.branches.create(branch, base)
         view = BranchView(self, branch)
         try:
@@ -325,7 +372,7 @@ class Graph(WritingHandle):
         (`node`, `edge`), `types` and `ops` (`insert`, `update`, `delete`) narrow the answer.
         """
         wanted = ChangeFilter.of(kinds, types, ops)
-        return Changes(self._lines, self._tables, self._contract).diff(a, b, wanted)
+        return Changes(self._readable, self._tables, self._contract).diff(a, b, wanted)
 
     def entity_at(
         self, table_key: str, id: str, *, version: int, branch: str = MAIN
@@ -355,7 +402,8 @@ class Graph(WritingHandle):
         The output of one call is one snapshot. Loading it into an empty graph of the same
         schema reproduces all entities, ids and values. Returns the number of lines with `dest`.
         """
-        capture = self._resolve(branch, commit, version, tag, timestamp)
+        exported = PermittedLines(self._lines, self.permit, Action.EXPORT)
+        capture = self._resolve(branch, commit, version, tag, timestamp, exported)
         tables = {
             key: self._tables.open(pin.path, pin.version) for key, pin in capture.pins.items()
         }

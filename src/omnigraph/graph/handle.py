@@ -35,7 +35,8 @@ from omnigraph.manifest import (
     Verdict,
 )
 from omnigraph.plan import MutationPlan
-from omnigraph.read import Reader
+from omnigraph.policy import Access, Action, Policy, check
+from omnigraph.read import CacheStats, Reader
 from omnigraph.store import (
     ControlFiles,
     Durability,
@@ -60,6 +61,8 @@ class Handle:
     """The parts of one open graph."""
 
     branches: Branches
+    commits: Commits
+    feed: ChangeFeed
 
     def __init__(
         self,
@@ -69,6 +72,7 @@ class Handle:
         actor: str | None = None,
         durability: Durability | str = Durability.FULL,
         embedder: Embedder | None = None,
+        policy: Policy | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
         if mode not in ("rw", "ro"):
@@ -77,6 +81,7 @@ class Handle:
         self._location = locate(uri, storage_options)
         self._mode = mode
         self.actor = actor
+        self._policy = policy
         self._syncer = new_syncer(self._location, durability)
         self._control = ControlFiles(self._location, self._syncer)
         self._tables = Tables(self._location)
@@ -106,17 +111,16 @@ class Handle:
         self._schema: AcceptedSchema = self._contract.validate()
         self._compiled: dict[tuple[str, str | None, str], CompiledQuery] = {}
         self._compiled_lock = threading.Lock()
-        self.commits = Commits(self._lines, self._tables, self._contract)
         self._merging = Merging(self._lines, self._tables)
         self._maintenance = Maintenance(
             self._location.uri, self._lines, self._tables, self._ids, self._merging
         )
-        self.feed = ChangeFeed(self._lines, self._tables, self._contract)
         self._auto: AutoMaintenance | None = None
         self.recovered: list[Verdict] = []
         if mode == "rw":
             self.recovered = self._lines.sweep()
         self._seen: dict[str, dict[str, int]] = {}
+        self._remembers = True
         main = self._lines.main
         self.observe(main, main.coordinator.capture(fresh=False))
 
@@ -152,12 +156,36 @@ class Handle:
     @property
     def schema_source(self) -> str:
         """Text of the accepted schema."""
+        self._permit_schema()
         return self._contract.source
 
     @property
     def catalog(self) -> Catalog:
         """The accepted schema as data."""
+        self._permit_schema()
         return self._schema.catalog
+
+    def permit(
+        self,
+        action: Action,
+        *,
+        branch: str | None = None,
+        target_branch: str | None = None,
+        actor: str | None = None,
+    ) -> None:
+        """Return if the policy allows something; without a policy everything is allowed.
+
+        Raises `PolicyDeniedError`. Every operation asks here before it does anything.
+        """
+        if self._policy is not None:
+            who = actor if actor is not None else self.actor
+            access = Access(action=action, actor=who, branch=branch, target_branch=target_branch)
+            check(self._policy, access)
+
+    def _permit_schema(self) -> None:
+        """Ask for the schema: all branches have the same, so reading any of them is enough."""
+        if self._policy is not None:
+            self.branches.details()
 
     def refresh(self) -> None:
         """Look at the newest state: strict writes from now on are judged against it.
@@ -182,6 +210,8 @@ class Handle:
 
     def observe(self, line: Line, capture: Capture) -> None:
         """Remember what this handle looked at: its strict writes are judged against it."""
+        if not self._remembers:
+            return
         pins = {key: pin.version for key, pin in capture.pins.items()}
         self._seen[line.branch.incarnation] = pins
 
@@ -194,15 +224,22 @@ class Handle:
     def recover(self) -> list[Verdict]:
         """Resolve every interrupted write now, as opening does; return what became of each."""
         self.check_writable()
+        self.permit(Action.ADMIN)
         return self._lines.sweep()
 
     def recoveries(self) -> list[RecoveryRecord]:
         """Return every recovery this graph has seen, oldest first."""
+        self.permit(Action.READ)
         return self._audit.records()
 
     def pending_writes(self) -> list[PendingWrite]:
         """Return the writes that are under way or wait for recovery."""
+        self.permit(Action.READ)
         return self._lines.main.recovery.pending()
+
+    def cache_stats(self) -> CacheStats:
+        """Return how much of what queries read is kept in memory, and how often it helped."""
+        return self._reader.cache_stats()
 
     def request(
         self, line: Line, actor: str | None, expected_head: str | None, operation_id: str | None
@@ -215,7 +252,7 @@ class Handle:
             actor_id=actor if actor is not None else self.actor,
             operation_id=operation_id or self._ids.next(),
             expected_head=expected_head,
-            observed=self._observed(line),
+            observed=self._observed(line) if self._remembers else None,
         )
 
     def settle(self, line: Line, commit: GraphCommit | None, changes: ChangeSet | None) -> None:
@@ -225,6 +262,8 @@ class Handle:
         line.folding.run_if_due(self._schema)
         if self._auto is not None:
             self._auto.note_commit()
+        if not self._remembers:
+            return
         pins = line.coordinator.capture(fresh=False).pins
         for change in changes.effective():
             key = change.entity.table_key

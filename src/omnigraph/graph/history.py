@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from omnigraph.errors import NotFoundError
 from omnigraph.graph.changes import ChangeBlock, Changes
-from omnigraph.graph.lines import Lines
+from omnigraph.graph.permits import Reachable
 from omnigraph.manifest import MAIN, GraphCommit
 from omnigraph.ops.diff import ChangeFilter
 from omnigraph.ops.export import export_rows
@@ -20,7 +20,7 @@ _UNSEEN = object()
 class Commits:
     """The commits of a graph."""
 
-    def __init__(self, lines: Lines, tables: Tables, contract: SchemaContract) -> None:
+    def __init__(self, lines: Reachable, tables: Tables, contract: SchemaContract) -> None:
         self._lines = lines
         self._tables = tables
         self._contract = contract

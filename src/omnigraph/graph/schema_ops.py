@@ -12,8 +12,9 @@ from omnigraph.ids import UlidSource
 from omnigraph.lang import compile_schema
 from omnigraph.lang.schema_plan import SchemaPlan
 from omnigraph.lang.schema_steps import DropProperty, DropType
-from omnigraph.manifest import GraphCommit
+from omnigraph.manifest import MAIN, GraphCommit
 from omnigraph.ops.apply import Review, SchemaApply
+from omnigraph.policy import Action, Permit
 from omnigraph.write import Request
 from omnigraph.write.contract import SchemaContract
 
@@ -29,6 +30,10 @@ class Host(Protocol):
     @property
     def uri(self) -> str:
         """Where the graph lives."""
+
+    @property
+    def permit(self) -> Permit:
+        """Asks whether the actor may do something."""
 
     def check_writable(self) -> None:
         """Refuse to go on when the graph is open read-only."""
@@ -134,6 +139,7 @@ class SchemaOps:
             allow_data_loss: Plan every drop as hard: history loses the data too.
             name: What messages call the text.
         """
+        self._host.permit(Action.READ, branch=MAIN)
         text, found = schema_text(schema)
         desired = compile_schema(text, name=name or found).catalog
         self._host.accepted_schema()
@@ -165,6 +171,7 @@ class SchemaOps:
         stand against it, and `ConflictError` while there are branches besides main.
         """
         self._host.check_writable()
+        self._host.permit(Action.SCHEMA_APPLY, target_branch=MAIN, actor=actor)
         text, found = schema_text(schema)
         desired = compile_schema(text, name=name or found).catalog
         self._host.accepted_schema()

@@ -6,14 +6,15 @@ import datetime
 import re
 
 from omnigraph.errors import BadRequestError, NotFoundError
-from omnigraph.graph.lines import Line, Lines
+from omnigraph.graph.lines import Line
+from omnigraph.graph.permits import Reachable
 from omnigraph.manifest import MAIN, Capture
 
 _COMMIT = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
 
 def resolve(
-    lines: Lines,
+    lines: Reachable,
     branch: str | None = None,
     *,
     commit: str | None = None,
@@ -53,14 +54,14 @@ def resolve(
     return line, newest
 
 
-def resolve_name(lines: Lines, name: str | int) -> tuple[Line, Capture]:
+def resolve_name(lines: Reachable, name: str | int) -> tuple[Line, Capture]:
     """Return the state a single name means: commit id, version of main, branch or tag.
 
     `branch@version` is a version of a branch. A branch wins over a tag of the same name.
     """
     if isinstance(name, int):
         return resolve(lines, version=name)
-    if name == MAIN or any(info.name == name for info in lines.directory.branches()):
+    if has_branch(lines, name):
         return resolve(lines, name)
     if _COMMIT.fullmatch(name):
         return resolve(lines, commit=name)
@@ -75,6 +76,11 @@ def resolve_name(lines: Lines, name: str | int) -> tuple[Line, Capture]:
         f"'{name}' is no branch, tag, commit id or version",
         hint="use branch@version for a version of a branch",
     )
+
+
+def has_branch(lines: Reachable, name: str) -> bool:
+    """Whether there is a branch of this name."""
+    return name == MAIN or any(info.name == name for info in lines.directory.branches())
 
 
 def as_instant(value: datetime.datetime | str) -> datetime.datetime:

@@ -20,6 +20,7 @@ from omnigraph.manifest import (
 )
 from omnigraph.ops.load import Load, LoadMode
 from omnigraph.ops.mutate import Mutation
+from omnigraph.policy import Action
 from omnigraph.store import (
     measured,
 )
@@ -54,6 +55,7 @@ class WritingHandle(Handle):
             actor: Overrides the handle's actor.
         """
         self.check_writable()
+        self.permit(Action.CHANGE, branch=branch, actor=actor)
         with measured() as io:
             line = self._lines.get(branch)
             request = self.request(line, actor, expected_head, operation_id)
@@ -122,8 +124,9 @@ class WritingHandle(Handle):
             progress: Called with the number of bytes read so far.
         """
         self.check_writable()
+        self.permit(Action.CHANGE, branch=branch, actor=actor)
         with measured() as io:
-            line, created = self._line_or_new(branch, create_from, dry_run)
+            line, created = self._line_or_new(branch, create_from, dry_run, actor)
             schema = self.accepted_schema()
             load = self._new_load(schema, mode)
             load.read(data, progress)
@@ -134,7 +137,7 @@ class WritingHandle(Handle):
         return replace(found, branch=branch, base_branch=create_from, branch_created=True)
 
     def _line_or_new(
-        self, branch: str, create_from: str | None, dry_run: bool
+        self, branch: str, create_from: str | None, dry_run: bool, actor: str | None
     ) -> tuple[Line, bool]:
         """Return the branch to load into, made from another one if it is not there."""
         try:
@@ -143,8 +146,9 @@ class WritingHandle(Handle):
             if create_from is None:
                 raise
         if dry_run:
+            self.permit(Action.BRANCH_CREATE, branch=create_from, target_branch=branch, actor=actor)
             return self._lines.get(create_from), False
-        self.branches.create(branch, from_=create_from)
+        self.branches.create(branch, from_=create_from, actor=actor)
         return self._lines.get(branch), True
 
     def load_table(
@@ -167,6 +171,7 @@ class WritingHandle(Handle):
         columns with the endpoint ids.
         """
         self.check_writable()
+        self.permit(Action.CHANGE, branch=branch, actor=actor)
         with measured() as io:
             line = self._lines.get(branch)
             schema = self.accepted_schema()

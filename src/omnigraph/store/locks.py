@@ -65,6 +65,13 @@ class LockedSlot:
             raise failure("write", self.name, error) from error
         self.body = body
 
+    def is_ours(self) -> bool:
+        """Whether the name still stands for this slot; somebody may have removed it."""
+        try:
+            return os.stat(self.path).st_ino == os.fstat(self._descriptor).st_ino
+        except OSError:
+            return False
+
     def remove(self) -> None:
         """Delete the slot file, if it is still ours, and free the lock."""
         if self._descriptor >= 0:

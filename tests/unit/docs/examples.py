@@ -13,11 +13,12 @@
     sh run [exit=N]       runs in a folder of the page; a text block after it is what it prints
     python run            runs in that folder too
     python more           goes on where the python block before it ended
+    yaml                  can be read
     console, ebnf, json, sh, text   shown only
 
-`file=NAME` on a pg or gq block also puts its text into the folder of the page. A text block after
-an error block is the rendered error. An expected line that ends in ` ...` stands for any line that
-starts like it.
+`file=NAME` on a pg, gq or yaml block also puts its text into the folder of the page. A text block
+after an error block is the rendered error. An expected line that ends in ` ...` stands for any
+line that starts like it.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from omnigraph.lang.pg_format import format_schema
 from omnigraph.lang.schema_plan import plan_schema
 from omnigraph.lang.source import Diagnostic
 from omnigraph.plan import explain
+from omnigraph.yaml_text import parse_yaml
 
 SHOWN_ONLY = frozenset({"console", "ebnf", "json", "sh", "text"})
 TAGS = {
@@ -47,6 +49,7 @@ TAGS = {
     "gq": {"", "error", "explain", "lint"},
     "python": {"run", "more"},
     "sh": {"", "run"},
+    "yaml": {""},
     **{language: {""} for language in SHOWN_ONLY - {"sh"}},
 }
 CUT = " ..."
@@ -155,6 +158,8 @@ def check(example: Example) -> None:
             _check_format(example.block)
         case "gq":
             _check_queries(example)
+        case "yaml":
+            parse_yaml(example.block.text)
         case other:
             raise AssertionError(f"{example.block.place}: no check for {other}")
 

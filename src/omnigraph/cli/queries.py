@@ -1,0 +1,94 @@
+"""`omnigraph queries`: the stored queries of a cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from omnigraph.cli.exit_codes import FAILURE
+from omnigraph.cli.scope import json_option, print_json
+
+if TYPE_CHECKING:
+    from omnigraph.cluster import ServedGraph, StoredQuery
+
+cluster_option = click.option("--cluster", required=True, metavar="DIR", help="The cluster.")
+graph_option = click.option("--graph", metavar="ID", help="The graph, if there are several.")
+
+
+@click.group()
+def queries() -> None:
+    """Look at the stored queries of a cluster."""
+
+
+def find_graph(cluster: str, graph: str | None) -> ServedGraph:
+    """Return the graph of a cluster that is meant; a sole one needs no name."""
+    from omnigraph.cluster import read_cluster
+    from omnigraph.errors import BadRequestError, NotFoundError
+
+    graphs = read_cluster(cluster).graphs
+    if graph is not None and graph in graphs:
+        return graphs[graph]
+    names = ", ".join(graphs) or "none"
+    if graph is not None:
+        raise NotFoundError(f"the cluster has no graph '{graph}'", hint=f"it has {names}")
+    if len(graphs) != 1:
+        raise BadRequestError("name a graph with --graph", hint=f"the cluster has {names}")
+    return next(iter(graphs.values()))
+
+
+@queries.command("list")
+@cluster_option
+@graph_option
+@json_option
+def list_queries(cluster: str, graph: str | None, as_json: bool) -> None:
+    """List the stored queries of a graph."""
+    found = find_graph(cluster, graph).queries
+    if as_json:
+        print_json({"queries": [_entry(query) for query in found.values()]})
+        return
+    for query in found.values():
+        params = ", ".join(f"${item.name}: {item.type}" for item in query.parameters)
+        click.echo(f"{'mutation' if query.mutation else 'read'} {query.name}({params})")
+        for text in (query.description, query.instruction):
+            if text is not None:
+                click.echo(f"    {text}")
+
+
+def _entry(query: StoredQuery) -> dict[str, object]:
+    params = [
+        {
+            "name": item.name,
+            "type": str(item.type.as_nullable(nullable=False)),
+            "nullable": item.type.nullable,
+        }
+        for item in query.parameters
+    ]
+    return query.to_json() | {"mcp_expose": True, "params": params}
+
+
+@queries.command()
+@cluster_option
+@graph_option
+@json_option
+def validate(cluster: str, graph: str | None, as_json: bool) -> int:
+    """Check the stored queries of a graph against the schema it has now."""
+    import omnigraph as og
+    from omnigraph.errors import OmniGraphError
+    from omnigraph.lang import compile_query
+
+    served = find_graph(cluster, graph)
+    broken = [{"query": item.path, "message": item.message} for item in served.problems]
+    with og.open(served.uri, mode="ro") as opened:
+        for query in served.queries.values():
+            try:
+                compile_query(query.source, opened.catalog, name=query.name)
+            except OmniGraphError as error:
+                broken.append({"query": query.name, "message": error.message})
+    if as_json:
+        print_json({"ok": not broken, "breakages": broken, "warnings": []})
+    else:
+        for item in broken:
+            click.echo(f"ERROR {item['query']}: {item['message']}")
+        click.echo(f"{len(served.queries)} queries checked: {len(broken)} broken")
+    return FAILURE if broken else 0

@@ -1,0 +1,31 @@
+"""Clusters as code: graphs, schemas, stored queries and policies, described in one file.
+
+`validate`, `plan`, `apply`, `status` and `approve` work on the folder of a `cluster.yaml`;
+`read_cluster` returns what a server serves.
+"""
+
+from __future__ import annotations
+
+from omnigraph.cluster.diagnostics import ClusterDiagnostic
+from omnigraph.cluster.operations import apply, approve, force_unlock, plan, status, validate
+from omnigraph.cluster.reports import Report
+from omnigraph.cluster.serving import ServedCluster, ServedGraph, cluster_root, read_cluster
+from omnigraph.cluster.stored import QueryParameter, StoredQuery, stored_queries
+
+__all__ = [
+    "ClusterDiagnostic",
+    "QueryParameter",
+    "Report",
+    "ServedCluster",
+    "ServedGraph",
+    "StoredQuery",
+    "apply",
+    "approve",
+    "cluster_root",
+    "force_unlock",
+    "plan",
+    "read_cluster",
+    "status",
+    "stored_queries",
+    "validate",
+]

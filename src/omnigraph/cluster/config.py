@@ -1,0 +1,214 @@
+"""`cluster.yaml`: which graphs there shall be, with which schema, queries and policies."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from omnigraph.cluster.diagnostics import Findings
+from omnigraph.errors import BadRequestError
+from omnigraph.store import locate
+from omnigraph.yaml_text import YamlError, parse_yaml
+
+CONFIG_FILE = "cluster.yaml"
+_GRAPH_ID = re.compile(r"[A-Za-z0-9-]{1,64}\Z")
+_RESERVED_IDS = frozenset({"cluster", "policies"})
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}\Z")
+_FROM_ENVIRONMENT = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}\Z")
+_KEYLESS_PROVIDERS = frozenset({"mock", "local"})
+
+
+class Metadata(msgspec.Struct, forbid_unknown_fields=True):
+    """What people call the cluster."""
+
+    name: str | None = None
+
+
+class StateOptions(msgspec.Struct, forbid_unknown_fields=True):
+    """Options of the ledger."""
+
+    backend: Literal["cluster"] = "cluster"
+    lock: bool = True
+
+
+class EmbeddingProvider(msgspec.Struct, forbid_unknown_fields=True):
+    """Where vectors come from. The key is the name of an environment variable, never a secret."""
+
+    kind: str
+    base_url: str | None = None
+    model: str | None = None
+    api_key: str | None = None
+
+
+class Providers(msgspec.Struct, forbid_unknown_fields=True):
+    """Services graphs use."""
+
+    embedding: dict[str, EmbeddingProvider] = {}
+
+
+class QueryFile(msgspec.Struct, forbid_unknown_fields=True):
+    """The file that holds a query of a given name."""
+
+    file: str
+
+
+class AllowedBase(msgspec.Struct, forbid_unknown_fields=True):
+    """Where external blobs may point."""
+
+    base: str
+    scope: Literal["server_safe", "embedded_only"]
+
+
+class ExternalBlobs(msgspec.Struct, forbid_unknown_fields=True):
+    """Which external blobs are admitted."""
+
+    allow: list[AllowedBase] = []
+
+
+class GraphConfig(msgspec.Struct, forbid_unknown_fields=True):
+    """One graph."""
+
+    schema: str
+    queries: str | list[str] | dict[str, QueryFile] | None = None
+    embedding_provider: str | None = None
+    external_blobs: ExternalBlobs | None = None
+
+
+class PolicyConfig(msgspec.Struct, forbid_unknown_fields=True):
+    """One policy bundle and what it is for."""
+
+    file: str
+    applies_to: list[str] = []
+
+
+class ClusterFile(msgspec.Struct, forbid_unknown_fields=True):
+    """The whole file."""
+
+    version: int
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    storage: str | None = None
+    state: StateOptions = msgspec.field(default_factory=StateOptions)
+    providers: Providers = msgspec.field(default_factory=Providers)
+    graphs: dict[str, GraphConfig] = {}
+    policies: dict[str, PolicyConfig] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterConfig:
+    """A file that was read, and where its cluster is kept."""
+
+    folder: str
+    root: str
+    file: ClusterFile
+
+    def path(self, name: str) -> str:
+        """Return the place of a file that the configuration names."""
+        return os.path.join(self.folder, name)
+
+    def graph_uri(self, graph_id: str) -> str:
+        """Return where a graph of the cluster lives."""
+        return graph_uri(self.root, graph_id)
+
+
+def graph_uri(root: str, graph_id: str) -> str:
+    """Return where a graph of a cluster lives."""
+    return os.path.join(root, "graphs", f"{graph_id}.omni")
+
+
+def read_config(folder: str | os.PathLike[str], findings: Findings) -> ClusterConfig | None:
+    """Read the configuration in a folder; None when it cannot be used at all."""
+    place = os.path.realpath(os.fspath(folder))
+    path = os.path.join(place, CONFIG_FILE)
+    if not os.path.isdir(place):
+        findings.error("config_dir_not_found", os.fspath(folder), "there is no such folder")
+        return None
+    try:
+        with open(path, encoding="utf-8") as handle:
+            text = handle.read()
+    except (OSError, UnicodeDecodeError) as error:
+        findings.error("invalid_cluster_yaml", CONFIG_FILE, f"cannot be read: {error}")
+        return None
+    try:
+        found = msgspec.convert(parse_yaml(text), ClusterFile)
+    except YamlError as error:
+        code = "duplicate_yaml_key" if error.duplicate_key else "invalid_cluster_yaml"
+        findings.error(code, CONFIG_FILE, str(error))
+        return None
+    except msgspec.ValidationError as error:
+        findings.error("invalid_cluster_yaml", CONFIG_FILE, str(error))
+        return None
+    if found.version != 1:
+        message = f"version {found.version} is not known; write version: 1"
+        findings.error("unsupported_cluster_config_version", CONFIG_FILE, message)
+        return None
+    root = place
+    if found.storage is not None:
+        try:
+            is_address = "://" in found.storage
+            root = locate(found.storage if is_address else os.path.join(place, found.storage)).root
+        except BadRequestError as error:
+            findings.error("invalid_cluster_yaml", "storage", error.message)
+            return None
+    _check(found, findings)
+    return ClusterConfig(folder=place, root=root, file=found)
+
+
+def _check(found: ClusterFile, findings: Findings) -> None:
+    if not found.state.lock:
+        message = "locking cannot be turned off; leave the key out"
+        findings.error("future_phase_field", "state.lock", message)
+    for name, provider in found.providers.embedding.items():
+        _check_provider(f"providers.embedding.{name}", name, provider, findings)
+    for graph_id, graph in found.graphs.items():
+        place = f"graphs.{graph_id}"
+        if not _GRAPH_ID.match(graph_id) or graph_id in _RESERVED_IDS:
+            message = "an id has 1 to 64 letters, digits and hyphens, and is not a reserved word"
+            findings.error("invalid_cluster_yaml", place, message)
+        wanted = graph.embedding_provider
+        if wanted is not None and wanted not in found.providers.embedding:
+            message = f"there is no embedding provider '{wanted}'"
+            findings.error("dangling_graph_reference", f"{place}.embedding_provider", message)
+    _check_policies(found, findings)
+
+
+def _check_provider(place: str, name: str, provider: EmbeddingProvider, findings: Findings) -> None:
+    if not _NAME.match(name):
+        findings.error("invalid_cluster_yaml", place, "a name has letters, digits, '_', '.', '-'")
+    key = provider.api_key
+    if key is not None and not _FROM_ENVIRONMENT.match(key):
+        message = "write ${NAME_OF_A_VARIABLE}: secrets do not belong into this file"
+        findings.error("embedding_api_key_inline", f"{place}.api_key", message)
+    if key is None and provider.kind not in _KEYLESS_PROVIDERS:
+        message = f"a provider of kind '{provider.kind}' needs api_key: ${{NAME}}"
+        findings.error("embedding_api_key_required", place, message)
+
+
+def _check_policies(found: ClusterFile, findings: Findings) -> None:
+    taken: dict[str, str] = {}
+    for name, policy in found.policies.items():
+        place = f"policies.{name}"
+        if not _NAME.match(name):
+            message = "a name has letters, digits, '_', '.', '-'"
+            findings.error("invalid_cluster_yaml", place, message)
+        if not policy.applies_to:
+            message = "say what it is for: applies_to: [<graph ids>] or [cluster]"
+            findings.error("policy_missing_applies_to", place, message)
+        if "cluster" in policy.applies_to and len(set(policy.applies_to)) > 1:
+            message = "a bundle is for graphs or for the cluster, not for both"
+            findings.error("policy_mixed_binding_kinds", place, message)
+        for target in dict.fromkeys(policy.applies_to):
+            if target != "cluster" and target not in found.graphs:
+                message = f"there is no graph '{target}'"
+                if target.startswith(("schema.", "query.", "policy.", "provider.")):
+                    code = "wrong_kind_reference"
+                else:
+                    code = "dangling_graph_reference"
+                findings.error(code, f"{place}.applies_to", message)
+            if target in taken:
+                message = f"'{target}' has the policy '{taken[target]}' already"
+                findings.error("duplicate_policy_binding", f"{place}.applies_to", message)
+            taken.setdefault(target, name)

@@ -1,0 +1,142 @@
+"""What a server reads of a cluster: the graphs that were applied, with queries and policies."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from omnigraph.cluster.config import CONFIG_FILE, graph_uri, read_config
+from omnigraph.cluster.diagnostics import ClusterDiagnostic, Findings
+from omnigraph.cluster.ledger import FOLDER, Ledger, LedgerError, State
+from omnigraph.cluster.stored import StoredQuery, stored_queries
+from omnigraph.errors import BadRequestError, CompileError, NotFoundError
+from omnigraph.policy import CedarPolicy, policy_from_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedGraph:
+    """One graph: where it is, who may do what, and its stored queries by name.
+
+    One with `problems` must not be served: something it needs is gone or was changed.
+    """
+
+    graph_id: str
+    uri: str
+    policy: CedarPolicy | None = None
+    queries: Mapping[str, StoredQuery] = field(default_factory=dict)
+    problems: tuple[ClusterDiagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedCluster:
+    """A cluster as it was applied; `policy` is about the server as a whole."""
+
+    root: str
+    graphs: Mapping[str, ServedGraph]
+    policy: CedarPolicy | None
+    config_digest: str | None
+    state_revision: int
+    state_cas: str
+
+    @property
+    def has_policy(self) -> bool:
+        """Whether any policy was applied, for a graph or for the server."""
+        return self.policy is not None or any(g.policy is not None for g in self.graphs.values())
+
+
+def read_cluster(place: str | os.PathLike[str]) -> ServedCluster:
+    """Read what was applied to a cluster.
+
+    Args:
+        place: The folder with `cluster.yaml`, or the root that it names.
+
+    Raises `NotFoundError` when nothing was applied there, and `BadRequestError` for a ledger or a
+    policy of the server that cannot be used. A graph that cannot be used is there with its
+    `problems`.
+    """
+    root = cluster_root(place)
+    ledger = Ledger(root)
+    try:
+        known = ledger.read()
+        if known is None:
+            raise NotFoundError(
+                f"nothing was applied to the cluster at {os.fspath(place)}",
+                hint="run `omnigraph cluster apply` first",
+            )
+        state, cas = known
+        ids = sorted(_rest(a) for a in state.applied_revision.resources if a.startswith("graph."))
+        return ServedCluster(
+            root=root,
+            graphs={graph_id: _graph(ledger, state, graph_id) for graph_id in ids},
+            policy=_policy(ledger, state, "cluster"),
+            config_digest=state.applied_revision.config_digest,
+            state_revision=state.state_revision,
+            state_cas=cas,
+        )
+    except LedgerError as error:
+        raise BadRequestError(f"{error.message} [{error.diagnostic}]") from error
+    finally:
+        ledger.close()
+
+
+def cluster_root(place: str | os.PathLike[str]) -> str:
+    """Return where a cluster is kept, given its root or the folder of its configuration."""
+    folder = os.path.realpath(os.fspath(place))
+    if os.path.isfile(os.path.join(folder, CONFIG_FILE)):
+        findings = Findings()
+        config = read_config(folder, findings)
+        if config is not None:
+            return config.root
+        raise BadRequestError("\n".join(item.render() for item in findings.items))
+    if not os.path.isdir(os.path.join(folder, FOLDER)):
+        raise NotFoundError(
+            f"{os.fspath(place)} is no cluster", hint=f"name the folder that holds {CONFIG_FILE}"
+        )
+    return folder
+
+
+def _graph(ledger: Ledger, state: State, graph_id: str) -> ServedGraph:
+    problems: list[ClusterDiagnostic] = []
+    queries: dict[str, StoredQuery] = {}
+    policy = None
+    for address, applied in state.applied_revision.resources.items():
+        if not address.startswith(f"query.{graph_id}."):
+            continue
+        try:
+            (query,) = stored_queries(ledger.payload(address, applied.digest), name=address)
+            queries[query.name] = query
+        except LedgerError as error:
+            problems.append(_problem(error.diagnostic, address, error.message))
+        except (CompileError, ValueError) as error:
+            problems.append(_problem("query_parse_error", address, str(error)))
+    try:
+        policy = _policy(ledger, state, graph_id)
+    except LedgerError as error:
+        # Without its policy the graph would be more open than anybody wanted.
+        problems.append(_problem(error.diagnostic, f"graph.{graph_id}", error.message))
+    except BadRequestError as error:
+        problems.append(_problem("policy_invalid", f"graph.{graph_id}", error.message))
+    return ServedGraph(
+        graph_id=graph_id,
+        uri=graph_uri(ledger.root, graph_id),
+        policy=policy,
+        queries=queries,
+        problems=tuple(problems),
+    )
+
+
+def _policy(ledger: Ledger, state: State, scope: str) -> CedarPolicy | None:
+    for address, applied in state.applied_revision.resources.items():
+        if address.startswith("policy.") and scope in applied.bindings:
+            text = ledger.payload(address, applied.digest)
+            return policy_from_text(text, name=_rest(address))
+    return None
+
+
+def _problem(code: str, path: str, message: str) -> ClusterDiagnostic:
+    return ClusterDiagnostic(code=code, path=path, message=message)
+
+
+def _rest(address: str) -> str:
+    return address.partition(".")[2]

@@ -1,0 +1,60 @@
+"""The branches of a graph as far as somebody may look at them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from omnigraph.graph.lines import Line, Lines
+from omnigraph.manifest import BranchDirectory, BranchId, Capture, GraphCommit
+from omnigraph.policy import Action, Permit
+
+
+class Reachable(Protocol):
+    """Where states of a graph are found."""
+
+    @property
+    def directory(self) -> BranchDirectory:
+        """The names there are."""
+
+    def get(self, name: str) -> Line:
+        """Return a branch. Raises `NotFoundError`."""
+
+    def containing(self, commit_id: str) -> tuple[Line, GraphCommit]:
+        """Return a branch whose history holds a commit, and the commit."""
+
+    def at(self, branch: BranchId, version: int) -> tuple[Line, Capture]:
+        """Return the state of a branch at a version."""
+
+
+class PermittedLines:
+    """Hands out branches only after asking whether the handle's actor may have them.
+
+    A branch that is named is asked for before it is looked up, so that a denial says nothing
+    about whether it exists.
+    """
+
+    def __init__(self, lines: Lines, permit: Permit, action: Action = Action.READ) -> None:
+        self._lines = lines
+        self._permit = permit
+        self._action = action
+
+    @property
+    def directory(self) -> BranchDirectory:
+        """The names there are."""
+        return self._lines.directory
+
+    def get(self, name: str) -> Line:
+        """Return a branch. Raises `PolicyDeniedError` and `NotFoundError`."""
+        self._permit(self._action, branch=name)
+        return self._lines.get(name)
+
+    def containing(self, commit_id: str) -> tuple[Line, GraphCommit]:
+        """Return a branch whose history holds a commit, and the commit."""
+        line, commit = self._lines.containing(commit_id)
+        self._permit(self._action, branch=line.branch.name)
+        return line, commit
+
+    def at(self, branch: BranchId, version: int) -> tuple[Line, Capture]:
+        """Return the state of a branch at a version."""
+        self._permit(self._action, branch=branch.name)
+        return self._lines.at(branch, version)

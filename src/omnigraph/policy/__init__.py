@@ -1,0 +1,44 @@
+"""Who may do what: one question, one answer, and the reason.
+
+The engine asks `Policy.decide` before every operation. What stands behind it is a bundle of
+rules (`load_policy`), or one of the defaults; this room knows neither graphs nor servers.
+"""
+
+from __future__ import annotations
+
+from omnigraph.policy.bundle import Bundle, copies_unread, parse_bundle, read_bundle
+from omnigraph.policy.cases import Outcome, parse_action, run_cases
+from omnigraph.policy.cedar import CedarPolicy, load_policy, policy_from_text
+from omnigraph.policy.defaults import (
+    OpenAccess,
+    ReadOnlyAccess,
+    ServerState,
+    policy_for,
+    server_state,
+)
+from omnigraph.policy.protocol import Access, Action, Decision, Permit, Policy, check, denial
+
+__all__ = [
+    "Access",
+    "Action",
+    "Bundle",
+    "CedarPolicy",
+    "Decision",
+    "OpenAccess",
+    "Outcome",
+    "Permit",
+    "Policy",
+    "ReadOnlyAccess",
+    "ServerState",
+    "check",
+    "copies_unread",
+    "denial",
+    "load_policy",
+    "parse_action",
+    "parse_bundle",
+    "policy_for",
+    "policy_from_text",
+    "read_bundle",
+    "run_cases",
+    "server_state",
+]
