@@ -34,6 +34,7 @@ from omnigraph.store.storage_options import StorageOptions
 _MISSING = (FileNotFoundError, NotFoundError)
 _REFUSED = (PermissionDeniedError, UnauthenticatedError)
 _UNABLE = (NotSupportedError, RuntimeError)
+_NO_BUCKET = "NoSuchBucket"
 PLACEHOLDER = ".folder"
 
 
@@ -236,7 +237,9 @@ class ObjectFiles:
         except _MISSING:
             return
         except BaseError as error:
-            raise _failure("list", folder, error) from error
+            # In a bucket that is not there, nothing lies.
+            if _NO_BUCKET not in str(error):
+                raise _failure("list", folder, error) from error
 
     # ---- by content -----------------------------------------------------------------------
 
@@ -305,6 +308,12 @@ def _plain(error: Exception) -> str:
 
 
 def _failure(verb: str, path: str, error: Exception) -> StorageError:
+    if _NO_BUCKET in str(error):
+        return StorageError(
+            f"cannot {verb} {path}: there is no such bucket",
+            failure=StorageFailureKind.CONFIGURATION,
+            hint="make the bucket first, or check the endpoint",
+        )
     lasting = isinstance(error, (*_REFUSED, *_UNABLE))
     kind = StorageFailureKind.CONFIGURATION if lasting else StorageFailureKind.TRANSIENT
     denied = isinstance(error, _REFUSED)
