@@ -63,9 +63,16 @@ class Graph(WritingHandle):
         durability: Durability | str = Durability.FULL,
         embedder: Embedder | None = None,
         policy: Policy | None = None,
+        storage_options: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(
-            uri, mode=mode, actor=actor, durability=durability, embedder=embedder, policy=policy
+            uri,
+            mode=mode,
+            actor=actor,
+            durability=durability,
+            embedder=embedder,
+            policy=policy,
+            storage_options=storage_options,
         )
         self._bind()
 
