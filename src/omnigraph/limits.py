@@ -265,3 +265,36 @@ POLICY_DECISIONS_CACHED: Final = 4096
 
 CLUSTER_RECORDS_KEPT: Final = 100
 """Recoveries and used approvals a cluster's ledger remembers."""
+
+MCP_ROWS_DEFAULT: Final = 100
+"""Rows an agent gets from one call when it names no number: they land in its context."""
+
+MCP_ROWS_MAX: Final = 10_000
+"""Rows an agent can ask for in one call."""
+
+STORE_CONNECT_TIMEOUT_S: Final = 5.0
+"""How long a connection to an object store may take before it counts as failed."""
+
+STORE_REQUEST_TIMEOUT_S: Final = 30.0
+"""How long one request to an object store may take: a large file on a slow line."""
+
+STORE_RETRIES_MAX: Final = 8
+"""Times a request is repeated while the store is busy or broken; each waits twice as long."""
+
+STORE_RETRY_TIMEOUT_S: Final = 60.0
+"""Time after which a request is no longer repeated."""
+
+PUT_ATTEMPTS_MAX: Final = 3
+"""Times a put that failed without a trace in the store is made again."""
+
+OBJECT_CALLS_AT_ONCE: Final = 8
+"""Tables staged side by side in an object store, where a call is mostly waiting."""
+
+LEASE_S: Final = 3.0
+"""How long a silent owner keeps its slot in an object store. A dead one stalls its branch so."""
+
+LEASE_MARGIN_S: Final = 0.5
+"""Safety margin of a lease, on both sides: for slow requests, not for clocks."""
+
+LEASE_POLL_S: Final = 0.2
+"""Pause between looks at somebody else's slot; at first an eighth of it."""

@@ -20,6 +20,7 @@ from omnigraph.cli.scope import (
     open_graph,
     print_json,
     read_params,
+    refuse_managed,
     resolve_uri,
     store_options,
     write_options,
@@ -36,6 +37,7 @@ def init(uri: str, schema_path: str, force: bool, as_json: bool) -> None:
     import omnigraph as og
     from omnigraph.lang import compile_schema
 
+    refuse_managed(uri)
     text = read_text(schema_path)
     compiled = compile_schema(text, name=schema_path)
     for warning in compiled.warnings:

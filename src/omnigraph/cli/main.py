@@ -33,6 +33,7 @@ COMMANDS = {
     "load": "omnigraph.cli.data:load",
     "login": "omnigraph.cli.served:login",
     "logout": "omnigraph.cli.served:logout",
+    "mcp": "omnigraph.cli.mcp:mcp",
     "mutate": "omnigraph.cli.data:mutate",
     "snapshot": "omnigraph.cli.data:snapshot",
     "lint": "omnigraph.cli.lint:lint",

@@ -32,6 +32,8 @@ from omnigraph.errors import NotFoundError, OmniGraphError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.graph import init, open_graph
 from omnigraph.limits import CLUSTER_RECORDS_KEPT
+from omnigraph.manifest import MANIFEST
+from omnigraph.store import locate
 
 
 @dataclass(slots=True, kw_only=True)
@@ -254,6 +256,13 @@ class Apply:
 def remove_graph(root: str, graph_id: str) -> None:
     """Remove a graph's files: first its name, so that nobody opens half of it."""
     uri = graph_uri(root, graph_id)
+    files = locate(uri).files
+    if files.safe:
+        # No folder has a name of its own there: without its manifest it is no graph.
+        files.remove(f"{uri}/{MANIFEST}")
+        fire(Failpoint.CLUSTER_POST_REMOVE)
+        files.remove(uri)
+        return
     doomed = os.path.join(os.path.dirname(uri), f".removed-{graph_id}")
     if os.path.isdir(uri):
         shutil.rmtree(doomed, ignore_errors=True)

@@ -158,7 +158,7 @@ class Cleanup:
         versions = len(stored_versions(self._tables, path))
         try:
             freed = (
-                tree_bytes(self._tables.folder(path))
+                tree_bytes(self._tables, self._tables.folder(path))
                 if self._dry_run
                 else erase_table(self._tables, path)
             )
@@ -224,7 +224,7 @@ class Cleanup:
 
     def _clear_torn(self, path: str) -> int:
         folder = torn_folder(self._tables, path)
-        return tree_bytes(folder) if self._dry_run else remove_tree(folder)
+        return (tree_bytes if self._dry_run else remove_tree)(self._tables, folder)
 
     def _clean_forks(self, root: str, used: set[str]) -> tuple[int, int]:
         """Remove lines of versions that interrupted or lost writes left behind."""
@@ -239,9 +239,10 @@ class Cleanup:
         strays = stray_trees(self._tables, root, older_than_s=ORPHAN_AGE_S)
         if self._dry_run:
             trees = [self._tables.folder(f"{root}/tree/{name}") for name in names] + strays
-            return len(trees), sum(tree_bytes(tree) for tree in trees)
+            return len(trees), sum(tree_bytes(self._tables, tree) for tree in trees)
         freed = remove_forks(self._tables, root, names) if names else 0
-        return len(names) + len(strays), freed + sum(remove_tree(tree) for tree in strays)
+        freed += sum(remove_tree(self._tables, tree) for tree in strays)
+        return len(names) + len(strays), freed
 
     def _clean_manifest(self, windows: dict[BranchId, int]) -> CleanedTable:
         versions = freed = 0
@@ -253,8 +254,9 @@ class Cleanup:
                 versions, freed = versions + gone.versions, freed + gone.bytes
             strays = stray_trees(self._tables, MANIFEST_KEY, older_than_s=ORPHAN_AGE_S)
             if not self._dry_run:
-                freed += sum(remove_tree(tree) for tree in strays)
-            freed += sum(tree_bytes(self._tables.folder(branch.path)) for branch in self._gone)
+                freed += sum(remove_tree(self._tables, tree) for tree in strays)
+            folders = [self._tables.folder(branch.path) for branch in self._gone]
+            freed += sum(tree_bytes(self._tables, folder) for folder in folders)
         except OmniGraphError as error:
             return CleanedTable(table_key=MANIFEST_KEY, error=error.message)
         self._progress(MANIFEST_KEY)

@@ -25,10 +25,11 @@ from omnigraph.store.branches import (
     tag_file,
 )
 from omnigraph.store.columns import ColumnChanges, change_columns
+from omnigraph.store.conditional import check_conditional_put
 from omnigraph.store.control import ControlFiles
 from omnigraph.store.counters import count, measured
 from omnigraph.store.delta import TableDelta, table_delta
-from omnigraph.store.durability import Durability, Syncer, parse_durability
+from omnigraph.store.durability import Durability, Syncer, new_syncer
 from omnigraph.store.fragments import FragmentGroup, fragment_groups
 from omnigraph.store.indexing import (
     IndexSpec,
@@ -42,7 +43,8 @@ from omnigraph.store.journal import Journal, JournalView, StagedAppend, StaleJou
 from omnigraph.store.keys import ID_INDEX, KeyProbe, addresses_of, id_filter, quoted
 from omnigraph.store.location import Location, locate
 from omnigraph.store.op_class import only_maintenance, only_ours
-from omnigraph.store.slots import HeldSlot, Slots
+from omnigraph.store.parallel import side_by_side
+from omnigraph.store.slots import HeldSlot, Slots, open_slots
 from omnigraph.store.staging import (
     OPERATION_PROPERTY,
     StagedTable,
@@ -96,6 +98,7 @@ __all__ = [
     "branch_files",
     "branch_path",
     "change_columns",
+    "check_conditional_put",
     "commit_staged",
     "count",
     "create_tag",
@@ -117,11 +120,12 @@ __all__ = [
     "measured",
     "missing_indexes",
     "nearest_rows",
+    "new_syncer",
     "newest_version",
     "only_maintenance",
     "only_ours",
     "open_blob",
-    "parse_durability",
+    "open_slots",
     "primary_key_field",
     "quoted",
     "rebased",
@@ -129,6 +133,7 @@ __all__ = [
     "retire_branch",
     "retired_branches",
     "set_aside_torn",
+    "side_by_side",
     "split_branch",
     "stage_delete",
     "stage_index",

@@ -37,6 +37,7 @@ from omnigraph.store import (
     addresses_of,
     fork_table,
     only_maintenance,
+    side_by_side,
     split_branch,
     stage_delete,
     stage_insert,
@@ -130,17 +131,18 @@ class Writer:
     def stage(self, base: Base, changes: ChangeSet, operation_id: str) -> tuple[PlannedTable, ...]:
         """Write the files of a change set; nothing moves."""
         properties = {"omnigraph.operation_id": operation_id}
-        planned: list[PlannedTable] = []
-        for change in changes.effective():
+
+        def staged(change: TableChange) -> PlannedTable:
             pin = base.pin(change.entity)
-            planned.append(
-                PlannedTable(
-                    table_key=pin.table_key,
-                    incarnation=pin.incarnation,
-                    staged=_stage_table(self._own_table(base, change), change, properties),
-                )
+            return PlannedTable(
+                table_key=pin.table_key,
+                incarnation=pin.incarnation,
+                staged=_stage_table(self._own_table(base, change), change, properties),
             )
-        return tuple(planned)
+
+        # A disk is busy with one table; in an object store each mostly waits for answers.
+        at_once = self.publisher.tables.files.calls_at_once
+        return tuple(side_by_side(staged, changes.effective(), at_once=at_once))
 
     def _own_table(self, base: Base, change: TableChange) -> Table:
         """Return the table to write to; the first write on a branch starts a line of its own.
