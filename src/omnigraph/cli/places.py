@@ -42,6 +42,11 @@ def is_served(place: str) -> bool:
     return place.startswith(("http://", "https://"))
 
 
+def is_local(place: str) -> bool:
+    """Whether a place is a folder of this machine."""
+    return "://" not in place or place.startswith("file://")
+
+
 def find_place(paths: list[str]) -> str:
     """Return where the one graph is that was named: a path, or an address.
 

@@ -47,7 +47,7 @@ from omnigraph.remote.values import (
 )
 
 _ON_STORAGE = frozenset(
-    {"optimize", "repair", "cleanup", "ensure_indices", "recover", "maintain_automatically"}
+    {"optimize", "repair", "cleanup", "ensure_indices", "recover", "maintain_automatically", "dump"}
 )
 
 
