@@ -20,6 +20,7 @@ from omnigraph.store.branches import (
     split_branch,
     tag_file,
 )
+from omnigraph.store.bulk import fragment_ids, read_fragments, write_rows
 from omnigraph.store.control import ControlFiles
 from omnigraph.store.counters import count, measured
 from omnigraph.store.delta import TableDelta, table_delta
@@ -45,6 +46,7 @@ from omnigraph.store.staging import (
     restore,
     stage_changes,
     stage_delete,
+    stage_fragments,
     stage_index,
     stage_insert,
     stage_overwrite,
@@ -100,6 +102,7 @@ __all__ = [
     "find_blob",
     "fork_table",
     "fragment_groups",
+    "fragment_ids",
     "id_filter",
     "is_blob",
     "lacking_indexes",
@@ -116,12 +119,14 @@ __all__ = [
     "parse_durability",
     "primary_key_field",
     "quoted",
+    "read_fragments",
     "rebased",
     "restore",
     "set_aside_torn",
     "split_branch",
     "stage_changes",
     "stage_delete",
+    "stage_fragments",
     "stage_index",
     "stage_indexes",
     "stage_insert",
@@ -130,4 +135,5 @@ __all__ = [
     "table_delta",
     "tag_file",
     "version_file",
+    "write_rows",
 ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from omnigraph.catalog import EdgeType, NodeType, TypeKind
+from omnigraph.store import StagedTable, Table
 
 Entity = NodeType | EdgeType
 
@@ -18,7 +19,8 @@ class TableChange:
     """The change of one table: final rows by id, and ids that go.
 
     `added` rows have ids the base does not have, `changed` rows replace base rows. With
-    `replaced` the base counts as empty: the added rows are the whole new content.
+    `replaced` the base counts as empty: the added rows are the whole new content. Rows that do not
+    pass through this process are staged by `staging`, which is given the table to write to.
     """
 
     entity: Entity
@@ -26,11 +28,12 @@ class TableChange:
     changed: Any = None
     deleted: list[str] = field(default_factory=list)
     replaced: bool = False
+    staging: Callable[[Table, dict[str, str]], StagedTable] | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing changes."""
-        return not (self.replaced or self.deleted or self.row_count)
+        return not (self.replaced or self.deleted or self.staging or self.row_count)
 
     @property
     def row_count(self) -> int:
