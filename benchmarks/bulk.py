@@ -79,7 +79,7 @@ def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=400_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3, help="at least 3")
     parser.add_argument("--cores", type=int, default=2)
     options = parser.parse_args()
     report = Report("bulk", vars(options))
