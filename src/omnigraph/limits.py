@@ -217,3 +217,18 @@ PROBED_QUERIES_MAX: Final = 8
 
 AUTO_MAINTENANCE_EVERY: Final = 200
 """Commits after which a handle that maintains itself cleans up."""
+
+SPARK_INPUT_BYTES_MIN: Final = 2 * 1024**3
+"""Size of an input from which `load` in a single process would fill memory: Spark takes over."""
+
+SPARK_PIECE_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of JSONL one Spark task parses: seconds of work, so that a repeated task costs little."""
+
+SPARK_FRAME_ROWS: Final = 262_144
+"""Rows of a Spark frame or Parquet file parsed at once; bounds a worker's memory."""
+
+SPARK_SCAN_ROWS: Final = 1_000_000
+"""Rows whose keys one task reads: starting a task costs 20 ms, a million keys half a second."""
+
+SPARK_VIOLATIONS_MAX: Final = 1_000
+"""Rows that one check of a parallel load brings to the driver, as a load in one process counts."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import click
 
@@ -58,6 +59,14 @@ def init(uri: str, schema_path: str, force: bool, as_json: bool) -> None:
 )
 @branch_option
 @click.option("--dry-run", is_flag=True, help="Check everything, write nothing.")
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "local", "spark"]),
+    default="auto",
+    show_default=True,
+    help="auto: Spark if a master is named or the input is above 2 GiB.",
+)
+@click.option("--master", metavar="URL", help="Where Spark runs, such as local[4,4].")
 @actor_option
 @write_options
 @json_option
@@ -69,6 +78,8 @@ def load(
     mode: str,
     branch: str,
     dry_run: bool,
+    engine: str,
+    master: str | None,
     actor: str | None,
     if_commit: str | None,
     operation_id: str | None,
@@ -78,16 +89,22 @@ def load(
     """Load nodes and edges from JSONL as one commit; nothing is written if anything is wrong."""
     place = resolve_uri(uri, store, uri_option)
     echo_target("load", place, quiet=quiet or dry_run)
-    with open_graph(place, actor=actor) as graph, _Progress(data) as progress:
-        result = graph.load(
-            data,
-            mode=mode,
-            branch=branch,
-            expected_head=if_commit,
-            operation_id=operation_id,
-            dry_run=dry_run,
-            progress=progress.update,
-        )
+    on_spark = _chosen_engine(engine, data, master) == "spark"
+    request: dict[str, Any] = {
+        "mode": mode,
+        "branch": branch,
+        "expected_head": if_commit,
+        "operation_id": operation_id,
+        "dry_run": dry_run,
+    }
+    with open_graph(place, actor=actor) as graph:
+        if on_spark:
+            from omnigraph import spark
+
+            result = spark.load(graph, data, master=master, **request)
+        else:
+            with _Progress(data) as progress:
+                result = graph.load(data, progress=progress.update, **request)
     if as_json:
         print_json({"uri": place, **result.to_json()})
         return
@@ -101,6 +118,20 @@ def load(
         click.echo("warning: the input holds no entities; nothing was committed", err=True)
     if result.commit is not None:
         click.echo(f"commit {result.commit.graph_commit_id}")
+
+
+def _chosen_engine(engine: str, data: str, master: str | None) -> str:
+    """Return where a load runs: small work never starts Java."""
+    if engine == "local" and master is not None:
+        raise click.UsageError("--master needs --engine spark")
+    if engine != "auto":
+        return engine
+    if master is not None or os.environ.get("OMNIGRAPH_SPARK_MASTER"):
+        return "spark"
+    from omnigraph.limits import SPARK_INPUT_BYTES_MIN
+
+    large = os.path.isfile(data) and os.path.getsize(data) >= SPARK_INPUT_BYTES_MIN
+    return "spark" if large else "local"
 
 
 class _Progress:

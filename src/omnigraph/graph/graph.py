@@ -43,7 +43,7 @@ from omnigraph.ops.export import export_envelopes, export_lines, export_rows
 from omnigraph.ops.indexing import PendingIndex
 from omnigraph.plan import ReadPlan, explain
 from omnigraph.read import Running, watched
-from omnigraph.store import Durability, measured
+from omnigraph.store import Durability, Table, measured
 
 
 class Graph(WritingHandle):
@@ -252,6 +252,11 @@ class Graph(WritingHandle):
             internal_schema_version=INTERNAL_SCHEMA_VERSION,
             branch=capture.branch.name,
         )
+
+    def table_at(self, snapshot: Snapshot, table_key: str) -> Table:
+        """Return the table of a type as a snapshot names it, to read it by other means."""
+        pin = snapshot.tables[table_key]
+        return self._tables.open(pin.path, pin.version)
 
     def _resolve(
         self,

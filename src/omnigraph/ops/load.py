@@ -17,14 +17,12 @@ import pyarrow.compute as pc
 from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
 from omnigraph.errors import BadRequestError, KeyConflictError, NotFoundError
 from omnigraph.limits import EMBED_CHUNK_ROWS, LOAD_CHUNK_ROWS
-from omnigraph.write import Base, ChangeSet, Problem, Problems, TableChange, key_ids, validate
+from omnigraph.write import Base, ChangeSet, Problem, Problems, TableChange, validate
 from omnigraph.write.blobs import encode_blob
-from omnigraph.write.convert import cast_column
 from omnigraph.write.embeddings import Embeddings
 from omnigraph.write.envelopes import EnvelopeReader, file_lines
-from omnigraph.write.keys import ulid_column
+from omnigraph.write.intake import complete_ids, duplicate_problem, frame_rows
 from omnigraph.write.spill import SpillFile, spilled
-from omnigraph.write.table_schema import rows_schema
 
 Entity = NodeType | EdgeType
 Data = str | os.PathLike[str] | bytes | Iterable[Mapping[str, object]]
@@ -87,9 +85,7 @@ class Load:
                 self._release()
         problems.raise_any()
         if not self._rows and self.mode is LoadMode.OVERWRITE:
-            raise BadRequestError(
-                "an empty input overwrites nothing", hint="use merge, or name the types to empty"
-            )
+            raise empty_overwrite()
 
     def _read_lines(
         self, reader: EnvelopeReader, data: Data, problems: Problems, progress: Any
@@ -124,67 +120,13 @@ class Load:
         self._source = f"the {type_name} frame"
         problems = self._problems()
         frame = as_arrow(table)
-        renamed = {from_col: "src", to_col: "dst"} if isinstance(entity, EdgeType) else {}
-        names = [renamed.get(name, name) for name in frame.column_names]
-        columns = dict(zip(names, frame.columns, strict=True))
-        schema = rows_schema(entity)
-        for name in sorted({name for name in names if names.count(name) > 1}):
-            problems.add(
-                Problem(message=f"column '{name}' appears twice", type_name=type_name, field=name)
-            )
-        for name in columns:
-            if name not in schema.names:
-                problems.add(
-                    Problem(
-                        message=f"unknown column '{name}' for '{entity.table_key}'",
-                        type_name=type_name,
-                        field=name,
-                    )
-                )
+        lines = list(range(1, frame.num_rows + 1))
+        rows = frame_rows(
+            entity, frame, from_col=from_col, to_col=to_col, lines=lines, problems=problems
+        )
         problems.raise_any()
-        arrays = [
-            self._frame_column(entity, field, columns.get(field.name), frame.num_rows, problems)
-            for field in schema
-        ]
+        self._take(entity, rows, lines, problems)
         problems.raise_any()
-        rows = pa.Table.from_arrays(arrays, schema=schema)
-        self._take(entity, rows, range(1, frame.num_rows + 1), problems)
-        problems.raise_any()
-
-    def _frame_column(
-        self, entity: Entity, field: Any, column: Any, size: int, problems: Problems
-    ) -> Any:
-        name = field.name
-
-        def report(row: int, message: str) -> None:
-            problems.add(
-                Problem(
-                    message=f"property '{name}': {message}",
-                    type_name=entity.name,
-                    field=name,
-                    line=row + 1,
-                )
-            )
-
-        if name in ("id", "src", "dst"):
-            if column is None:
-                if name != "id" and size:
-                    word = "from" if name == "src" else "to"
-                    report(0, f"edge {entity.name} needs a column with the '{word}' ids")
-                return pa.nulls(size, pa.string())
-            found = column.combine_chunks()
-            if found.null_count and name != "id":
-                report(0, "endpoint ids must not be null")
-            return pc.cast(found, pa.string())
-        declared = entity.properties[name]
-        if column is None:
-            value = (
-                list(declared.default)
-                if isinstance(declared.default, tuple)
-                else (declared.default)
-            )
-            return pa.array([value] * size, field.type)
-        return cast_column(column, declared.type, report)
 
     def _release(self) -> None:
         """Give back the memory that reading rows from files took."""
@@ -195,68 +137,23 @@ class Load:
         """Complete ids and keep the rows; ids must be distinct within the input."""
         key = entity.table_key
         self._lines[key] = lines
-        given = rows["id"].combine_chunks()
-        generated = pc.is_null(given)
-        if isinstance(entity, NodeType) and entity.key:
-            ids = self._key_ids(entity, rows, given, problems)
-            generated = pa.array([False] * rows.num_rows)
-        elif given.null_count:
-            minted = ulid_column(self._new_ids(given.null_count), given.null_count)
-            ids = pc.replace_with_mask(given, generated, minted)
-        else:
-            ids = given
-        rows = rows.set_column(rows.schema.get_field_index("id"), "id", ids)
+        rows, generated = complete_ids(self._schema, entity, rows, lines, self._new_ids, problems)
         self._rows[key] = rows
         self._generated[key] = generated
         self._check_distinct(entity, rows, problems)
 
-    def _key_ids(self, node: NodeType, rows: Any, given: Any, problems: Problems) -> Any:
-        order = self._schema.key_order(node)
-        columns = [rows[name].combine_chunks() for name in order]
-        for name, column in zip(order, columns, strict=True):
-            for row in pc.indices_nonzero(pc.is_null(column)).to_pylist():
-                problems.add(
-                    Problem(
-                        message=f"missing required property '{name}'",
-                        type_name=node.name,
-                        field=name,
-                        line=self._lines[node.table_key][row],
-                    )
-                )
-        if problems.items:
-            return given
-        ids = key_ids(columns, [node.properties[name].type for name in order])
-        wrong = pc.fill_null(pc.not_equal(given, ids), False)
-        for row in pc.indices_nonzero(wrong).to_pylist():
-            problems.add(
-                Problem(
-                    message=f"id '{given[row].as_py()}' does not match the key: expected "
-                    f"'{ids[row].as_py()}'",
-                    type_name=node.name,
-                    field="id",
-                    line=self._lines[node.table_key][row],
-                )
-            )
-        return ids
-
     def _check_distinct(self, entity: Entity, rows: Any, problems: Problems) -> None:
-        ids = rows["id"].combine_chunks()
+        ids = rows["id"].combine_chunks().drop_null()
         if len(pc.unique(ids)) == len(ids):
             return
         first: dict[str, int] = {}
         lines = self._lines[entity.table_key]
-        for row, entity_id in enumerate(ids.to_pylist()):
+        for row, entity_id in enumerate(rows["id"].to_pylist()):
+            if entity_id is None:
+                continue
             if entity_id in first:
-                problems.add(
-                    Problem(
-                        message=f"duplicate id '{entity_id}' of {entity.name} (also on line "
-                        f"{lines[first[entity_id]]})",
-                        type_name=entity.name,
-                        entity_id=entity_id,
-                        field="id",
-                        line=lines[row],
-                    )
-                )
+                place = f"line {lines[first[entity_id]]}"
+                problems.add(duplicate_problem(entity, entity_id, lines[row], place))
             first.setdefault(entity_id, row)
 
     def _line_of(self, table_key: str, entity_id: str) -> int | None:
@@ -383,15 +280,9 @@ class Load:
 
 def _refuse(conflicts: list[tuple[int, Entity, str]]) -> None:
     """Raise for the row that comes first in the input, whatever its type."""
-    if not conflicts:
-        return
-    line, entity, entity_id = min(conflicts, key=lambda item: item[0])
-    raise KeyConflictError(
-        entity_kind=str(entity.kind),
-        type_name=entity.name,
-        entity_id=entity_id,
-        message=f"line {line}: {entity.name} '{entity_id}' already exists; nothing was written",
-    )
+    if conflicts:
+        line, entity, entity_id = min(conflicts, key=lambda item: item[0])
+        raise existing_id(entity, entity_id, f"line {line}: ")
 
 
 def _filtered_batches(rows: Any, mask: Any) -> Iterator[Any]:
@@ -399,6 +290,23 @@ def _filtered_batches(rows: Any, mask: Any) -> Iterator[Any]:
     for batch in rows.to_batches(max_chunksize=LOAD_CHUNK_ROWS):
         yield batch.filter(mask.slice(start, batch.num_rows))
         start += batch.num_rows
+
+
+def empty_overwrite() -> BadRequestError:
+    """Return the error of an overwrite that names no type."""
+    return BadRequestError(
+        "an empty input overwrites nothing", hint="use merge, or name the types to empty"
+    )
+
+
+def existing_id(entity: Entity, entity_id: str, place: str) -> KeyConflictError:
+    """Return the error of an append whose id is taken; `place` says where it stands."""
+    return KeyConflictError(
+        entity_kind=str(entity.kind),
+        type_name=entity.name,
+        entity_id=entity_id,
+        message=f"{place}{entity.name} '{entity_id}' already exists; nothing was written",
+    )
 
 
 def _encoded(items: Iterable[Mapping[str, object]], problems: Problems) -> Iterator[bytes]:

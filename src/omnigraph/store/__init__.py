@@ -20,6 +20,7 @@ from omnigraph.store.branches import (
     split_branch,
     tag_file,
 )
+from omnigraph.store.bulk import fragment_ids, read_fragments, write_rows
 from omnigraph.store.columns import ColumnChanges, change_columns
 from omnigraph.store.control import ControlFiles
 from omnigraph.store.counters import count, measured
@@ -46,6 +47,7 @@ from omnigraph.store.staging import (
     restore,
     stage_changes,
     stage_delete,
+    stage_fragments,
     stage_index,
     stage_insert,
     stage_overwrite,
@@ -102,6 +104,7 @@ __all__ = [
     "find_blob",
     "fork_table",
     "fragment_groups",
+    "fragment_ids",
     "id_filter",
     "is_blob",
     "lacking_indexes",
@@ -119,12 +122,14 @@ __all__ = [
     "parse_durability",
     "primary_key_field",
     "quoted",
+    "read_fragments",
     "rebased",
     "restore",
     "set_aside_torn",
     "split_branch",
     "stage_changes",
     "stage_delete",
+    "stage_fragments",
     "stage_index",
     "stage_indexes",
     "stage_insert",
@@ -133,4 +138,5 @@ __all__ = [
     "table_delta",
     "tag_file",
     "version_file",
+    "write_rows",
 ]

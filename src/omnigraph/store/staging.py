@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from lance import LanceDataset, LanceOperation
-from lance.fragment import write_fragments
+from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.errors import ConflictError
 from omnigraph.limits import (
@@ -76,13 +76,16 @@ def stage_insert(parent: Table, rows: Any, properties: dict[str, str]) -> Staged
     )
 
 
-def stage_upsert(parent: Table, rows: Any, properties: dict[str, str]) -> StagedTable:
+def stage_upsert(
+    parent: Table, rows: Any, properties: dict[str, str], *, indexed: bool = True
+) -> StagedTable:
     """Stage rows that replace those of the same id or are added. Ids must be distinct.
 
-    `rows` is a table or a reader; many are staged part by part.
+    `rows` is a table or a reader; many are staged part by part. A join through the index has a
+    fixed memory, which millions of rows exceed: `indexed` off reads the id column instead.
     """
-    if isinstance(rows, pa.Table) and rows.nbytes <= UPSERT_PART_BYTES:
-        return _stage_part(parent, rows, properties)
+    if not indexed or (isinstance(rows, pa.Table) and rows.nbytes <= UPSERT_PART_BYTES):
+        return _stage_part(parent, rows, properties, indexed=indexed)
     parts: list[StagedTable] = []
     ids: list[Any] = []
     for part in _parts(rows):
@@ -91,10 +94,12 @@ def stage_upsert(parent: Table, rows: Any, properties: dict[str, str]) -> Staged
     return parts[0] if len(parts) == 1 else _joined(parent, parts, pa.concat_arrays(ids))
 
 
-def _stage_part(parent: Table, rows: Any, properties: dict[str, str]) -> StagedTable:
+def _stage_part(
+    parent: Table, rows: Any, properties: dict[str, str], *, indexed: bool = True
+) -> StagedTable:
     count("data_stages")
     with translated(f"writing {parent.path}"):
-        merge = parent.dataset.merge_insert("id")
+        merge = parent.dataset.merge_insert("id").use_index(indexed)
         merge = merge.when_matched_update_all().when_not_matched_insert_all()
         transaction, stats = merge.execute_uncommitted(rows)
     transaction.transaction_properties = properties
@@ -218,6 +223,27 @@ def stage_overwrite(parent: Table, rows: Any, properties: dict[str, str]) -> Sta
         transaction=lance.Transaction(parent.version, operation, transaction_properties=properties),
         files=_data_files(parent, fragments),
         rows_after=sum(item.physical_rows for item in fragments),
+    )
+
+
+def stage_fragments(
+    parent: Table, written: Sequence[str], properties: dict[str, str], *, replace_all: bool
+) -> StagedTable:
+    """Stage what workers wrote with `write_rows`, as added rows or as the whole new content."""
+    count("data_stages")
+    fragments = [FragmentMetadata.from_json(item) for item in written]
+    added = sum(item.physical_rows for item in fragments)
+    operation: Any
+    if replace_all:
+        operation = LanceOperation.Overwrite(parent.dataset.lance_schema, fragments)
+    else:
+        operation = LanceOperation.Append(fragments)
+    return StagedTable(
+        path=parent.path,
+        parent=parent,
+        transaction=lance.Transaction(parent.version, operation, transaction_properties=properties),
+        files=_data_files(parent, fragments),
+        rows_after=added if replace_all else parent.count_rows() + added,
     )
 
 

@@ -1,0 +1,100 @@
+"""A load on Spark does what a load in one process does: the same graph, or the same errors."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from omnigraph.spark import load
+from tests.spark.worlds import SPOILS, NewGraph, content, jsonl, outcome, world
+
+SMALL = 1500
+"""Bytes per task: every input is cut in the middle of lines, many times."""
+
+
+def _both(
+    spark: Any, new_graph: NewGraph, tmp_path: Path, steps: list[tuple[str, list[Any]]]
+) -> list[Any]:
+    local, remote = new_graph(name="local"), new_graph(name="spark")
+    outcomes: list[Any] = []
+    for number, (mode, rows) in enumerate(steps):
+        path = jsonl(tmp_path / f"{number}.jsonl", rows)
+        wanted = outcome(partial(local.load, path, mode=mode))
+        found = outcome(partial(load, remote, path, mode=mode, session=spark, piece_bytes=SMALL))
+        assert found == wanted, (number, mode)
+        assert content(remote) == content(local), (number, mode)
+        outcomes.append(wanted)
+    assert not list((tmp_path / "spark" / "_scratch").glob("*"))
+    return outcomes
+
+
+def test_valid_inputs_give_the_same_graph_in_every_mode(
+    spark: Any, new_graph: NewGraph, tmp_path: Path
+) -> None:
+    rng = random.Random(11)  # noqa: S311
+    first, second, third = world(rng), world(rng, names="q"), world(rng, people=5)
+    found = _both(
+        spark,
+        new_graph,
+        tmp_path,
+        [
+            ("append", first),
+            ("append", second),
+            ("append", second),
+            ("merge", third),
+            ("overwrite", third),
+            ("merge", [*first, *second]),
+            ("append", []),
+            ("overwrite", []),
+        ],
+    )
+    kinds = [item[0] if isinstance(item[0], str) else "ok" for item in found]
+    assert kinds == ["ok", "ok", "KeyConflictError", *["ok"] * 4, "BadRequestError"]
+
+
+def test_invalid_inputs_give_the_same_errors(
+    spark: Any, new_graph: NewGraph, tmp_path: Path
+) -> None:
+    rng = random.Random(5)  # noqa: S311
+    steps: list[tuple[str, list[Any]]] = [("append", world(rng))]
+    for name, mode in zip(sorted(SPOILS), ("append", "overwrite", "append"), strict=True):
+        rows: list[Any] = world(rng, names="q")
+        SPOILS[name](rng, rows)
+        steps.append((mode, rows))
+    found = _both(spark, new_graph, tmp_path, steps)
+    assert all(isinstance(item[0], str) for item in found[1:]), found
+
+
+def test_committed_rows_are_part_of_every_verdict(
+    spark: Any, new_graph: NewGraph, tmp_path: Path
+) -> None:
+    base: list[Any] = [
+        {"type": "Person", "data": {"name": "ann", "mail": "a@x", "born": 3}},
+        {"type": "Person", "data": {"name": "bob"}},
+        {"type": "Note", "data": {"id": "n", "text": "t"}},
+        {"edge": "Wrote", "from": "ann", "to": "n", "data": {"id": "w1"}},
+        {"edge": "Wrote", "from": "ann", "to": "n", "data": {"id": "w2"}},
+        {"edge": "Knows", "from": "ann", "to": "bob"},
+    ]
+    taken = [{"type": "Person", "data": {"name": "eve", "mail": "a@x"}}]
+    third = [{"edge": "Wrote", "from": "ann", "to": "n", "data": {"id": "w3"}}]
+    moved = [{"edge": "Wrote", "from": "bob", "to": "n", "data": {"id": "w1"}}]
+    alone = [{"type": "Person", "data": {"name": "ann"}}]
+    again = [{"edge": "Knows", "from": "ann", "to": "bob", "data": {"weight": 2.0}}]
+    twice = [*again, *again]
+    steps = [
+        ("append", base),
+        ("merge", taken),
+        ("append", third),
+        ("merge", again),
+        ("merge", twice),
+        ("overwrite", alone),
+        ("merge", moved),
+        ("append", third),
+        ("overwrite", [*alone, {"edge": "Knows", "from": "ann", "to": "ann"}]),
+    ]
+    found = _both(spark, new_graph, tmp_path, steps)
+    good = [index for index, item in enumerate(found) if not isinstance(item[0], str)]
+    assert good == [0, 3, 6, 7]
