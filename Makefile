@@ -63,11 +63,16 @@ demo: $(READY) ## Run the guided example
 
 .PHONY: test
 test: lint type ## Run the static checks and every test
-	$(PYTEST) -n $(JOBS) --dist loadfile
+	$(PYTEST) -n $(JOBS) --dist loadfile --ignore tests/spark
+	$(PYTEST) tests/spark
 
 .PHONY: test-fast
 test-fast: $(READY) ## Run the unit, contract and architecture tests
 	$(PYTEST) $(FAST)
+
+.PHONY: test-spark
+test-spark: $(READY) ## Run the tests on Spark, with more random inputs than the gate takes
+	OMNIGRAPH_SPARK_ROUNDS=20 $(PYTEST) --timeout 3600 tests/spark
 
 .PHONY: test-faults
 test-faults: $(READY) ## Kill writers at every boundary and call, and 500 at random (minutes)
@@ -75,7 +80,7 @@ test-faults: $(READY) ## Kill writers at every boundary and call, and 500 at ran
 		$(PYTEST) -n $(JOBS) --dist loadfile --timeout 3600 tests/faults
 
 .PHONY: test-all
-test-all: test test-faults demo bench ## Run every test in full, the demo and the benchmarks
+test-all: test test-spark test-faults demo bench ## Run every test in full, the demo and the benchmarks
 
 .PHONY: lint
 lint: $(READY) ## Check style, formatting, spelling and import contracts

@@ -218,6 +218,9 @@ PROBED_QUERIES_MAX: Final = 8
 AUTO_MAINTENANCE_EVERY: Final = 200
 """Commits after which a handle that maintains itself cleans up."""
 
+ORPHAN_AGE_S: Final = 86_400.0
+"""Age at which a line of versions nobody names counts as left behind, not as being written to."""
+
 SPARK_INPUT_BYTES_MIN: Final = 2 * 1024**3
 """Size of an input from which `load` in a single process would fill memory: Spark takes over."""
 

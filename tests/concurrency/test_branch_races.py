@@ -120,7 +120,7 @@ def test_a_write_that_races_a_deletion_lands_before_it_or_fails(pool: Pool, root
                 # Once it is gone, it is gone: no later write claims to have landed.
                 assert errors == sorted(errors, key=lambda error: error is not None)
             else:
-                assert deleting[0]["error"] == "ConflictError"
+                assert deleting[0]["error"] == "ConflictError", deleting
                 assert acknowledged <= people(graph, "dev")
                 graph.branches.delete("dev")
             assert not [s for s in people(graph, "main") if s.startswith("r")]

@@ -93,9 +93,9 @@ def watch(steps: Steps) -> None:
     from omnigraph.manifest import branches as directory
     from omnigraph.store import branches, journal, staging
 
-    steps.wrap(branches, "create_branch", "fork")
+    steps.wrap(branches, "make_branch", "fork")
     steps.wrap(branches, "delete_branch", "fork_delete")
-    steps.wrap(directory, "create_branch", "branch")
+    steps.wrap(directory, "make_branch", "branch")
     steps.wrap(directory, "delete_branch", "branch_delete")
     steps.wrap(os, "link", "link")
     steps.wrap(os, "unlink", "unlink")

@@ -7,14 +7,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
 
 import omnigraph as og
 from omnigraph.failpoints import Failpoint, armed
+from omnigraph.manifest import branches as directory
 from omnigraph.ops import fold
-from omnigraph.store import maintenance
+from omnigraph.store import delete_branch, maintenance
 from tests.integration.helpers import NewGraph, files
 from tests.integration.merging import SCHEMA, drop, link, pins, put, state
 
@@ -517,3 +520,27 @@ def test_a_tag_on_an_inherited_state_rests_on_the_parent(graph: og.Graph) -> Non
     assert tag.branch.name == "main"
     graph.branches.delete("dev")
     assert graph.snapshot(tag="t").version == version
+
+
+@pytest.mark.parametrize("ref_goes", [True, False])
+def test_a_branch_without_its_ref_is_deleted_whatever_its_folder_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ref_goes: bool
+) -> None:
+    graph = og.init(tmp_path / "busy", "node P { k: String @key }", durability="none")
+    graph.branches.create("dev")
+    inner = delete_branch
+
+    def busy(dataset: Any, name: str) -> None:
+        if ref_goes:
+            inner(dataset, name)
+        raise og.StorageError("the folder is not empty")
+
+    monkeypatch.setattr(directory, "delete_branch", busy)
+    if ref_goes:
+        graph.branches.delete("dev")
+        assert graph.branches.list() == ["main"]
+    else:
+        with pytest.raises(og.StorageError, match="not empty"):
+            graph.branches.delete("dev")
+        assert graph.branches.list() == ["main", "dev"]
+    graph.close()

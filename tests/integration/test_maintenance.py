@@ -12,6 +12,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.failpoints import Failpoint, Pause, armed, error
+from omnigraph.ops import cleanup as cleanup_operation
 from tests.faults.rig import assert_sound
 
 SCHEMA = """
@@ -231,10 +232,29 @@ def test_cleanup_keeps_what_branches_tags_and_merges_need(graph: og.Graph) -> No
         assert (merged["k0"], merged["k1"]) == (105, 205)
 
 
-def test_cleanup_removes_what_interrupted_work_left(graph: og.Graph) -> None:
+def test_cleanup_leaves_a_line_that_may_still_be_written_to(graph: og.Graph) -> None:
+    graph.branches.create("dev")
+    pause = Pause()
+    with armed(Failpoint.WRITE_POST_STAGE, pause):
+        write = threading.Thread(target=lambda: graph.mutate(ADD, {"k": "x", "v": 1}, branch="dev"))
+        write.start()
+        assert pause.reached.wait(30)
+        with fresh(graph) as other:
+            other.cleanup(keep=1, grace=0, dry_run=False)
+        pause.released.set()
+        write.join(30)
+    with fresh(graph) as reader:
+        assert "x" in values(reader, branch="dev")
+
+
+def test_cleanup_removes_what_interrupted_work_left(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
     graph.branches.create("dev")
     with armed(Failpoint.FORK_POST_CREATE, error), pytest.raises(og.StorageError):
         graph.mutate(ADD, {"k": "x", "v": 1}, branch="dev")
+    assert graph.cleanup(keep=5, grace=0).tables[1].forks_removed == 0
+    monkeypatch.setattr(cleanup_operation, "ORPHAN_AGE_S", -1.0)
     assert graph.cleanup(keep=5, grace=0).tables[1].forks_removed == 1
     graph.cleanup(keep=5, grace=0, dry_run=False)
     assert graph.cleanup(keep=5, grace=0).tables[1].forks_removed == 0

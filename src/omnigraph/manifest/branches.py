@@ -209,7 +209,13 @@ class BranchDirectory:
             self._refuse_missing(branch)
             self._refuse_needed(branch)
             with self._reserved(publisher, recovery) as slot:
-                delete_branch(self._main.view.dataset, branch.incarnation)
+                try:
+                    delete_branch(self._main.view.dataset, branch.incarnation)
+                except OmniGraphError:
+                    # A writer may still put files into its folder, which then cannot go. Without
+                    # its ref the branch is gone all the same; cleanup takes the folder.
+                    if self.exists(branch):
+                        raise
                 self._syncer.sync_folder(f"{self._root}/_refs/branches")
                 slot.remove()
             fire(Failpoint.BRANCH_DELETE_POST_NATIVE)

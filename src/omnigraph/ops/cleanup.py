@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from omnigraph.errors import BadRequestError, OmniGraphError
 from omnigraph.failpoints import Failpoint, fire
-from omnigraph.limits import CLEANUP_GRACE_S
+from omnigraph.limits import CLEANUP_GRACE_S, ORPHAN_AGE_S
 from omnigraph.manifest import BranchId, Coordinator, GraphCommit
 from omnigraph.store import Tables, split_branch
 from omnigraph.store.reclaim import (
@@ -193,9 +193,9 @@ class Cleanup:
 
     def _clean_forks(self, root: str, used: set[str]) -> tuple[int, int]:
         """Remove lines of versions that interrupted or lost writes left behind."""
-        grace = self._retention.grace_s
-        names = orphan_forks(self._tables, root, used=used, older_than_s=grace)
-        strays = stray_trees(self._tables, root, older_than_s=grace)
+        # A first write on a branch starts its line long before it names it.
+        names = orphan_forks(self._tables, root, used=used, older_than_s=ORPHAN_AGE_S)
+        strays = stray_trees(self._tables, root, older_than_s=ORPHAN_AGE_S)
         if self._dry_run:
             trees = [self._tables.folder(f"{root}/tree/{name}") for name in names] + strays
             return len(trees), sum(tree_bytes(tree) for tree in trees)
@@ -210,7 +210,7 @@ class Cleanup:
                 removable = [version for version in stored if version < oldest]
                 gone = remove_versions(self._tables, branch.path, removable, dry_run=self._dry_run)
                 versions, freed = versions + gone.versions, freed + gone.bytes
-            strays = stray_trees(self._tables, MANIFEST_KEY, older_than_s=self._retention.grace_s)
+            strays = stray_trees(self._tables, MANIFEST_KEY, older_than_s=ORPHAN_AGE_S)
             if not self._dry_run:
                 freed += sum(remove_tree(tree) for tree in strays)
         except OmniGraphError as error:

@@ -28,6 +28,15 @@ Entity = NodeType | EdgeType
 ENDS = ("src", "dst")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """A given id that exists already: `at` orders places of the input, `place` names this one."""
+
+    at: tuple[int, int]
+    entity_id: str
+    place: str
+
+
 @dataclass(slots=True)
 class Checks:
     """The keys of one input beside those of one base. `tag` numbers what a question is about."""
@@ -120,8 +129,8 @@ class Checks:
             entity = entities[row["tag"]]
             problems.add(duplicate_problem(entity, row["id"], line, other, file=file))
 
-    def existing(self, base: Base) -> dict[str, tuple[str, str]]:
-        """Return, for each table, the first given id that the base has, and where it stands.
+    def existing(self, base: Base) -> dict[str, Taken]:
+        """Return, for each table, the first given id that the base has.
 
         Rows that were recognised by their ends count as given too.
         """
@@ -139,7 +148,11 @@ class Checks:
         first = found.where("not fresh and at is not null").groupBy("tag")
         rows = _some(first.agg(F.min(F.struct("at.piece", "at.line", "id")).alias("at")))
         return {
-            entities[row["tag"]].table_key: (row["at"]["id"], place_text(*self._place(row["at"])))
+            entities[row["tag"]].table_key: Taken(
+                at=(row["at"]["piece"], row["at"]["line"] or 0),
+                entity_id=row["at"]["id"],
+                place=place_text(*self._place(row["at"])),
+            )
             for row in rows
         }
 

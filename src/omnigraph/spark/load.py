@@ -23,7 +23,7 @@ from omnigraph.graph import Graph, LoadResult
 from omnigraph.limits import ROWS_PER_FILE_MAX, SPARK_FRAME_ROWS, SPARK_PIECE_BYTES
 from omnigraph.ops.load import LoadMode, empty_overwrite, existing_id
 from omnigraph.spark import columns
-from omnigraph.spark.checks import Checks
+from omnigraph.spark.checks import Checks, Taken
 from omnigraph.spark.engine import Engine
 from omnigraph.spark.parse import parse, parse_frame
 from omnigraph.spark.session import find_session
@@ -144,8 +144,10 @@ class SparkLoad:
                 self._checks.same_edges(base, entity)
         replaced = self.mode is LoadMode.OVERWRITE
         known = {} if replaced else self._checks.existing(base)
+        if self.mode is LoadMode.APPEND:
+            self._refuse(known)
         for entity in self._checks.entities():
-            self._fill(changes.of(entity), known.get(entity.table_key))
+            self._fill(changes.of(entity), merged=entity.table_key in known)
         problems = Problems(source=self._source)
         for item in self._values:
             problems.add(item)
@@ -160,11 +162,16 @@ class SparkLoad:
         """Whether an edge without an id may mean one that exists."""
         return self.mode is LoadMode.MERGE and isinstance(entity, EdgeType) and entity.unique_pair
 
-    def _fill(self, change: TableChange, known: tuple[str, str] | None) -> None:
+    def _refuse(self, known: dict[str, Taken]) -> None:
+        """Raise for the row that comes first in the input, whatever its type."""
+        if known:
+            key = min(known, key=lambda item: known[item].at)
+            entity = next(item for item in self._checks.entities() if item.table_key == key)
+            raise existing_id(entity, known[key].entity_id, known[key].place)
+
+    def _fill(self, change: TableChange, *, merged: bool) -> None:
         entity = change.entity
-        if known is not None and self.mode is LoadMode.APPEND:
-            raise existing_id(entity, *known)
-        if known is not None:
+        if merged:
             change.staging = partial(self._stage_merged, entity)
             return
         change.replaced = self.mode is LoadMode.OVERWRITE
