@@ -20,7 +20,12 @@ from tests.faults.victim import OPERATION, Zygote
 
 FULL = os.environ.get("OMNIGRAPH_FAULTS", "") == "full"
 WRITES = ("branch_insert", "branch_drop", "merge", "merge_back")
-CONTROL = ("branch_create", "branch_delete")
+CONTROL = ("branch_create", "branch_delete", "lazy_delete")
+DECIDES = {
+    "branch_create": "branch",
+    "branch_delete": "branch_delete",
+    "lazy_delete": "line_delete",
+}
 Case = tuple[str, int, str]
 World = dict[str, State]
 
@@ -57,7 +62,7 @@ def read(root: Path) -> World:
 
 def cases(steps: dict[str, int]) -> list[Case]:
     found = [(call, n, "before") for call, count in sorted(steps.items()) for n in range(count)]
-    both = set(steps) if FULL else {"commit", "publish", "fork", "branch", "branch_delete"}
+    both = set(steps) if FULL else {"commit", "publish", "fork", *DECIDES.values()}
     return found + [(call, n, "after") for call, n, _ in found if call in both]
 
 
@@ -65,10 +70,7 @@ def expected(action: str, steps: dict[str, int], case: Case) -> set[str]:
     """Which outcomes are right."""
     call, number, side = case
     if action in CONTROL:
-        decides = "branch" if action == "branch_create" else "branch_delete"
-        if call == decides:
-            return {side}
-        return {"after"} if call == "fork_delete" else {"before", "after"}
+        return {side} if call == DECIDES[action] else {"before", "after"}
     match call:
         case "commit":
             done = number + (side == "after")

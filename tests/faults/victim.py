@@ -96,7 +96,8 @@ def watch(steps: Steps) -> None:
     steps.wrap(branches, "make_branch", "fork")
     steps.wrap(branches, "delete_branch", "fork_delete")
     steps.wrap(directory, "make_branch", "branch")
-    steps.wrap(directory, "delete_branch", "branch_delete")
+    steps.wrap(directory, "delete_branch", "line_delete")
+    steps.wrap(directory, "retire_branch", "branch_delete")
     steps.wrap(os, "link", "link")
     steps.wrap(os, "unlink", "unlink")
     steps.wrap(os, "fsync", "fsync")
@@ -151,6 +152,8 @@ def write(graph: Graph, action: str) -> None:
             graph.branches.create("new", from_="dev")
         case "branch_delete":
             graph.branches.delete("dev")
+        case "lazy_delete":
+            graph.branches.delete("lazy")
         case _:
             raise ValueError(action)
 

@@ -280,15 +280,28 @@ def test_a_snapshot_stays_while_its_branch_moves(graph: og.Graph) -> None:
 # ---- deleting -----------------------------------------------------------------------------
 
 
-def test_deleting_takes_the_branch_and_its_own_tables(graph: og.Graph) -> None:
+def test_a_branch_nobody_wrote_to_goes_at_once(graph: og.Graph) -> None:
+    before = files(graph.uri)
+    graph.branches.create("dev")
+    graph.branches.delete("dev")
+    assert graph.branches.list() == ["main"]
+    assert files(graph.uri) == before
+
+
+def test_cleanup_takes_a_deleted_branch_and_its_own_tables(graph: og.Graph) -> None:
     before = files(graph.uri)
     graph.branches.create("dev")
     put(graph, "dev", c=1)
     link(graph, "dev", "ca", "c", "a")
     graph.branches.delete("dev")
     assert graph.branches.list() == ["main"]
-    assert files(graph.uri) == before
     assert slots(graph) == []
+    planned = graph.cleanup(keep=100)
+    assert files(graph.uri) != before
+    done = graph.cleanup(keep=100, dry_run=False)
+    assert files(graph.uri) == before
+    assert done.bytes == planned.bytes > 0
+    assert sum(item.forks_removed for item in done.tables) == 2
 
 
 def test_what_cannot_be_deleted(graph: og.Graph) -> None:
@@ -309,13 +322,10 @@ def test_what_cannot_be_deleted(graph: og.Graph) -> None:
     graph.branches.delete("dev")
 
 
-def test_a_failed_clean_up_does_not_fail_the_deletion(graph: og.Graph) -> None:
+def test_a_name_is_free_again_before_any_cleanup(graph: og.Graph) -> None:
     graph.branches.create("dev")
     put(graph, "dev", c=1)
-    with mock.patch(
-        "omnigraph.manifest.branches.delete_forks", side_effect=og.StorageError("no answer")
-    ):
-        graph.branches.delete("dev")
+    graph.branches.delete("dev")
     assert graph.branches.list() == ["main"]
     graph.branches.create("dev")
     put(graph, "dev", d=1)

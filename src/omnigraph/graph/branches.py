@@ -76,10 +76,17 @@ class Branches:
         return self._lines.create(name, capture)
 
     def delete(self, name: str) -> None:
-        """Remove a branch and what only it holds. Commits merged elsewhere stay there."""
+        """Remove a branch. Commits merged elsewhere stay there.
+
+        What only it holds is freed by the next `cleanup` after which no merge can need it.
+        """
         self._host.check_writable()
+        self._delete(name)
+
+    def _delete(self, name: str, *, keep_history: bool = True) -> None:
         line = self._lines.get(name)
-        self._lines.directory.delete(line.publisher, line.recovery)
+        directory = self._lines.directory
+        directory.delete(line.publisher, line.recovery, keep_history=keep_history)
         self._lines.forget(name)
 
     def merge_plan(
@@ -226,7 +233,7 @@ class Branches:
                 if len(found):
                     raise CheckFailedError(found.query_name, found.to_pylist()[:10], len(found))
         finally:
-            self.delete(trial)
+            self._delete(trial, keep_history=False)
         return expected_head or head.head.graph_commit_id
 
 

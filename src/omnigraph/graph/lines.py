@@ -21,6 +21,7 @@ from omnigraph.manifest import (
     Recovery,
     RecoveryAudit,
     Verdict,
+    parse_incarnation,
 )
 from omnigraph.ops.fold import Folding
 from omnigraph.store import (
@@ -77,6 +78,7 @@ class Lines:
         self._placed = False
         self.main = self._open(MAIN_BRANCH)
         self._known: dict[str, Line] = {}
+        self._past: dict[str, Coordinator] = {}
         self.directory = BranchDirectory(
             self.main.coordinator, tables, self._slots, syncer, ids.next
         )
@@ -104,12 +106,9 @@ class Lines:
         return self._open(info.id, parent.coordinator.view)
 
     def _open(self, branch: BranchId, parent: JournalView | None = None) -> Line:
-        if not branch.is_main and not self._placed:
-            self._place(branch)
-        journal = Journal(self._location.path(branch.path))
         if self._writable:
-            journal.set_aside_torn()
-        coordinator = Coordinator(journal, stamp=self._stamp, branch=branch, parent=parent)
+            Journal(self._location.path(branch.path)).set_aside_torn()
+        coordinator = self._manifest(branch, parent)
         publisher = Publisher(coordinator, self._tables, self._slots, self._syncer)
         recovery = Recovery(publisher, self._audit)
         return Line(
@@ -120,6 +119,12 @@ class Lines:
             writer=Writer(publisher, recovery, self._probe, self._ids),
             folding=Folding(publisher, self._probe, self._ids),
         )
+
+    def _manifest(self, branch: BranchId, parent: JournalView | None) -> Coordinator:
+        if not branch.is_main and not self._placed:
+            self._place(branch)
+        journal = Journal(self._location.path(branch.path))
+        return Coordinator(journal, stamp=self._stamp, branch=branch, parent=parent)
 
     def _place(self, branch: BranchId) -> None:
         """Make branches of a graph that was moved or copied share the files of this place."""
@@ -174,6 +179,22 @@ class Lines:
             if (found := line.coordinator.ledger.commits.get(commit_id)) is not None:
                 return line, found
         raise NotFoundError(f"commit '{commit_id}' does not exist")
+
+    def history(self, incarnation: str) -> Coordinator | None:
+        """Return the manifest of a branch, deleted ones that are kept included, for reading."""
+        with self._lock:
+            for line in (self.main, *self._known.values()):
+                if line.branch.incarnation == incarnation:
+                    return line.coordinator
+            if incarnation not in self._past:
+                branch = parse_incarnation(incarnation)
+                if branch is None:
+                    return None
+                try:
+                    self._past[incarnation] = self._manifest(branch, self.main.coordinator.view)
+                except NotFoundError:
+                    return None
+            return self._past[incarnation]
 
     def at(self, branch: BranchId, version: int) -> tuple[Line, Capture]:
         """Return the state of a branch at a version it holds, in the life that is meant."""

@@ -9,7 +9,15 @@ from omnigraph.catalog import AcceptedSchema
 from omnigraph.graph.lines import Lines
 from omnigraph.graph.merging import Merging
 from omnigraph.ids import UlidSource
-from omnigraph.manifest import MAIN, BranchId, GraphCommit
+from omnigraph.manifest import (
+    MAIN,
+    BranchId,
+    BranchInfo,
+    Coordinator,
+    GraphCommit,
+    OwnHistory,
+    lines_in_use,
+)
 from omnigraph.ops.cleanup import CleanedTable, Cleanup, Retention
 from omnigraph.ops.fold import indexed_columns
 from omnigraph.ops.indexing import Indexing, PendingIndex
@@ -143,21 +151,52 @@ class Maintenance:
         directory = self._lines.directory
         with directory.control():
             coordinators = [self._lines.get(info.name).coordinator for info in directory.branches()]
+            retired, gone = self._retired()
             work = Cleanup(
                 coordinators,
                 [(tag.branch, tag.version) for tag in directory.tags()] + self._merge_bases(),
                 self._tables,
                 retention,
+                retired=retired,
+                gone=gone,
                 dry_run=dry_run,
                 progress=progress,
             )
             tables = work.run()
+            if not dry_run:
+                for branch in gone:
+                    directory.purge(branch)
         return CleanupReport(
             uri=self._uri,
             keep=retention.keep,
             older_than_s=retention.older_than_s,
             dry_run=dry_run,
             tables=tuple(tables),
+        )
+
+    def _retired(self) -> tuple[list[Coordinator], list[BranchId]]:
+        """Return the deleted branches that merges may still start from, and the others.
+
+        Of the others those come first that were made from them.
+        """
+        directory = self._lines.directory
+        infos = directory.retired()
+        if not infos:
+            return [], []
+        retired = [self._own_history(info) for info in infos]
+        needed = lines_in_use(map(self._own_history, directory.branches()), retired)
+        kept = [self._lines.history(name) for name in sorted(needed)]
+        gone = [info for info in infos if info.id.incarnation not in needed]
+        gone.sort(key=lambda info: info.forked_at, reverse=True)
+        return [item for item in kept if item is not None], [info.id for info in gone]
+
+    def _own_history(self, info: BranchInfo) -> OwnHistory:
+        found = self._lines.history(info.id.incarnation)
+        commits = [] if found is None else found.ledger.commits_to(found.capture().version)
+        return OwnHistory(
+            branch=info.id.incarnation,
+            parent=info.parent,
+            commits=[item for item in commits if item.manifest_version > info.forked_at],
         )
 
     def _merge_bases(self) -> list[tuple[BranchId, int]]:

@@ -14,11 +14,11 @@ from omnigraph.errors import (
     BadRequestError,
     ConflictError,
     DiffRefusedError,
-    NotFoundError,
     ReadSetConflictError,
 )
+from omnigraph.graph.ancestors import Ancestors
 from omnigraph.graph.lines import Line, Lines
-from omnigraph.manifest import BranchId, Capture, GraphCommit, Pin, merge_base
+from omnigraph.manifest import BranchId, Capture, GraphCommit, Pin
 from omnigraph.ops.merge import Merge, MergeOutcome
 from omnigraph.store import Tables
 from omnigraph.write import ChangeSet, Request
@@ -157,7 +157,6 @@ class Merging:
     def __init__(self, lines: Lines, tables: Tables) -> None:
         self._lines = lines
         self._tables = tables
-        self._gone: set[str] = set()
 
     def plan(
         self, schema: AcceptedSchema, source: str, into: str, decide: Callable[[Conflict], Decision]
@@ -195,7 +194,7 @@ class Merging:
         target.coordinator.capture()
         done = target.coordinator.commit_of(request.operation_id)
         if done is not None:
-            return self._outcome_of(done), done, None
+            return self._outcome_of(done, target), done, None
         setup = self._setup(source, into)
         head = setup.captured.head.graph_commit_id
         if source_head not in (None, head):
@@ -205,23 +204,23 @@ class Merging:
         if setup.outcome == ALREADY_UP_TO_DATE:
             return setup.outcome, None, None
         merge = self._merge(schema, setup, decide)
-        request = replace(request, merged_parent=head)
+        request = replace(
+            request, merged_parent=head, merged_branch=setup.source.branch.incarnation
+        )
         try:
             commit, changes = setup.target.writer.run(merge, request, lambda: schema)
         except _UpToDate:
             return ALREADY_UP_TO_DATE, None, None
         return setup.outcome, commit, changes
 
-    def _outcome_of(self, commit: GraphCommit) -> str:
+    def _outcome_of(self, commit: GraphCommit, into: Line) -> str:
         """Return what an earlier merge was; one whose source is gone counts as merged."""
-        find = self._lookup(self._lines.main)
-        source, target = (
-            find(commit.merged_parent_commit_id or ""),
-            find(commit.parent_commit_id or ""),
-        )
+        ancestors = Ancestors(self._lines, into)
+        source = ancestors.find(commit.merged_parent_commit_id or "", commit.merged_branch)
+        target = ancestors.find(commit.parent_commit_id or "")
         if source is None or target is None:
             return MERGED
-        return _outcome(merge_base(source, target, find), source, target)
+        return _outcome(ancestors.base(source, target), source, target)
 
     def apply_commit(
         self,
@@ -270,55 +269,33 @@ class Merging:
 
     def base(self, source: str, into: str) -> tuple[BranchId, int] | None:
         """Return the state merging two branches starts from: a branch that holds it, and where."""
-        heads = [self._lines.get(name).coordinator.capture().head for name in (source, into)]
         lines = [self._lines.get(name) for name in (source, into)]
-        found = merge_base(heads[0], heads[1], self._lookup(*lines))
+        heads = [line.coordinator.capture().head for line in lines]
+        ancestors = Ancestors(self._lines, *lines)
+        found = ancestors.base(*heads)
         if found is None:
             return None
-        line, commit = self._lines.containing(found.graph_commit_id)
-        return line.branch, commit.manifest_version
+        return ancestors.holder(found).branch, found.manifest_version
 
     def _setup(self, source: str, into: str) -> _Setup:
         if source == into:
             raise BadRequestError("a branch cannot be merged into itself")
         line, target = self._lines.get(source), self._lines.get(into)
         captured, now = line.coordinator.capture(), target.coordinator.capture()
-        base = merge_base(captured.head, now.head, self._lookup(line, target))
+        base = Ancestors(self._lines, line, target).base(captured.head, now.head)
         outcome = _outcome(base, captured.head, now.head)
         return _Setup(source=line, target=target, captured=captured, outcome=outcome, base=base)
 
     def _base_pins(self, setup: _Setup, target: Capture) -> Mapping[str, Pin]:
         source = setup.captured
-        find = self._lookup(setup.source, setup.target)
-        base = merge_base(source.head, target.head, find)
+        ancestors = Ancestors(self._lines, setup.source, setup.target)
+        base = ancestors.base(source.head, target.head)
         if base is None:
             raise ConflictError("the branches have no commit in common")
         setup.outcome = _outcome(base, source.head, target.head)
         if setup.outcome == ALREADY_UP_TO_DATE:
             raise _UpToDate
-        line, commit = self._lines.containing(base.graph_commit_id)
-        return line.coordinator.at_version(commit.manifest_version).pins
-
-    def _lookup(self, *near: Line) -> Callable[[str], GraphCommit | None]:
-        """Return a way to find commits, on whatever branch, first on those given.
-
-        Those of a deleted branch are gone: its merges then start from an older common state.
-        """
-
-        def find(commit_id: str) -> GraphCommit | None:
-            for line in near:
-                if (known := line.coordinator.ledger.commits.get(commit_id)) is not None:
-                    return known
-            if commit_id in self._gone:
-                return None
-            try:
-                return self._lines.containing(commit_id)[1]
-            except NotFoundError:
-                # A commit is there before any other names it, so it will not come back.
-                self._gone.add(commit_id)
-                return None
-
-        return find
+        return ancestors.holder(base).at_version(base.manifest_version).pins
 
 
 def _outcome(base: GraphCommit | None, source: GraphCommit, target: GraphCommit) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -30,7 +31,7 @@ from omnigraph.manifest.branch_ids import (
     parse_incarnation,
 )
 from omnigraph.manifest.coordinator import Capture, Coordinator
-from omnigraph.manifest.publisher import Identity, Publisher
+from omnigraph.manifest.publisher import Identity, Lost, Publisher
 from omnigraph.manifest.records import MAIN
 from omnigraph.manifest.recovery import Recovery
 from omnigraph.store import (
@@ -44,9 +45,13 @@ from omnigraph.store import (
     delete_branch,
     delete_forks,
     delete_tag,
+    forget_retired,
+    is_stored,
     list_branches,
     list_tags,
     make_branch,
+    retire_branch,
+    retired_branches,
     tag_file,
 )
 
@@ -117,6 +122,16 @@ class BranchDirectory:
 
     def branches(self) -> list[BranchInfo]:
         """Return every branch: main first, the others by name."""
+        retired = retired_branches(self._root)
+        lines = self._lines()
+        return [info for info in lines if info.id.incarnation not in retired]
+
+    def retired(self) -> list[BranchInfo]:
+        """Return deleted branches whose history may still be asked for by merges."""
+        retired = retired_branches(self._root)
+        return [info for info in self._lines() if info.id.incarnation in retired]
+
+    def _lines(self) -> list[BranchInfo]:
         found = [BranchInfo(id=MAIN_BRANCH)]
         for ref in list_branches(self._main.view.dataset):
             branch = parse_incarnation(ref.name)
@@ -141,7 +156,7 @@ class BranchDirectory:
         raise NotFoundError(f"branch '{name}' does not exist")
 
     def exists(self, branch: BranchId) -> bool:
-        """Whether this life of a branch still goes on: one look."""
+        """Whether this life of a branch still goes on."""
         return branch.is_main or branch_exists(self._root, branch.incarnation)
 
     # ---- changing -------------------------------------------------------------------------
@@ -197,10 +212,14 @@ class BranchDirectory:
             self._syncer.sync(branch_files(self._root, branch.incarnation))
             return self.find(name)
 
-    def delete(self, publisher: Publisher, recovery: Recovery) -> None:
-        """Remove a branch; its own state goes, what others hold stays.
+    def delete(
+        self, publisher: Publisher, recovery: Recovery, *, keep_history: bool = True
+    ) -> None:
+        """Remove a branch. Raises `ConflictError` while branches or tags rest on it.
 
-        Raises `ConflictError` while branches or tags rest on it.
+        Merges into two other branches have its commits in common, so these are kept, out of
+        sight, until a cleanup finds that no merge can start from them. One nobody wrote to goes
+        at once, and so does one whose maker knows that it was never merged anywhere.
         """
         branch = publisher.coordinator.branch
         if branch.is_main:
@@ -208,21 +227,51 @@ class BranchDirectory:
         with self.control():
             self._refuse_missing(branch)
             self._refuse_needed(branch)
-            with self._reserved(publisher, recovery) as slot:
-                try:
-                    delete_branch(self._main.view.dataset, branch.incarnation)
-                except OmniGraphError:
-                    # A writer may still put files into its folder, which then cannot go. Without
-                    # its ref the branch is gone all the same; cleanup takes the folder.
-                    if self.exists(branch):
-                        raise
-                self._syncer.sync_folder(f"{self._root}/_refs/branches")
+            with self._reserved(publisher, recovery) as (slot, capture, identity):
+                written = capture.version > self.find(branch.name).forked_at
+                if keep_history and written:
+                    self._retire(publisher, capture, identity, slot)
+                else:
+                    self._delete_line(branch)
                 slot.remove()
             fire(Failpoint.BRANCH_DELETE_POST_NATIVE)
-            # From here on the branch is gone; what it leaves behind is only space.
-            for path in sorted({p.path for p in self._main.capture(fresh=False).pins.values()}):
-                with contextlib.suppress(OmniGraphError):
-                    delete_forks(self._tables, path, prefix=f"{branch.incarnation}.")
+            if not (keep_history and written):
+                self._delete_forks(branch)
+
+    def _retire(
+        self, publisher: Publisher, capture: Capture, identity: Identity, slot: HeldSlot
+    ) -> None:
+        try:
+            # A last commit: who slept since before it can publish nothing on the branch any more.
+            publisher.append(capture, identity, (), slot)
+        except Lost:
+            raise ConflictError(
+                f"branch '{capture.branch.name}' is written to all the time", hint="try again"
+            ) from None
+        fire(Failpoint.BRANCH_DELETE_POST_FENCE)
+        self._syncer.sync([retire_branch(self._root, capture.branch.incarnation)])
+
+    def _delete_line(self, branch: BranchId) -> None:
+        try:
+            delete_branch(self._main.view.dataset, branch.incarnation)
+        except OmniGraphError:
+            # A writer may still put files into its folder, which then cannot go. Without its ref
+            # the branch is gone all the same; cleanup takes the folder.
+            if is_stored(self._root, branch.incarnation):
+                raise
+        self._syncer.sync_folder(f"{self._root}/_refs/branches")
+
+    def _delete_forks(self, branch: BranchId) -> None:
+        """Free what a branch that is gone left behind: it is only space."""
+        for path in sorted({p.path for p in self._main.capture(fresh=False).pins.values()}):
+            with contextlib.suppress(OmniGraphError):
+                delete_forks(self._tables, path, prefix=f"{branch.incarnation}.")
+
+    def purge(self, branch: BranchId) -> None:
+        """Remove the manifest of a retired branch for good. The caller holds `control`."""
+        self._delete_line(branch)
+        fire(Failpoint.BRANCH_PURGE_POST_NATIVE)
+        forget_retired(self._root, branch.incarnation)
 
     def _refuse_missing(self, branch: BranchId) -> None:
         if not self.exists(branch):
@@ -242,7 +291,9 @@ class BranchDirectory:
             )
 
     @contextlib.contextmanager
-    def _reserved(self, publisher: Publisher, recovery: Recovery) -> Iterator[HeldSlot]:
+    def _reserved(
+        self, publisher: Publisher, recovery: Recovery
+    ) -> Iterator[tuple[HeldSlot, Capture, Identity]]:
         """Own the head of a branch, so that nobody can be writing to it."""
         for _attempt in range(BRANCH_CONTROL_ATTEMPTS_MAX):
             capture = publisher.coordinator.capture()
@@ -251,13 +302,13 @@ class BranchDirectory:
                 commit_id=self._new_id(),
                 kind="branch_delete",
                 actor_id=None,
-                created_at_us=0,
+                created_at_us=time.time_ns() // 1000,
                 schema_hash=capture.head.schema_hash,
             )
             slot = publisher.reserve(capture, identity, self._new_id())
             if slot is not None:
                 with slot:
-                    yield slot
+                    yield slot, capture, identity
                 return
             recovery.resolve(capture.slot)
         raise ConflictError(

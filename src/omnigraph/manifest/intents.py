@@ -36,6 +36,7 @@ class Intent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     schema_hash: str
     created_at_us: int
     merged_parent_commit_id: str | None = None
+    merged_branch: str | None = None
     tables: tuple[IntentTable, ...] = ()
 
 

@@ -68,6 +68,7 @@ class Identity:
     schema_hash: str
     recovery_for_actor: str | None = None
     merged_parent_commit_id: str | None = None
+    merged_branch: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -433,6 +434,7 @@ def _commit(identity: Identity, seq: int, capture: Capture) -> GraphCommit:
         manifest_version=seq,
         parent_commit_id=capture.head.graph_commit_id,
         merged_parent_commit_id=identity.merged_parent_commit_id,
+        merged_branch=identity.merged_branch,
         branch=None if capture.branch.is_main else capture.branch.name,
         actor_id=identity.actor_id,
         created_at_us=identity.created_at_us,
@@ -482,6 +484,7 @@ def _intent(
         kind=identity.kind,
         branch=capture.branch.incarnation,
         merged_parent_commit_id=identity.merged_parent_commit_id,
+        merged_branch=identity.merged_branch,
         head_commit_id=capture.head.graph_commit_id,
         manifest_version=capture.version,
         actor_id=identity.actor_id,

@@ -73,6 +73,8 @@ class GraphCommit:
     manifest_version: int
     parent_commit_id: str | None
     merged_parent_commit_id: str | None = None
+    merged_branch: str | None = None
+    """The life of the branch the merged parent was made on."""
     actor_id: str | None = None
     created_at_us: int = 0
     operation_id: str = ""
@@ -179,6 +181,7 @@ def _row(item: Record) -> dict[str, object]:
                         "seq": item.manifest_version,
                         "parent_commit_id": item.parent_commit_id,
                         "merged_parent_commit_id": item.merged_parent_commit_id,
+                        "merged_branch": item.merged_branch,
                         "actor_id": item.actor_id,
                         "created_at": item.created_at_us,
                         "operation_id": item.operation_id,
@@ -210,6 +213,7 @@ def decode(rows: Any) -> Iterator[Record]:
                 manifest_version=known["seq"],
                 parent_commit_id=known["parent_commit_id"],
                 merged_parent_commit_id=known["merged_parent_commit_id"],
+                merged_branch=known.get("merged_branch"),
                 actor_id=known["actor_id"],
                 created_at_us=known["created_at"],
                 operation_id=known["operation_id"],

@@ -318,6 +318,7 @@ class Recovery:
             schema_hash=intent.schema_hash,
             recovery_for_actor=intent.actor_id,
             merged_parent_commit_id=intent.merged_parent_commit_id,
+            merged_branch=intent.merged_branch,
         )
         fire(Failpoint.RECOVERY_PRE_PUBLISH)
         return self._publisher.append(capture, identity, pins, slot)

@@ -111,7 +111,8 @@ class Cleanup:
     """Removes old versions of one graph. The caller keeps branches and tags from changing.
 
     `states` are graph versions that stay whatever their age: tagged ones, and those that
-    merges start from.
+    merges start from. Of `retired` branches the states that were merged stay, of those in `gone`
+    nothing.
     """
 
     def __init__(
@@ -121,6 +122,8 @@ class Cleanup:
         tables: Tables,
         retention: Retention,
         *,
+        retired: Iterable[Coordinator] = (),
+        gone: Iterable[BranchId] = (),
         dry_run: bool,
         progress: Callable[[str], None] | None = None,
     ) -> None:
@@ -128,6 +131,8 @@ class Cleanup:
         self._states = tuple(states)
         self._tables = tables
         self._retention = retention
+        self._retired = tuple(retired)
+        self._gone = tuple(gone)
         self._dry_run = dry_run
         self._progress = progress or (lambda _name: None)
 
@@ -162,6 +167,16 @@ class Cleanup:
                 if branch == coordinator.branch:
                     for pin in coordinator.ledger.pins_at(version).values():
                         needed.keep(pin.path, pin.version)
+        merged = {
+            commit.merged_parent_commit_id
+            for coordinator in (*self._coordinators, *self._retired)
+            for commit in coordinator.ledger.commits.values()
+        }
+        for coordinator in self._retired:
+            known = coordinator.ledger.commits
+            for commit in (known[name] for name in merged if name is not None and name in known):
+                for pin in coordinator.ledger.pins_at(commit.manifest_version).values():
+                    needed.keep(pin.path, pin.version)
         return needed, windows
 
     def _clean_table(self, root: str, paths: list[str], needed: _Needed) -> CleanedTable:
@@ -194,7 +209,13 @@ class Cleanup:
     def _clean_forks(self, root: str, used: set[str]) -> tuple[int, int]:
         """Remove lines of versions that interrupted or lost writes left behind."""
         # A first write on a branch starts its line long before it names it.
-        names = orphan_forks(self._tables, root, used=used, older_than_s=ORPHAN_AGE_S)
+        names = orphan_forks(
+            self._tables,
+            root,
+            used=used,
+            older_than_s=ORPHAN_AGE_S,
+            gone=tuple(f"{branch.incarnation}." for branch in self._gone),
+        )
         strays = stray_trees(self._tables, root, older_than_s=ORPHAN_AGE_S)
         if self._dry_run:
             trees = [self._tables.folder(f"{root}/tree/{name}") for name in names] + strays
@@ -213,6 +234,7 @@ class Cleanup:
             strays = stray_trees(self._tables, MANIFEST_KEY, older_than_s=ORPHAN_AGE_S)
             if not self._dry_run:
                 freed += sum(remove_tree(tree) for tree in strays)
+            freed += sum(tree_bytes(self._tables.folder(branch.path)) for branch in self._gone)
         except OmniGraphError as error:
             return CleanedTable(table_key=MANIFEST_KEY, error=error.message)
         self._progress(MANIFEST_KEY)

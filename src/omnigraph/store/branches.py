@@ -6,17 +6,19 @@ files: making one costs the same whatever the size. Its path is all anybody need
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.tables import Table, Tables
 
 TREE = "tree"
+RETIRED = "_retired"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +58,46 @@ def ref_file(root: str, name: str) -> str:
 
 
 def branch_exists(root: str, name: str) -> bool:
-    """Whether a branch exists: one look at one file."""
+    """Whether a branch exists and was not retired: a look at two files."""
     count("branch_probes")
+    return is_stored(root, name) and not os.path.exists(retired_file(root, name))
+
+
+def is_stored(root: str, name: str) -> bool:
+    """Whether a branch exists or is kept for its history."""
     return os.path.exists(ref_file(root, name))
+
+
+def retired_file(root: str, name: str) -> str:
+    """Return the file that says a branch is only kept for its history."""
+    return os.path.join(root, RETIRED, f"{quote(name, safe='')}.json")
+
+
+def retire_branch(root: str, name: str) -> str:
+    """Make a branch count as deleted while its versions stay; return the file that says so."""
+    count("branch_deletes")
+    path = retired_file(root, name)
+    with translated(f"deleting branch {name}"):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        # Being there is all it says, so it cannot be half written.
+        with open(path, "ab"):
+            pass
+    return path
+
+
+def retired_branches(root: str) -> set[str]:
+    """Return the branches that are only kept for their history."""
+    try:
+        names = os.listdir(os.path.join(root, RETIRED))
+    except FileNotFoundError:
+        return set()
+    return {unquote(name.removesuffix(".json")) for name in names}
+
+
+def forget_retired(root: str, name: str) -> None:
+    """Remove the mark of a retired branch that is gone."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(retired_file(root, name))
 
 
 def list_branches(dataset: Any) -> list[BranchRef]:

@@ -48,8 +48,13 @@ def remove_versions(
     return Reclaimed(versions=int(stats.old_versions), bytes=int(stats.bytes_removed))
 
 
-def orphan_forks(tables: Tables, root: str, *, used: set[str], older_than_s: float) -> list[str]:
-    """Return the branches of a table that no branch of the graph names and nobody is making."""
+def orphan_forks(
+    tables: Tables, root: str, *, used: set[str], older_than_s: float, gone: tuple[str, ...]
+) -> list[str]:
+    """Return the branches of a table that no branch of the graph names and nobody is making.
+
+    Names that begin with one of `gone` belonged to somebody who is not there any more.
+    """
     folder = tables.folder(root)
     if not os.path.isdir(os.path.join(folder, "_refs", "branches")):
         return []
@@ -57,7 +62,8 @@ def orphan_forks(tables: Tables, root: str, *, used: set[str], older_than_s: flo
     return [
         ref.name
         for ref in list_branches(tables.open_latest(root).dataset)
-        if ref.name not in used and now - ref.created_at_s > older_than_s
+        if ref.name not in used
+        and (ref.name.startswith(gone) or now - ref.created_at_s > older_than_s)
     ]
 
 

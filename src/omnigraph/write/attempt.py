@@ -78,6 +78,8 @@ class Request:
     observed: Mapping[str, int] | None = None
     merged_parent: str | None = None
     """The commit a merge takes in: it is published even if no row changes."""
+    merged_branch: str | None = None
+    """The life of the branch that commit was made on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +210,7 @@ class _Attempts:
             created_at_us=time.time_ns() // 1000,
             schema_hash=schema.ir_hash(),
             merged_parent_commit_id=request.merged_parent,
+            merged_branch=request.merged_branch,
         )
 
     def run(self) -> tuple[GraphCommit | None, ChangeSet | None]:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from omnigraph.manifest import GraphCommit, merge_base
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from omnigraph.manifest import GraphCommit, OwnHistory, lines_in_use, merge_base
 
 
 def history(**parents: str) -> dict[str, GraphCommit]:
@@ -20,7 +25,7 @@ def history(**parents: str) -> dict[str, GraphCommit]:
 
 
 def base(commits: dict[str, GraphCommit], source: str, target: str) -> str | None:
-    found = merge_base(commits[source], commits[target], commits.get)
+    found = merge_base(commits[source], commits[target], lambda name, _: commits.get(name))
     return None if found is None else found.graph_commit_id
 
 
@@ -48,6 +53,35 @@ def test_a_criss_cross_takes_the_nearest_and_of_equals_the_newest() -> None:
     assert base(commits, "t3", "s3") == "t1"
 
 
+def test_a_nearer_ancestor_of_a_common_ancestor_is_no_base() -> None:
+    """Or what both took from `s`, and one removed again, would come back."""
+    commits = history(a="", s="a", b="a s", m="a b", drop="m", other="a s")
+    assert base(commits, "other", "drop") == base(commits, "drop", "other") == "s"
+
+
+@given(st.data())
+def test_a_base_is_a_common_ancestor_that_no_other_grew_from(data: st.DataObject) -> None:
+    names = [f"c{number}" for number in range(data.draw(st.integers(2, 14)))]
+    parents = {"c0": ""}
+    for number in range(1, len(names)):
+        drawn = data.draw(
+            st.lists(st.sampled_from(names[:number]), min_size=1, max_size=2, unique=True)
+        )
+        parents[names[number]] = " ".join(drawn)
+    clocks = data.draw(st.lists(st.integers(0, 20), min_size=len(names), max_size=len(names)))
+    commits = {
+        name: replace(commit, created_at_us=clock)
+        for (name, commit), clock in zip(history(**parents).items(), clocks, strict=True)
+    }
+    above: dict[str, set[str]] = {}
+    for name in names:
+        above[name] = {name}.union(*(above[parent] for parent in parents[name].split()))
+    source, target = data.draw(st.sampled_from(names)), data.draw(st.sampled_from(names))
+    common = above[source] & above[target]
+    best = {name for name in common if not any(name in above[o] - {o} for o in common)}
+    assert base(commits, source, target) in best
+
+
 def test_the_sum_of_both_ways_counts() -> None:
     commits = history(a="", b="a", x="a", y="x", s="b x", t="y")
     assert base(commits, "s", "t") == "x"
@@ -66,3 +100,47 @@ def test_strangers_have_no_base() -> None:
 def test_a_long_history_is_walked_without_recursion() -> None:
     commits = history(c0="", **{f"c{n}": f"c{n - 1}" for n in range(1, 5_000)})
     assert base(commits, "c4999", "c10") == "c10"
+
+
+def line(branch: str, parent: str | None, *merged: str) -> OwnHistory:
+    """Return a branch made from another, with merges of others into it."""
+    commits = [
+        GraphCommit(
+            graph_commit_id=f"{branch}{number}",
+            manifest_version=number,
+            parent_commit_id=None,
+            merged_parent_commit_id=f"{name}0",
+            merged_branch=name,
+        )
+        for number, name in enumerate(merged)
+    ]
+    return OwnHistory(branch=branch, parent=parent, commits=commits)
+
+
+def test_a_branch_that_met_one_other_only_is_not_needed() -> None:
+    assert lines_in_use([line("main", None, "dev")], [line("dev", "main", "main")]) == set()
+
+
+def test_a_branch_merged_into_two_living_ones_is_needed() -> None:
+    live = [line("main", None, "dev"), line("other", "main", "dev")]
+    assert lines_in_use(live, [line("dev", "main")]) == {"dev"}
+
+
+def test_a_way_through_several_retired_branches_is_kept_whole() -> None:
+    live = [line("main", None, "d"), line("other", "main", "e")]
+    assert lines_in_use(live, [line("d", "main", "e"), line("e", "main")]) == {"d", "e"}
+
+
+def test_a_branch_made_from_one_and_merged_into_another_joins_them() -> None:
+    live = [line("main", None, "d"), line("x", "main")]
+    assert lines_in_use(live, [line("d", "x")]) == {"d"}
+
+
+def test_retired_branches_that_only_met_main_and_each_other_go_together() -> None:
+    retired = [line("x", "main"), line("d", "x", "x"), line("e", "d", "x")]
+    assert lines_in_use([line("main", None, "d", "e", "x")], retired) == set()
+
+
+def test_the_branch_a_needed_one_was_made_from_stays_with_it() -> None:
+    live = [line("main", None, "d"), line("other", "main", "d")]
+    assert lines_in_use(live, [line("p", "main"), line("d", "p")]) == {"p", "d"}
