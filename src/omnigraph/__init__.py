@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         MutationResult,
         PendingIndex,
         Result,
+        Rows,
         Snapshot,
         init,
     )
@@ -76,6 +77,7 @@ _GRAPH = (
     "MutationResult",
     "PendingIndex",
     "Result",
+    "Rows",
     "Snapshot",
     "init",
 )
@@ -157,6 +159,7 @@ __all__ = [
     "RecoveryRequiredError",
     "ResourceLimitError",
     "Result",
+    "Rows",
     "Snapshot",
     "StorageError",
     "VersionConflictError",

@@ -41,8 +41,8 @@ OPEN_TABLES_MAX: Final = 256
 RESTORE_ATTEMPTS_MAX: Final = 5
 """Times a commit clears leftovers above its parent before it gives up."""
 
-ROWS_PER_FILE_MAX: Final = 1024 * 1024
-"""Rows per data file of a bulk write: Lance's own default, stated."""
+ROWS_PER_FILE_MAX: Final = 256 * 1024
+"""Rows per data file. A commit that rewrites a row costs Lance a look at every row of its file."""
 
 PROBE_KEYS_MAX: Final = 8192
 """Ids asked for in one index scan; beyond it a scan costs more than it saves."""
@@ -102,7 +102,7 @@ STAGE_BATCH_ROWS: Final = 8192
 """Rows handed to the table writer at once, if there are more: Lance's own batch size."""
 
 UPSERT_PART_BYTES: Final = 64 * 1024 * 1024
-"""Rows merged into a table at once: Lance joins them in memory and refuses above some 300 MB."""
+"""Rows merged into a table at once; a few copies of them are held in memory."""
 
 FOLD_FRAGMENTS: Final = 32
 """Unindexed fragments after which a table's tail is folded (a probe costs 0.06 ms for each)."""
@@ -116,7 +116,7 @@ TIER_FRAGMENTS_MIN: Final = 24
 VERSION_RUNS_MAX = 16
 """Runs of row versions one compacted fragment keeps; each costs bytes in every later version."""
 
-COMPACTION_TIERS: Final = (2_048, 65_536, 1_048_576)
+COMPACTION_TIERS: Final = (2_048, 65_536, ROWS_PER_FILE_MAX)
 """Sizes, in rows, that fragments grow through: each row is rewritten at most once per tier."""
 
 INDEX_SEGMENTS_MAX: Final = 8
@@ -235,3 +235,9 @@ SPARK_SCAN_ROWS: Final = 1_000_000
 
 SPARK_VIOLATIONS_MAX: Final = 1_000
 """Rows that one check of a parallel load brings to the driver, as a load in one process counts."""
+
+SPARK_MERGE_ROWS_MIN: Final = 1_000_000
+"""Rows of a type from which workers merge them: each reads all ids, the driver does it once."""
+
+SPARK_HELD_ROWS_MAX: Final = 8_000_000
+"""Ids that one worker looks up in memory, about half a gigabyte; above it Spark joins them."""

@@ -91,7 +91,7 @@ def watch(steps: Steps) -> None:
     from lance.optimize import Compaction
 
     from omnigraph.manifest import branches as directory
-    from omnigraph.store import branches, journal, staging
+    from omnigraph.store import branches, journal, staging, upsert
 
     steps.wrap(branches, "make_branch", "fork")
     steps.wrap(branches, "delete_branch", "fork_delete")
@@ -102,6 +102,7 @@ def watch(steps: Steps) -> None:
     steps.wrap(os, "unlink", "unlink")
     steps.wrap(os, "fsync", "fsync")
     steps.wrap(staging, "write_fragments", "stage")
+    steps.wrap(upsert, "write_fragments", "stage")
     steps.wrap(journal, "write_fragments", "stage_manifest")
     steps.wrap(Compaction, "commit", "compact")
     inner = LanceDataset.commit

@@ -15,7 +15,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.ops import load as load_operation
-from omnigraph.store import staging
+from omnigraph.store import upsert
 from omnigraph.write import envelopes, spill
 from tests.integration.helpers import NewGraph, edge, jsonl, load, node, rows
 
@@ -191,8 +191,8 @@ def test_a_merge_too_large_for_one_join_is_staged_in_parts(
     load(graph, _docs(40))
     load(graph, _docs(40, start=40))
     first = graph.commits.head().graph_commit_id
-    monkeypatch.setattr(staging, "UPSERT_PART_BYTES", 500)
-    monkeypatch.setattr(staging, "STAGE_BATCH_ROWS", 16)
+    monkeypatch.setattr(upsert, "UPSERT_PART_BYTES", 500)
+    monkeypatch.setattr(upsert, "STAGE_BATCH_ROWS", 16)
     frame = pa.table(
         {"name": [f"d{n}" for n in range(20, 120)], "text": [f"y{n}" for n in range(20, 120)]}
     )

@@ -179,7 +179,7 @@ def content(graph: og.Graph) -> dict[str, Any]:
     return {key: sorted(lines) for key, lines in found.items()}
 
 
-_ULID = re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b")
+ULID = re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b")
 
 
 def outcome(run: Callable[[], Any]) -> Any:
@@ -188,8 +188,8 @@ def outcome(run: Callable[[], Any]) -> Any:
         result = run()
     except og.DataError as error:
         shown = [json.dumps(item, sort_keys=True) for item in error.problems]
-        problems = sorted(_ULID.sub("ID", item) for item in shown)
-        lines = sorted(_ULID.sub("ID", line) for line in error.message.splitlines())
+        problems = sorted(ULID.sub("ID", item) for item in shown)
+        lines = sorted(ULID.sub("ID", line) for line in error.message.splitlines())
         # Only ten are shown, and two in the same line come in no order.
         return ("data", lines if len(problems) <= 10 else len(lines), problems)
     except og.OmniGraphError as error:

@@ -25,7 +25,7 @@ COMMANDS = {
     "diff": "omnigraph.cli.changes:diff",
     "export": "omnigraph.cli.data:export",
     "init": "omnigraph.cli.data:init",
-    "load": "omnigraph.cli.data:load",
+    "load": "omnigraph.cli.load:load",
     "mutate": "omnigraph.cli.data:mutate",
     "snapshot": "omnigraph.cli.data:snapshot",
     "lint": "omnigraph.cli.lint:lint",

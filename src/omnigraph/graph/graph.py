@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from omnigraph import INTERNAL_SCHEMA_VERSION
+from omnigraph.catalog import Catalog
 from omnigraph.embed import Embedder
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.graph.auto import AutoMaintenance
 from omnigraph.graph.blobs import Blobs
 from omnigraph.graph.branches import Branches, Tags
+from omnigraph.graph.bulk import BulkHandle
 from omnigraph.graph.changes import Changes, Diff
 from omnigraph.graph.explanation import Explanation
 from omnigraph.graph.handle import Mode, check_actor
@@ -30,7 +32,6 @@ from omnigraph.graph.results import Snapshot
 from omnigraph.graph.schema_ops import SchemaOps
 from omnigraph.graph.targets import resolve
 from omnigraph.graph.view import BranchView
-from omnigraph.graph.writing import WritingHandle
 from omnigraph.lang import CompiledQuery, bind_parameters
 from omnigraph.limits import AUTO_MAINTENANCE_EVERY, CLEANUP_GRACE_S, CLEANUP_KEEP_DEFAULT
 from omnigraph.manifest import (
@@ -46,7 +47,7 @@ from omnigraph.read import Running, watched
 from omnigraph.store import Durability, Table, measured
 
 
-class Graph(WritingHandle):
+class Graph(BulkHandle):
     """One open graph. Threads may share it; close it when done, or use it in a `with` block."""
 
     def __init__(
@@ -252,6 +253,12 @@ class Graph(WritingHandle):
             internal_schema_version=INTERNAL_SCHEMA_VERSION,
             branch=capture.branch.name,
         )
+
+    def catalog_at(self, snapshot: Snapshot) -> Catalog:
+        """Return the types of a snapshot, under the schema of its time."""
+        schema, wanted = self.accepted_schema(), snapshot.commit.schema_hash
+        found = schema if schema.ir_hash() == wanted else self._contract.at(wanted)
+        return found.catalog
 
     def table_at(self, snapshot: Snapshot, table_key: str) -> Table:
         """Return the table of a type as a snapshot names it, to read it by other means."""

@@ -24,10 +24,9 @@ from omnigraph.ops.mutate import Mutation
 from omnigraph.store import (
     measured,
 )
+from omnigraph.store.orphans import SCRATCH
 from omnigraph.write import Base, ChangeSet, Operation, Request, SchemaMovedError, Writer
 from omnigraph.write.embeddings import Embeddings
-
-SCRATCH = "_scratch"
 
 
 class LoadOperation(Operation, Protocol):
@@ -203,6 +202,7 @@ class WritingHandle(Handle):
         operation_id: str | None = None,
         actor: str | None = None,
         dry_run: bool = False,
+        index: bool = True,
     ) -> LoadResult:
         """Commit a load whose rows somebody else parses and stages, such as workers on Spark.
 
@@ -220,7 +220,7 @@ class WritingHandle(Handle):
             if done is None and not dry_run:
                 line.writer.rehearse(load, request, schema)
                 load.stage_ahead(line.writer, line.writer.base(schema))
-            return self._finish_load(load, line, schema, request, dry_run, io)
+            return self._finish_load(load, line, schema, request, dry_run, io, index=index)
 
     def scratch_folder(self, place: str | os.PathLike[str] | None = None) -> str:
         """Make a folder for the rows of one load, in a place all its workers can reach."""
@@ -241,13 +241,15 @@ class WritingHandle(Handle):
         request: Request,
         dry_run: bool,
         io: Mapping[str, int],
+        *,
+        index: bool = True,
     ) -> LoadResult:
         commit, repeated = None, False
         if dry_run:
             line.writer.rehearse(load, request, schema)
         else:
             commit, changes = line.writer.run(load, request, lambda: schema)
-            self.settle(line, commit, changes)
+            self.settle(line, commit, changes, fold=index)
             repeated = commit is not None and changes is None
         return LoadResult(
             mode=str(load.mode),

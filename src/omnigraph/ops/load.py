@@ -16,12 +16,15 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
 from omnigraph.errors import BadRequestError, KeyConflictError, NotFoundError
-from omnigraph.limits import EMBED_CHUNK_ROWS, LOAD_CHUNK_ROWS
+from omnigraph.limits import EMBED_CHUNK_ROWS, LOAD_CHUNK_ROWS, PROBLEMS_MAX
 from omnigraph.write import Base, ChangeSet, Problem, Problems, TableChange, validate
 from omnigraph.write.blobs import encode_blob
 from omnigraph.write.embeddings import Embeddings
-from omnigraph.write.envelopes import EnvelopeReader, file_lines
+from omnigraph.write.envelopes import EnvelopeReader, TypeRows, file_lines
+from omnigraph.write.input_reader import InputReader
+from omnigraph.write.inputs import Input, as_arrow
 from omnigraph.write.intake import complete_ids, duplicate_problem, frame_rows
+from omnigraph.write.problems import place_text
 from omnigraph.write.spill import SpillFile, spilled
 
 Entity = NodeType | EdgeType
@@ -68,6 +71,9 @@ class Load:
         self._spills: dict[str, list[SpillFile]] = {}
         self._filled: set[str] = set()
         self._source = "the input"
+        self._problems_max: int | None = None
+        self._place_of: Callable[[int], tuple[str | None, int]] | None = None
+        self.line_at: Callable[[str | None, int], int] = lambda _file, line: line
 
     # ---- reading --------------------------------------------------------------------------
 
@@ -76,13 +82,47 @@ class Load:
         problems = self._problems(data)
         with contextlib.closing(EnvelopeReader(self._schema.catalog, problems)) as reader:
             self._read_lines(reader, data, problems, progress)
-            for found in reader.types.values():
-                rows = found.table()
-                if found.spill is not None:
-                    self._spills[found.entity.table_key] = [found.spill]
-                self._take(found.entity, rows, found.lines, problems)
-                found.chunks = []
-                self._release()
+            self._take_all(reader.types.values(), problems)
+
+    def read_inputs(
+        self,
+        inputs: Sequence[Input],
+        *,
+        skip: frozenset[int] = frozenset(),
+        problems_max: int = PROBLEMS_MAX,
+        progress: Any = None,
+    ) -> None:
+        """Parse files and frames, all of them one input. Raises `DataError` as `read` does.
+
+        `skip` are lines to leave out, counted through all files.
+        """
+        labels = list(dict.fromkeys(item.label for item in inputs))
+        self._source = labels[0] if len(labels) == 1 else "the input"
+        self._problems_max = problems_max
+        problems = self._problems()
+        catalog = self._schema.catalog
+        reader = InputReader(catalog, problems, inputs, skip=skip, progress=progress)
+        self._place_of = reader.places.of
+        self.line_at = reader.places.line
+        with contextlib.closing(reader):
+            reader.read()
+            problems.raise_any()
+            self._take_all(reader.types.values(), problems)
+
+    @property
+    def only_source(self) -> str | None:
+        """The name of the input, if it is one file or frame."""
+        return None if self._source == "the input" else self._source
+
+    def _take_all(self, types: Iterable[TypeRows], problems: Problems) -> None:
+        """Take over what a reader found."""
+        for found in types:
+            rows = found.table()
+            if found.spill is not None:
+                self._spills[found.entity.table_key] = [found.spill]
+            self._take(found.entity, rows, found.lines, problems)
+            found.chunks = []
+            self._release()
         problems.raise_any()
         if not self._rows and self.mode is LoadMode.OVERWRITE:
             raise empty_overwrite()
@@ -108,7 +148,10 @@ class Load:
         if isinstance(data, str | os.PathLike):
             self._source = os.fspath(data)
         problems = Problems(source=self._source)
+        if self._problems_max is not None:
+            problems = Problems(source=self._source, limit=self._problems_max)
         problems.line_of = self._line_of
+        problems.place_of = self._place_of
         return problems
 
     def read_table(self, type_name: str, table: Any, *, from_col: str, to_col: str) -> None:
@@ -143,7 +186,11 @@ class Load:
         self._check_distinct(entity, rows, problems)
 
     def _check_distinct(self, entity: Entity, rows: Any, problems: Problems) -> None:
-        ids = rows["id"].combine_chunks().drop_null()
+        generated = self._generated[entity.table_key]
+        if pc.all(generated).as_py():
+            return
+        # Ids made up here are distinct already.
+        ids = rows["id"].combine_chunks().filter(pc.invert(generated)).drop_null()
         if len(pc.unique(ids)) == len(ids):
             return
         first: dict[str, int] = {}
@@ -152,9 +199,17 @@ class Load:
             if entity_id is None:
                 continue
             if entity_id in first:
-                place = f"line {lines[first[entity_id]]}"
+                place = self._other_place(lines[first[entity_id]], lines[row])
                 problems.add(duplicate_problem(entity, entity_id, lines[row], place))
             first.setdefault(entity_id, row)
+
+    def _other_place(self, line: int, seen_from: int) -> str:
+        """Name a line to somebody who looks at another one."""
+        if self._place_of is None:
+            return f"line {line}"
+        file, line = self._place_of(line)
+        here, _line = self._place_of(seen_from)
+        return f"line {line}" if file is None or file == here else f"line {line} of {file}"
 
     def _line_of(self, table_key: str, entity_id: str) -> int | None:
         rows = self._rows.get(table_key)
@@ -189,12 +244,19 @@ class Load:
             taken = self._fill(base, changes.of(entity), rows, self._generated[key])
             if taken is not None:
                 conflicts.append((self._line_of(key, taken) or 0, entity, taken))
-        _refuse(conflicts)
+        self._refuse(conflicts)
         problems = self._problems()
         validate(base, changes, problems)
         self._release()
         problems.raise_any()
         return changes
+
+    def _refuse(self, conflicts: list[tuple[int, Entity, str]]) -> None:
+        """Raise for the row that comes first in the input, whatever its type."""
+        if conflicts:
+            line, entity, entity_id = min(conflicts, key=lambda item: item[0])
+            place = (None, line) if self._place_of is None else self._place_of(line)
+            raise existing_id(entity, entity_id, place_text(*place))
 
     def _embedded(self, entity: Entity, rows: Any) -> Any:
         """Return rows with their vectors; those of a file are filled chunk by chunk."""
@@ -278,13 +340,6 @@ class Load:
         return rows.set_column(index, "id", pa.array(new_ids, pa.string())), pa.array(new_flags)
 
 
-def _refuse(conflicts: list[tuple[int, Entity, str]]) -> None:
-    """Raise for the row that comes first in the input, whatever its type."""
-    if conflicts:
-        line, entity, entity_id = min(conflicts, key=lambda item: item[0])
-        raise existing_id(entity, entity_id, f"line {line}: ")
-
-
 def _filtered_batches(rows: Any, mask: Any) -> Iterator[Any]:
     start = 0
     for batch in rows.to_batches(max_chunksize=LOAD_CHUNK_ROWS):
@@ -327,18 +382,3 @@ def _plain(value: object) -> object:
     if hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(f"a {type(value).__name__}")
-
-
-def as_arrow(table: Any) -> Any:
-    """Return a pandas, polars or Arrow frame as an Arrow table."""
-    if isinstance(table, pa.Table):
-        return table
-    if isinstance(table, pa.RecordBatch):
-        return pa.Table.from_batches([table])
-    if hasattr(table, "__arrow_c_stream__"):
-        return pa.table(table)
-    if type(table).__module__.startswith("pandas"):
-        return pa.Table.from_pandas(table, preserve_index=False)
-    raise BadRequestError(
-        f"cannot load a {type(table).__name__}", hint="give an Arrow, pandas or polars frame"
-    )

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from omnigraph.catalog import Cardinality, Catalog, EdgeType, NodeType
-from omnigraph.limits import SPARK_SCAN_ROWS, SPARK_VIOLATIONS_MAX
-from omnigraph.spark.columns import KEYS, Unit, key_batches, shown
+from omnigraph.limits import SPARK_HELD_ROWS_MAX, SPARK_SCAN_ROWS, SPARK_VIOLATIONS_MAX
+from omnigraph.spark.columns import KEYS, Unit, key_batches, missing_keys, shown
 from omnigraph.spark.engine import Engine, failures
 from omnigraph.spark.tasks import Places, ScratchFile, bundled
 from omnigraph.store import fragment_ids
@@ -46,6 +46,7 @@ class Checks:
     files: dict[str, list[ScratchFile]]
     places: Places
     scratch: str
+    held_rows: int = SPARK_HELD_ROWS_MAX
 
     def entities(self) -> list[Entity]:
         """Return the types of the input, by table key."""
@@ -115,8 +116,12 @@ class Checks:
         entities = self.entities()
         if not entities:
             return
-        units = [unit for tag, item in enumerate(entities) for unit in self._new(item, tag)]
-        rows = self._frame(units).where("not generated and id is not null")
+        units = [
+            replace(unit, given_only=True)
+            for tag, item in enumerate(entities)
+            for unit in self._new(item, tag)
+        ]
+        rows = self._frame(units).where("id is not null")
         rows = rows.select("tag", "id", "piece", "line", F.struct("piece", "line").alias("at"))
         groups = rows.groupBy("tag", "id").agg(F.count("*").alias("n"), F.min("at").alias("first"))
         again = rows.join(groups.where("n > 1"), ["tag", "id"]).where("at > first")
@@ -225,7 +230,7 @@ class Checks:
     def references(self, base: Base, problems: Problems, *, replaced: bool) -> None:
         """Report new edges without an end, and committed ones an overwrite would cut off."""
         ends: list[tuple[EdgeType, str, str]] = []
-        probes: list[Unit] = []
+        probes: list[list[Unit]] = []
         for edge in self.catalog.edges.values():
             for column, name in ((ENDS[0], edge.source), (ENDS[1], edge.target)):
                 units: list[Unit] = []
@@ -234,25 +239,51 @@ class Checks:
                 elif replaced and f"node:{name}" in self.files:
                     units = self._old(base, edge, len(ends), [column])
                 if units:
-                    probes += units
+                    probes.append(units)
                     ends.append((edge, column, name))
         if not ends:
             return
-        known: list[Unit] = []
+        known: list[list[Unit]] = []
         for tag, (_edge, _column, name) in enumerate(ends):
             node = self.catalog.nodes[name]
-            known += self._new(node, tag)
+            found = self._new(node, tag)
             if not (replaced and node.table_key in self.files):
-                known += self._old(base, node, tag)
-        ids = self._frame(known).selectExpr("tag", "id as key")
-        bad = self._frame(probes).join(ids, ["tag", "key"], "left_anti")
-        for row in _some(bad.orderBy("tag", "piece", "line", "id")):
+                found += self._old(base, node, tag)
+            known.append(found)
+        for row in self._missing(probes, known):
             edge, column, _name = ends[row["tag"]]
             if not row["fresh"]:
                 problems.add(orphan_problem(edge, row["id"], column, row["key"]))
                 continue
             file, line = self._place(row)
             problems.add(endpoint_problem(edge, row["id"], column, row["key"], line, file=file))
+
+    def _missing(self, probes: list[list[Unit]], known: list[list[Unit]]) -> list[Any]:
+        """Return the first rows whose key nobody has as id.
+
+        Ids that a worker can hold are looked up there; a join moves every row through Java.
+        """
+        held = [sum(unit.rows for unit in units) <= self.held_rows for units in known]
+        frames: list[Any] = []
+        looked_up = [
+            (unit, known[tag]) for tag, units in enumerate(probes) if held[tag] for unit in units
+        ]
+        if looked_up:
+
+            def probe(task: int) -> Any:
+                unit, ids = looked_up[task]
+                return missing_keys(unit, ids, SPARK_VIOLATIONS_MAX)
+
+            frames.append(self.engine.frame(len(looked_up), probe, KEYS))
+        if not all(held):
+            joined = [tag for tag, small in enumerate(held) if not small]
+            ids = self._frame([unit for tag in joined for unit in known[tag]])
+            rows = self._frame([unit for tag in joined for unit in probes[tag]])
+            frames.append(
+                rows.join(ids.selectExpr("tag", "id as key"), ["tag", "key"], "left_anti")
+            )
+        bad = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+        return _some(bad.orderBy("tag", "piece", "line", "id"))
 
     def cardinality(self, base: Base, problems: Problems, *, replaced: bool) -> None:
         """Report nodes that would have too few or too many edges."""

@@ -24,6 +24,19 @@ KEYS = "tag int, fresh boolean, generated boolean, piece long, line long, id str
 """Spark's schema of keys: `fresh` rows are of the input, the others are committed."""
 
 
+_KEYS = pa.schema(
+    [
+        ("tag", pa.int32()),
+        ("fresh", pa.bool_()),
+        ("generated", pa.bool_()),
+        ("piece", pa.int64()),
+        ("line", pa.int64()),
+        ("id", pa.string()),
+        ("key", pa.string()),
+    ]
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
     """Rows whose keys a task reads: some scratch files, or some fragments of a table."""
@@ -36,6 +49,18 @@ class Unit:
     folder: str = ""
     version: int = 0
     fragments: tuple[int, ...] = ()
+    given_only: bool = False
+    """Leave out rows whose id was made up: nobody can have given it twice."""
+
+
+def missing_keys(unit: Unit, known: Sequence[Unit], rows_max: int) -> Iterator[Any]:
+    """Yield the first rows of a unit whose key is no id of some other units."""
+    ids = [batch.column("id") for item in known for batch in key_batches(item)]
+    found = pa.Table.from_batches(key_batches(unit), _KEYS)
+    # One look-up for all rows: each builds its table of ids anew.
+    value_set = pa.concat_arrays(ids) if ids else pa.array([], pa.string())
+    missing = found.filter(pc.invert(pc.is_in(found["key"], value_set=value_set)))
+    yield from missing.slice(0, rows_max).to_batches()
 
 
 def key_batches(unit: Unit) -> Iterator[Any]:
@@ -43,7 +68,10 @@ def key_batches(unit: Unit) -> Iterator[Any]:
     wanted = list(dict.fromkeys(["id", *unit.columns]))
     for item in unit.files:
         found = feather.read_table(item.path, columns=[*wanted, LINE, GENERATED])
-        for batch in _with_ids(found, item).combine_chunks().to_batches(max_chunksize=65_536):
+        found = _with_ids(found, item)
+        if unit.given_only:
+            found = found.filter(pc.invert(found[GENERATED]))
+        for batch in found.combine_chunks().to_batches(max_chunksize=65_536):
             place = pa.array(np.full(batch.num_rows, item.piece, dtype=np.int64))
             yield _keys(unit, batch, batch.column(GENERATED), place, batch.column(LINE))
     if unit.fragments:
@@ -64,8 +92,7 @@ def _keys(unit: Unit, batch: Any, generated: Any, piece: Any, line: Any) -> Any:
         batch.column("id"),
         _key(unit.entity, unit.columns, batch),
     ]
-    names = ["tag", "fresh", "generated", "piece", "line", "id", "key"]
-    return pa.RecordBatch.from_arrays(arrays, names=names)
+    return pa.RecordBatch.from_arrays(arrays, schema=_KEYS)
 
 
 def _key(entity: Entity, columns: Sequence[str], batch: Any) -> Any:

@@ -9,243 +9,22 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
-from dataclasses import replace
-from functools import partial
-from typing import Any, TypeGuard
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-import msgspec
-import pyarrow as pa
-
-from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
-from omnigraph.errors import BadRequestError
-from omnigraph.graph import Graph, LoadResult
-from omnigraph.limits import ROWS_PER_FILE_MAX, SPARK_FRAME_ROWS, SPARK_PIECE_BYTES
-from omnigraph.ops.load import LoadMode, empty_overwrite, existing_id
-from omnigraph.spark import columns
-from omnigraph.spark.checks import Checks, Taken
+from omnigraph.catalog import AcceptedSchema
+from omnigraph.errors import DataError
+from omnigraph.graph import Graph, LoadResult, open_graph
+from omnigraph.ops.load import LoadMode
 from omnigraph.spark.engine import Engine
-from omnigraph.spark.parse import parse, parse_frame
+from omnigraph.spark.operation import SparkLoad
+from omnigraph.spark.progress import Reporter, Stage
 from omnigraph.spark.session import find_session
-from omnigraph.spark.sources import Sources, plan
-from omnigraph.spark.tasks import Job, Parsed, Piece, Places, ScratchFile, bundled
-from omnigraph.store import StagedTable, Table, stage_fragments, stage_upsert, write_rows
-from omnigraph.write import Base, ChangeSet, Problem, Problems, TableChange, Writer, table_schema
-
-Entity = NodeType | EdgeType
-
-
-class SparkLoad:
-    """A load as an operation of the write protocol, its rows kept in scratch files."""
-
-    kind = "load"
-
-    def __init__(
-        self, engine: Engine, job: Job, mode: LoadMode, *, piece_bytes: int = SPARK_PIECE_BYTES
-    ) -> None:
-        self.mode = mode
-        self._engine = engine
-        self._job = job
-        self._piece_bytes = piece_bytes
-        self._source = "the input"
-        self._rows: dict[str, int] = {}
-        self._values: list[Problem] = []
-        self._checks = Checks(
-            engine, job.schema.catalog, {}, Places(labels=(), offsets=()), job.scratch
-        )
-        self._judged: tuple[dict[str, int], ChangeSet] | None = None
-        self._fragments: dict[str, list[str]] = {}
-
-    # ---- reading --------------------------------------------------------------------------
-
-    def read(self, sources: Sources) -> None:
-        """Parse the whole input in workers. Raises `DataError` with every problem found."""
-        pieces, frames = plan(sources, self._job.schema.catalog, self._piece_bytes)
-        job, fixed = self._job, tuple(pieces)
-
-        def work(task: int) -> bytes:
-            return msgspec.json.encode(parse(fixed[task], job))
-
-        answers = self._engine.run(len(pieces), work)
-        for piece, frame in frames:
-            found = self._engine.map_frame(frame, partial(_frame_answers, piece, job))
-            answers += found
-            pieces += [piece] * len(found)
-        self._take([msgspec.json.decode(item, type=Parsed) for item in answers], pieces)
-
-    def _take(self, parsed: list[Parsed], pieces: list[Piece]) -> None:
-        refused = next((item.refused for item in parsed if item.refused is not None), None)
-        if refused is not None:
-            raise BadRequestError(refused)
-        names = list(dict.fromkeys(piece.label for piece in pieces))
-        if len(names) == 1:
-            self._source = names[0]
-        offsets: list[int] = []
-        counted: dict[str, int] = {}
-        for piece, item in zip(pieces, parsed, strict=True):
-            offsets.append(counted.get(piece.label, 0))
-            counted[piece.label] = offsets[-1] + item.lines
-        labels = [None if len(names) == 1 else piece.label for piece in pieces]
-        self._checks.places = Places(labels=labels, offsets=offsets)
-        self._located([item.syntax for item in parsed]).raise_any()
-        for number, item in enumerate(parsed):
-            for made in item.written:
-                found = self._checks.files.setdefault(made.table_key, [])
-                found.append(ScratchFile(piece=number, path=made.path, rows=made.rows))
-                self._rows[made.table_key] = self._rows.get(made.table_key, 0) + made.rows
-        problems = self._located([item.ids for item in parsed])
-        self._checks.duplicates(problems)
-        problems.raise_any()
-        self._values = self._located([item.values for item in parsed]).items
-        if not self._rows and self.mode is LoadMode.OVERWRITE:
-            raise empty_overwrite()
-
-    def _located(self, by_piece: list[list[Problem]]) -> Problems:
-        """Collect problems of pieces with the places they have in their files."""
-        problems = Problems(source=self._source)
-        general: set[Problem] = set()
-        for number, found in enumerate(by_piece):
-            for item in found:
-                file, line = self._checks.places.of(number, item.line)
-                located = replace(item, file=file, line=line)
-                if line is None:
-                    # What is wrong with a column is wrong in every piece.
-                    if located in general:
-                        continue
-                    general.add(located)
-                problems.add(located)
-        return problems
-
-    # ---- the operation --------------------------------------------------------------------
-
-    def counts(self, kind: str) -> dict[str, int]:
-        """Return rows per type name, nodes or edges."""
-        return {
-            key.partition(":")[2]: rows
-            for key, rows in sorted(self._rows.items())
-            if key.startswith(f"{kind}:")
-        }
-
-    def strict_tables(self, changes: ChangeSet) -> tuple[str, ...]:
-        """An overwrite replaces what the caller saw; other modes can be prepared anew."""
-        return tuple(sorted(self._rows)) if self.mode is LoadMode.OVERWRITE else ()
-
-    def prepare(self, base: Base) -> ChangeSet:
-        """Tell new rows from existing ones and validate the outcome, on keys alone."""
-        if self._judged is not None:
-            read, changes = self._judged
-            if all(base.capture.pins[key].version == version for key, version in read.items()):
-                base.read_pins.update(read)
-                return changes
-        changes = ChangeSet()
-        for entity in self._checks.entities():
-            base.pin(entity)
-            if self._recognised(entity):
-                self._checks.same_edges(base, entity)
-        replaced = self.mode is LoadMode.OVERWRITE
-        known = {} if replaced else self._checks.existing(base)
-        if self.mode is LoadMode.APPEND:
-            self._refuse(known)
-        for entity in self._checks.entities():
-            self._fill(changes.of(entity), merged=entity.table_key in known)
-        problems = Problems(source=self._source)
-        for item in self._values:
-            problems.add(item)
-        self._checks.uniques(base, problems, replaced=replaced)
-        self._checks.references(base, problems, replaced=replaced)
-        self._checks.cardinality(base, problems, replaced=replaced)
-        problems.raise_any()
-        self._judged = (dict(base.read_pins), changes)
-        return changes
-
-    def _recognised(self, entity: Entity) -> TypeGuard[EdgeType]:
-        """Whether an edge without an id may mean one that exists."""
-        return self.mode is LoadMode.MERGE and isinstance(entity, EdgeType) and entity.unique_pair
-
-    def _refuse(self, known: dict[str, Taken]) -> None:
-        """Raise for the row that comes first in the input, whatever its type."""
-        if known:
-            key = min(known, key=lambda item: known[item].at)
-            entity = next(item for item in self._checks.entities() if item.table_key == key)
-            raise existing_id(entity, known[key].entity_id, known[key].place)
-
-    def _fill(self, change: TableChange, *, merged: bool) -> None:
-        entity = change.entity
-        if merged:
-            change.staging = partial(self._stage_merged, entity)
-            return
-        change.replaced = self.mode is LoadMode.OVERWRITE
-        change.staging = partial(self._stage_new, entity, change.replaced)
-
-    # ---- staging --------------------------------------------------------------------------
-
-    def stage_ahead(self, writer: Writer, base: Base) -> None:
-        """Write what can be written before it is this load's turn: the long part of staging."""
-        wanted: list[tuple[Entity, Table]] = []
-        for change in self.prepare(base).effective():
-            own = writer.owned_table(base, change.entity)
-            added = isinstance(change.staging, partial) and change.staging.func == self._stage_new
-            if own is not None and added:
-                wanted.append((change.entity, own))
-        self._write(wanted)
-
-    def _stage_new(
-        self, entity: Entity, replace_all: bool, parent: Table, properties: dict[str, str]
-    ) -> StagedTable:
-        self._write([(entity, parent)])
-        written = self._fragments[parent.path]
-        return stage_fragments(parent, written, properties, replace_all=replace_all)
-
-    def _write(self, wanted: list[tuple[Entity, Table]]) -> None:
-        """Let workers write the rows of types, once per table, all in one job."""
-        units: list[tuple[Entity, str, int, tuple[ScratchFile, ...]]] = []
-        owners: list[str] = []
-        for entity, parent in wanted:
-            if parent.path in self._fragments:
-                continue
-            files = self._checks.files[entity.table_key]
-            for group in bundled([item.rows for item in files], ROWS_PER_FILE_MAX):
-                chosen = tuple(files[index] for index in group)
-                units.append((entity, str(parent.dataset.uri), parent.version, chosen))
-                owners.append(parent.path)
-
-        def work(task: int) -> bytes:
-            entity, folder, version, chosen = units[task]
-            rows = columns.scratch_rows(entity, chosen)
-            reader = pa.RecordBatchReader.from_batches(table_schema(entity), rows)
-            return msgspec.json.encode(write_rows(folder, version, reader))
-
-        answers = self._engine.run(len(units), work)
-        for path, answer in zip(owners, answers, strict=True):
-            made = msgspec.json.decode(answer, type=list[str])
-            self._fragments.setdefault(path, []).extend(made)
-
-    def _stage_merged(
-        self, entity: Entity, parent: Table, properties: dict[str, str]
-    ) -> StagedTable:
-        rows = columns.scratch_rows(entity, self._checks.files[entity.table_key])
-        reader = pa.RecordBatchReader.from_batches(table_schema(entity), rows)
-        return stage_upsert(parent, reader, properties, indexed=False)
-
-
-def _frame_answers(piece: Piece, job: Job, _task: int, batches: Any) -> Iterator[bytes]:
-    """Parse a partition of a frame, some batches at a time."""
-    held: list[Any] = []
-    rows = 0
-    for batch in batches:
-        held.append(batch)
-        rows += batch.num_rows
-        if rows >= SPARK_FRAME_ROWS:
-            yield _frame_answer(piece, job, held)
-            held, rows = [], 0
-    if rows:
-        yield _frame_answer(piece, job, held)
-
-
-def _frame_answer(piece: Piece, job: Job, batches: list[Any]) -> bytes:
-    parsed = Parsed()
-    parse_frame(piece, job, pa.Table.from_batches(batches), parsed)
-    return msgspec.json.encode(parsed)
+from omnigraph.spark.tasks import Job, Tuning
+from omnigraph.write.inputs import Rows, Sources
+from omnigraph.write.rejects import Rejects
 
 
 def load(
@@ -261,14 +40,17 @@ def load(
     operation_id: str | None = None,
     actor: str | None = None,
     dry_run: bool = False,
-    piece_bytes: int = SPARK_PIECE_BYTES,
+    index: bool = True,
+    tuning: Tuning | None = None,
+    rejected: Rejects | None = None,
+    progress: Callable[[Stage], None] | None = None,
 ) -> LoadResult:
     """Load nodes and edges on Spark as one atomic commit; nothing is written if anything is wrong.
 
     Args:
         graph: An open graph. Executors must reach its folder by the same path.
         sources: JSONL files (paths, folders, globs), or a mapping of type names to `Rows`, CSV or
-            Parquet files, or Spark frames.
+            Parquet files, or frames.
         mode: `append`, `merge` or `overwrite`, as for `Graph.load`.
         branch: Branch to write to.
         session: The Spark session to use; else the active one, else a new one.
@@ -278,27 +60,109 @@ def load(
         operation_id: As for `Graph.load`.
         actor: Overrides the handle's actor.
         dry_run: Validate everything and write nothing.
-        piece_bytes: How much of a JSONL file one task parses.
+        index: As for `Graph.bulk`.
+        tuning: Sizes at which work is divided.
+        rejected: Rows that may be left out; `Graph.bulk` makes it.
+        progress: Called with each stage, while it runs and at its end.
     """
     parsed_mode = LoadMode.parse(mode)
     graph.check_writable()
+    refused = rejected or Rejects()
     engine = Engine(find_session(session, master))
     folder = graph.scratch_folder(scratch)
-
-    def make(schema: AcceptedSchema, embedder: Any) -> SparkLoad:
-        job = Job(schema=schema, scratch=folder, embedder=embedder)
-        made = SparkLoad(engine, job, parsed_mode, piece_bytes=piece_bytes)
-        made.read(sources)
-        return made
-
+    reader = _Reader(
+        engine=engine,
+        sources=sources,
+        mode=parsed_mode,
+        folder=folder,
+        tuning=tuning or Tuning(),
+        refused=refused,
+        progress=progress,
+    )
     try:
-        return graph.load_staged(
-            make,
-            branch=branch,
-            expected_head=expected_head,
-            operation_id=operation_id,
-            actor=actor,
-            dry_run=dry_run,
-        )
+        while True:
+            try:
+                found = graph.load_staged(
+                    reader.read,
+                    branch=branch,
+                    expected_head=expected_head,
+                    operation_id=operation_id,
+                    actor=actor,
+                    dry_run=dry_run,
+                    index=index,
+                )
+            except DataError as error:
+                reader.leave_out(error)
+                continue
+            reader.published(found)
+            return found.without(len(refused.lines))
     finally:
+        refused.write()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def write(
+    frame: Any,
+    uri: str | os.PathLike[str],
+    type: str,
+    *,
+    mode: LoadMode | str,
+    from_col: str = "from",
+    to_col: str = "to",
+    columns: Mapping[str, str] | None = None,
+    **options: Any,
+) -> LoadResult:
+    """Write a Spark frame to one type of a graph, as one commit; `options` are those of `load`."""
+    rows = Rows(data=frame, columns=columns or {}, from_col=from_col, to_col=to_col)
+    options.setdefault("session", frame.sparkSession)
+    with open_graph(uri) as graph:
+        return load(graph, {type: rows}, mode=mode, **options)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Reader:
+    """Reads the input, and again without the rows that may be left out."""
+
+    engine: Engine
+    sources: Sources
+    mode: LoadMode
+    folder: str
+    tuning: Tuning
+    refused: Rejects
+    progress: Callable[[Stage], None] | None
+    held: SparkLoad | None = None
+    schema: AcceptedSchema | None = None
+
+    def read(self, schema: AcceptedSchema, embedder: Any) -> SparkLoad:
+        if self.held is not None and self.schema == schema:
+            self.held.leave_out(self.refused.lines)
+            return self.held
+        job = Job(
+            schema=schema,
+            scratch=self.folder,
+            embedder=embedder,
+            problems_max=self.refused.problems_max,
+        )
+        self.schema = schema
+        self.held = SparkLoad(
+            self.engine,
+            job,
+            self.mode,
+            tuning=self.tuning,
+            reporter=Reporter(self.engine.session, self.progress),
+        )
+        self.held.read(self.sources)
+        return self.held
+
+    def leave_out(self, error: DataError) -> None:
+        """Remember the rows an error names; raise it if they may not be left out."""
+        if self.held is None:
+            raise error
+        self.refused.take(error, self.held.line_at, self.held.only_source)
+
+    def published(self, result: LoadResult) -> None:
+        """Report the last stage, which is short whatever the number of rows."""
+        if self.progress is not None and self.held is not None and not result.dry_run:
+            seconds = time.monotonic() - self.held.staged_at
+            rows = result.total_entities
+            self.progress(Stage(name="publish", seconds=seconds, rows=rows, finished=True))

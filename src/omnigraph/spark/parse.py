@@ -6,12 +6,7 @@ a name of its own, so a task that runs twice leaves one file nobody reads.
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import math
 import os
-import re
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -21,12 +16,12 @@ import pyarrow.compute as pc
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 
-from omnigraph.catalog import FLOATS, INTEGERS, EdgeType, NodeType, PropertyType, Scalar
+from omnigraph.catalog import EdgeType, NodeType
 from omnigraph.errors import OmniGraphError
 from omnigraph.ids import UlidSource
 from omnigraph.spark.tasks import GENERATED, LINE, Job, Parsed, Piece, Written
-from omnigraph.write import Problem, Problems
-from omnigraph.write.convert import column_array
+from omnigraph.write import Problems
+from omnigraph.write.csv_rows import csv_columns
 from omnigraph.write.embeddings import Embeddings
 from omnigraph.write.envelopes import EnvelopeReader
 from omnigraph.write.intake import complete_ids, frame_rows
@@ -34,7 +29,6 @@ from omnigraph.write.validate import check_values
 
 Entity = NodeType | EdgeType
 _BOM = b"\xef\xbb\xbf"
-_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 def parse(piece: Piece, job: Job) -> Parsed:
@@ -82,7 +76,9 @@ def _parse_lines(piece: Piece, job: Job, parsed: Parsed) -> None:
     parsed.lines = len(lines)
     if lines and piece.start == 0:
         lines[0] = lines[0].removeprefix(_BOM)
-    problems = Problems()
+    for skipped in piece.skip:
+        lines[skipped - 1] = b""
+    problems = Problems(limit=job.problems_max)
     reader = EnvelopeReader(job.schema.catalog, problems)
     reader.read(lines)
     parsed.syntax = problems.items
@@ -96,14 +92,32 @@ def _parse_lines(piece: Piece, job: Job, parsed: Parsed) -> None:
 def parse_frame(piece: Piece, job: Job, frame: Any, parsed: Parsed) -> None:
     """Take in rows of one type that come as columns."""
     parsed.lines = frame.num_rows
-    _take_frame(piece, job, frame, range(1, frame.num_rows + 1), parsed)
+    lines: Sequence[int] = range(1, frame.num_rows + 1)
+    if piece.skip:
+        gone = set(piece.skip)
+        lines = [line for line in lines if line not in gone]
+        frame = frame.take(pa.array([line - 1 for line in lines], pa.int64()))
+    _take_frame(piece, job, frame, lines, parsed)
+
+
+def _parse_csv(piece: Piece, job: Job, parsed: Parsed) -> None:
+    with open(piece.path, "rb") as handle:
+        raw = handle.read()
+    problems = Problems(limit=job.problems_max)
+    gone = set(piece.skip)
+    frame, lines, parsed.lines = csv_columns(
+        _entity(piece, job), raw, piece.columns, problems, skip=lambda line: line in gone
+    )
+    parsed.syntax = problems.items
+    if not problems.items:
+        _take_frame(piece, job, frame, lines, parsed)
 
 
 def _take_frame(piece: Piece, job: Job, frame: Any, lines: Sequence[int], parsed: Parsed) -> None:
     entity = _entity(piece, job)
     renames = dict(piece.columns)
     frame = frame.rename_columns([renames.get(name, name) for name in frame.column_names])
-    problems = Problems()
+    problems = Problems(limit=job.problems_max)
     rows = frame_rows(
         entity,
         frame,
@@ -125,13 +139,13 @@ def _entity(piece: Piece, job: Job) -> Entity:
 
 def _keep(job: Job, parsed: Parsed, entity: Entity, rows: Any, lines: Sequence[int]) -> None:
     """Complete ids, judge every row alone, and write the rows down."""
-    found = Problems()
+    found = Problems(limit=job.problems_max)
     rows, generated = complete_ids(job.schema, entity, rows, lines, UlidSource().run, found)
     parsed.ids += found.items
     if rows["id"].null_count:
         return
     rows = Embeddings(job.embedder).fill_rows(entity, rows)
-    values = Problems()
+    values = Problems(limit=job.problems_max)
 
     def line_of(_table_key: str, entity_id: str) -> int | None:
         index = pc.index(rows["id"], pa.scalar(entity_id)).as_py()
@@ -145,107 +159,3 @@ def _keep(job: Job, parsed: Parsed, entity: Entity, rows: Any, lines: Sequence[i
     table = table.append_column(GENERATED, generated)
     feather.write_feather(table, path, compression="lz4", chunksize=65_536)
     parsed.written.append(Written(entity.table_key, path, rows.num_rows))
-
-
-# ---- CSV ----------------------------------------------------------------------------------
-
-
-def _parse_csv(piece: Piece, job: Job, parsed: Parsed) -> None:
-    with open(piece.path, "rb") as handle:
-        raw = handle.read()
-    try:
-        text = raw.removeprefix(_BOM).decode()
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        message = f"not valid UTF-8 ({error.reason})"
-        parsed.syntax.append(Problem(message=message, line=line))
-        return
-    problems = Problems()
-    header, records, lines = _records(text, problems)
-    parsed.lines = text.count("\n")
-    entity = _entity(piece, job)
-    renames = {**dict(piece.columns)}
-    columns: list[Any] = []
-    for index, given in enumerate(header):
-        name = renames.get(given, given)
-        texts = [record[index] or None for record in records]
-        declared = entity.properties.get(name)
-        if declared is None:
-            columns.append(pa.array(texts, pa.string()))
-            continue
-
-        def report(row: int, message: str, field: str = name) -> None:
-            problems.add(
-                Problem(
-                    message=f"property '{field}': {message}",
-                    type_name=entity.name,
-                    field=field,
-                    line=lines[row],
-                )
-            )
-
-        values = [_value(item, declared.type, row, report) for row, item in enumerate(texts)]
-        columns.append(column_array(values, declared.type, report))
-    parsed.syntax = problems.items
-    if not problems.items:
-        frame = pa.Table.from_arrays(columns, names=header)
-        _take_frame(piece, job, frame, lines, parsed)
-
-
-def _records(text: str, problems: Problems) -> tuple[list[str], list[list[str]], list[int]]:
-    """Split CSV text; a record's line is the one it starts on."""
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    header: list[str] = []
-    records: list[list[str]] = []
-    lines: list[int] = []
-    start = 1
-    try:
-        for record in reader:
-            line, start = start, reader.line_num + 1
-            if not record:
-                continue
-            if not header:
-                header = record
-            elif len(record) != len(header):
-                message = f"expected {len(header)} values, got {len(record)}"
-                problems.add(Problem(message=message, line=line))
-            else:
-                records.append(record)
-                lines.append(line)
-    except csv.Error as error:
-        problems.add(Problem(message=f"not valid CSV: {error}", line=start))
-    return header, records, lines
-
-
-def _value(text: str | None, declared: PropertyType, row: int, report: Any) -> Any:
-    """Return what a text of a CSV file means for a type; what it cannot mean is reported."""
-    if text is None:
-        return None
-    try:
-        return _meaning(text, declared)
-    except ValueError:
-        report(row, f"{text!r} is not of type {declared}")
-        return None
-
-
-def _meaning(text: str, declared: PropertyType) -> Any:
-    scalar = declared.scalar
-    if declared.is_list or scalar is Scalar.VECTOR:
-        found = json.loads(text)
-        if not isinstance(found, list) or None in found:
-            raise ValueError
-        return found
-    if scalar is Scalar.BOOL:
-        if text not in ("true", "false"):
-            raise ValueError
-        return text == "true"
-    if scalar in INTEGERS:
-        if not _INTEGER.fullmatch(text):
-            raise ValueError
-        return int(text)
-    if scalar in FLOATS:
-        number = float(text)
-        if not math.isfinite(number):
-            raise ValueError
-        return number
-    return text

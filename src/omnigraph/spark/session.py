@@ -39,7 +39,8 @@ def find_session(session: Any = None, master: str | None = None) -> Any:
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    return start_session(master or os.environ.get("OMNIGRAPH_SPARK_MASTER") or "local[*,4]")
+    found = master or os.environ.get("OMNIGRAPH_SPARK_MASTER") or os.environ.get("SPARK_REMOTE")
+    return start_session(found or "local[*,4]")
 
 
 def start_session(master: str, **settings: str) -> Any:
@@ -67,20 +68,29 @@ def start_session(master: str, **settings: str) -> Any:
         **{name.replace("__", "."): value for name, value in settings.items()},
     }
     builder: Any = SparkSession.builder
-    builder = builder.appName("omnigraph").master(master)
+    builder = builder.appName("omnigraph")
+    builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
     for name, value in options.items():
         builder = builder.config(name, value)
     try:
         with _silent_child(), warnings.catch_warnings():
             # Java is started by a fork that does nothing else, so this is no danger here.
             warnings.filterwarnings("ignore", message="lance is not fork-safe")
-            return builder.getOrCreate()
+            return registered(builder.getOrCreate())
     except (PySparkException, Py4JError, OSError) as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else "unknown"
         raise BadRequestError(
             f"Spark could not be started at {master}: {first}",
             hint="check the master, and that Java 17 or newer runs",
         ) from error
+
+
+def registered(session: Any) -> Any:
+    """Return a session that knows the formats `omnigraph` and `omnigraph_changes`."""
+    from omnigraph.spark.connector import register
+
+    register(session)
+    return session
 
 
 def _find_java() -> None:

@@ -8,6 +8,12 @@ from typing import Any
 
 from omnigraph.catalog import AcceptedSchema
 from omnigraph.embed import Embedder
+from omnigraph.limits import (
+    PROBLEMS_MAX,
+    SPARK_HELD_ROWS_MAX,
+    SPARK_MERGE_ROWS_MIN,
+    SPARK_PIECE_BYTES,
+)
 from omnigraph.write import Problem
 
 LINE = "#line"
@@ -20,7 +26,8 @@ class Piece:
     """A part of the input that one task reads.
 
     `start` and `stop` are bytes of a JSONL file or row groups of a Parquet file; a CSV file is one
-    piece, because a quoted value may hold line breaks. A piece of a frame has no path.
+    piece, because a quoted value may hold line breaks. A piece of a frame has no path. `skip` are
+    lines of the piece that are left out.
     """
 
     label: str
@@ -32,6 +39,20 @@ class Piece:
     columns: tuple[tuple[str, str], ...] = ()
     from_col: str = "from"
     to_col: str = "to"
+    skip: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning:
+    """Sizes at which a load divides its work.
+
+    `piece_bytes` of a JSONL file are one task; from `merge_rows` rows of a type workers merge them
+    instead of the driver; up to `held_rows` ids of a type each worker looks ends up by itself.
+    """
+
+    piece_bytes: int = SPARK_PIECE_BYTES
+    merge_rows: int = SPARK_MERGE_ROWS_MIN
+    held_rows: int = SPARK_HELD_ROWS_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +62,7 @@ class Job:
     schema: AcceptedSchema
     scratch: str
     embedder: Embedder | None = None
+    problems_max: int = PROBLEMS_MAX
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,13 @@ from omnigraph.store.branches import (
     split_branch,
     tag_file,
 )
-from omnigraph.store.bulk import fragment_ids, read_fragments, write_rows
+from omnigraph.store.bulk import (
+    fragment_ids,
+    joined_rewrites,
+    read_fragments,
+    rewrite_fragments,
+    write_rows,
+)
 from omnigraph.store.columns import ColumnChanges, change_columns
 from omnigraph.store.control import ControlFiles
 from omnigraph.store.counters import count, measured
@@ -49,13 +55,11 @@ from omnigraph.store.staging import (
     StagedTable,
     commit_staged,
     restore,
-    stage_changes,
     stage_delete,
     stage_fragments,
     stage_index,
     stage_insert,
     stage_overwrite,
-    stage_upsert,
     version_file,
 )
 from omnigraph.store.tables import (
@@ -67,6 +71,7 @@ from omnigraph.store.tables import (
     primary_key_field,
 )
 from omnigraph.store.torn import newest_version, set_aside_torn
+from omnigraph.store.upsert import stage_rewritten, stage_upsert
 
 __all__ = [
     "ID_INDEX",
@@ -113,6 +118,7 @@ __all__ = [
     "id_filter",
     "is_blob",
     "is_stored",
+    "joined_rewrites",
     "lacking_indexes",
     "list_branches",
     "list_tags",
@@ -133,15 +139,16 @@ __all__ = [
     "restore",
     "retire_branch",
     "retired_branches",
+    "rewrite_fragments",
     "set_aside_torn",
     "split_branch",
-    "stage_changes",
     "stage_delete",
     "stage_fragments",
     "stage_index",
     "stage_indexes",
     "stage_insert",
     "stage_overwrite",
+    "stage_rewritten",
     "stage_upsert",
     "table_delta",
     "tag_file",

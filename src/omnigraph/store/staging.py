@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import lance
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from lance import LanceDataset, LanceOperation
 from lance.fragment import FragmentMetadata, write_fragments
 
@@ -24,11 +23,8 @@ from omnigraph.errors import ConflictError
 from omnigraph.limits import (
     RESTORE_ATTEMPTS_MAX,
     ROWS_PER_FILE_MAX,
-    STAGE_BATCH_ROWS,
-    UPSERT_PART_BYTES,
 )
 from omnigraph.store.counters import count
-from omnigraph.store.keys import addresses_of
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.tables import Table, Tables, file_name
 
@@ -71,108 +67,13 @@ def stage_insert(parent: Table, rows: Any, properties: dict[str, str]) -> Staged
         path=parent.path,
         parent=parent,
         transaction=transaction,
-        files=_data_files(parent, fragments),
+        files=data_files(parent, fragments),
         rows_after=parent.count_rows() + added,
     )
 
 
-def stage_upsert(
-    parent: Table, rows: Any, properties: dict[str, str], *, indexed: bool = True
-) -> StagedTable:
-    """Stage rows that replace those of the same id or are added. Ids must be distinct.
-
-    `rows` is a table or a reader; many are staged part by part. A join through the index has a
-    fixed memory, which millions of rows exceed: `indexed` off reads the id column instead.
-    """
-    if not indexed or (isinstance(rows, pa.Table) and rows.nbytes <= UPSERT_PART_BYTES):
-        return _stage_part(parent, rows, properties, indexed=indexed)
-    parts: list[StagedTable] = []
-    ids: list[Any] = []
-    for part in _parts(rows):
-        parts.append(_stage_part(parent, part, properties))
-        ids += part["id"].chunks
-    return parts[0] if len(parts) == 1 else _joined(parent, parts, pa.concat_arrays(ids))
-
-
-def _stage_part(
-    parent: Table, rows: Any, properties: dict[str, str], *, indexed: bool = True
-) -> StagedTable:
-    count("data_stages")
-    with translated(f"writing {parent.path}"):
-        merge = parent.dataset.merge_insert("id").use_index(indexed)
-        merge = merge.when_matched_update_all().when_not_matched_insert_all()
-        transaction, stats = merge.execute_uncommitted(rows)
-    transaction.transaction_properties = properties
-    operation: Any = transaction.operation
-    return StagedTable(
-        path=parent.path,
-        parent=parent,
-        transaction=transaction,
-        files=_data_files(parent, operation.new_fragments)
-        + _deletion_files(parent, operation.updated_fragments),
-        rows_after=parent.count_rows() + int(stats["num_inserted_rows"]),
-    )
-
-
-def _joined(parent: Table, parts: Sequence[StagedTable], ids: Any) -> StagedTable:
-    """Return upserts of one version as one."""
-    staged = parts[-1]
-    # Each removed the old images of its own rows only; a fragment has one list of removed rows.
-    present = parent.scan(columns=["id"], row_address=True)
-    replaced = present.filter(pc.is_in(present["id"], value_set=ids))["_rowaddr"].to_numpy()
-    with translated(f"writing {parent.path}"):
-        changed, gone = _without(parent, replaced)
-    new = [item for part in parts for item in part.transaction.operation.new_fragments]
-    staged.transaction.operation = replace(
-        staged.transaction.operation,
-        new_fragments=new,
-        removed_fragment_ids=gone,
-        updated_fragments=changed,
-    )
-    staged.files = _data_files(parent, new) + _deletion_files(parent, changed)
-    before = parent.count_rows()
-    staged.rows_after = before + sum(part.rows_after - before for part in parts)
-    return staged
-
-
-def _parts(rows: Any) -> Iterator[Any]:
-    """Yield rows as tables that one join can hold."""
-    if isinstance(rows, pa.Table):
-        rows = rows.to_batches(max_chunksize=STAGE_BATCH_ROWS)
-    batches: list[Any] = []
-    size = 0
-    for batch in rows:
-        batches.append(batch)
-        size += batch.nbytes
-        if size >= UPSERT_PART_BYTES:
-            yield pa.Table.from_batches(batches)
-            batches, size = [], 0
-    if batches:
-        yield pa.Table.from_batches(batches)
-
-
-def stage_changes(
-    parent: Table, rows: Any, deleted: Sequence[str], properties: dict[str, str]
-) -> StagedTable:
-    """Stage rows to be replaced or added, and ids to be removed, as one version."""
-    staged = stage_upsert(parent, rows, properties)
-    operation: Any = staged.transaction.operation
-    # The upsert removes the old images of its own rows; a fragment has one list of removed rows,
-    # so it is written anew with both.
-    replaced = addresses_of(parent, "id", rows["id"].to_pylist())["_rowaddr"].to_numpy()
-    removed = addresses_of(parent, "id", deleted)["_rowaddr"].to_numpy()
-    with translated(f"writing {parent.path}"):
-        changed, gone = _without(parent, np.concatenate([replaced, removed]))
-    staged.transaction.operation = replace(
-        operation, removed_fragment_ids=gone, updated_fragments=changed
-    )
-    staged.files = _data_files(parent, operation.new_fragments) + _deletion_files(parent, changed)
-    staged.rows_after -= len(removed)
-    return staged
-
-
-def _without(parent: Table, addresses: Any) -> tuple[list[Any], list[int]]:
-    """Return the fragments that lose rows, and the ids of those that lose all."""
+def without(parent: Table, addresses: Any) -> tuple[list[Any], list[int]]:
+    """Write what removes rows: the fragments that lose some, and the ids of those that lose all."""
     changed: list[Any] = []
     gone: list[int] = []
     owners = addresses >> np.uint64(32)
@@ -191,13 +92,13 @@ def stage_delete(parent: Table, addresses: Any, properties: dict[str, str]) -> S
     """Stage the removal of rows given by row address (a numpy array of unsigned 64-bit)."""
     count("data_stages")
     with translated(f"writing {parent.path}"):
-        changed, gone = _without(parent, addresses)
+        changed, gone = without(parent, addresses)
     operation = LanceOperation.Delete(changed, gone, "omnigraph")
     return StagedTable(
         path=parent.path,
         parent=parent,
         transaction=lance.Transaction(parent.version, operation, transaction_properties=properties),
-        files=_deletion_files(parent, changed),
+        files=deletion_files(parent, changed),
         rows_after=parent.count_rows() - len(addresses),
     )
 
@@ -221,7 +122,7 @@ def stage_overwrite(parent: Table, rows: Any, properties: dict[str, str]) -> Sta
         path=parent.path,
         parent=parent,
         transaction=lance.Transaction(parent.version, operation, transaction_properties=properties),
-        files=_data_files(parent, fragments),
+        files=data_files(parent, fragments),
         rows_after=sum(item.physical_rows for item in fragments),
     )
 
@@ -242,7 +143,7 @@ def stage_fragments(
         path=parent.path,
         parent=parent,
         transaction=lance.Transaction(parent.version, operation, transaction_properties=properties),
-        files=_data_files(parent, fragments),
+        files=data_files(parent, fragments),
         rows_after=added if replace_all else parent.count_rows() + added,
     )
 
@@ -326,7 +227,7 @@ def version_file(table: Table) -> str:
     return os.path.join("_versions", f"{inverted:020d}.manifest")
 
 
-def _data_files(parent: Table, fragments: Sequence[Any]) -> tuple[str, ...]:
+def data_files(parent: Table, fragments: Sequence[Any]) -> tuple[str, ...]:
     """Return the files fragments are made of; large blobs lie in a folder beside theirs."""
     found: list[str] = []
     for name in (file_name(item) for fragment in fragments for item in fragment.files):
@@ -338,7 +239,8 @@ def _data_files(parent: Table, fragments: Sequence[Any]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _deletion_files(parent: Table, fragments: Sequence[Any]) -> tuple[str, ...]:
+def deletion_files(parent: Table, fragments: Sequence[Any]) -> tuple[str, ...]:
+    """Return the files that say which rows of changed fragments are gone."""
     # Fragment metadata does not spell the file's name; the folder's newest entries tell it.
     folder = os.path.join(str(parent.dataset.uri), "_deletions")
     if not fragments or not os.path.isdir(folder):

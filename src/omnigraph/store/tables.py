@@ -98,6 +98,7 @@ class Table:
         where: str | None = None,
         limit: int | None = None,
         row_address: bool = False,
+        row_id: bool = False,
         indexed_only: bool = False,
         fragments: Sequence[Any] | None = None,
         blob_bytes: bool = False,
@@ -114,6 +115,7 @@ class Table:
                 where=where,
                 limit=limit,
                 row_address=row_address,
+                row_id=row_id,
                 indexed_only=indexed_only,
                 fragments=fragments,
                 blob_bytes=blob_bytes,
@@ -148,6 +150,7 @@ class Table:
         where: str | None = None,
         limit: int | None = None,
         row_address: bool = False,
+        row_id: bool = False,
         indexed_only: bool = False,
         fragments: Sequence[Any] | None = None,
         blob_bytes: bool = False,
@@ -167,6 +170,7 @@ class Table:
             filter=where,
             limit=limit,
             with_row_address=row_address,
+            with_row_id=row_id,
             **options,
         )
 

@@ -38,7 +38,6 @@ from omnigraph.store import (
     fork_table,
     only_maintenance,
     split_branch,
-    stage_changes,
     stage_delete,
     stage_insert,
     stage_overwrite,
@@ -173,7 +172,8 @@ def _stage_table(parent: Table, change: TableChange, properties: dict[str, str])
         return change.staging(parent, properties)
     rows = change.rows()
     if change.deleted and rows is not None:
-        return stage_changes(parent, stored_rows(change.entity, rows), change.deleted, properties)
+        content = stored_rows(change.entity, rows)
+        return stage_upsert(parent, content, properties, deleted=change.deleted)
     if change.deleted:
         found = addresses_of(parent, "id", change.deleted)
         return stage_delete(parent, found["_rowaddr"].to_numpy(), properties)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -85,6 +86,8 @@ def _frame_column(
     declared = entity.properties[name]
     if column is None:
         default = declared.default
+        if default is None:
+            return pa.nulls(size, field.type)
         value = list(default) if isinstance(default, tuple) else default
         return pa.array([value] * size, field.type)
     return cast_column(column, declared.type, report)
@@ -103,7 +106,7 @@ def complete_ids(
     generated = pc.is_null(given)
     if isinstance(entity, NodeType) and entity.key:
         ids = _key_column(schema, entity, rows, given, lines, problems)
-        generated = pa.array([False] * rows.num_rows, pa.bool_())
+        generated = pa.array(np.zeros(rows.num_rows, dtype=bool))
     elif given.null_count:
         minted = ulid_column(new_ids(given.null_count), given.null_count)
         ids = pc.replace_with_mask(given, generated, minted)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow.compute as pc
@@ -50,11 +50,15 @@ class Problems:
         self.items: list[Problem] = []
         self.count = 0
         self.line_of: Callable[[str, str], int | None] = _no_line
+        self.place_of: Callable[[int], tuple[str | None, int]] | None = None
 
     def add(self, problem: Problem) -> None:
-        """Take in one problem."""
+        """Take in one problem; if the input is several files, its line becomes one of a file."""
         self.count += 1
         if len(self.items) < self._limit:
+            if self.place_of is not None and problem.line is not None and problem.file is None:
+                file, line = self.place_of(problem.line)
+                problem = replace(problem, file=file, line=line)
             self.items.append(problem)
 
     @property
