@@ -60,6 +60,7 @@ $(RIVALS): $(READY)
 .PHONY: demo
 demo: $(READY) ## Run the guided example
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/demo.sh
+	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/social.sh
 
 .PHONY: test
 test: lint type ## Run the static checks and every test
@@ -71,8 +72,8 @@ test-fast: $(READY) ## Run the unit, contract and architecture tests
 	$(PYTEST) $(FAST)
 
 .PHONY: test-spark
-test-spark: $(READY) ## Run the tests on Spark, with more random inputs than the gate takes
-	OMNIGRAPH_SPARK_ROUNDS=20 $(PYTEST) --timeout 3600 tests/spark
+test-spark: $(READY) ## Run the tests on Spark in full: more random inputs, clusters, kills
+	OMNIGRAPH_SPARK=full OMNIGRAPH_FAULTS=full $(PYTEST) --timeout 3600 tests/spark
 
 .PHONY: test-faults
 test-faults: $(READY) ## Kill writers at every boundary and call, and 500 at random (minutes)

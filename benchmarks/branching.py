@@ -322,6 +322,52 @@ def space(report: Report, folder: Path, *, rows: int) -> None:
     )
 
 
+# ---- g: diff ------------------------------------------------------------------------------
+
+
+class Diffing:
+    """Commits that changed one row, compared by the engine and by bare Lance."""
+
+    def __init__(self, folder: Path, rows: int) -> None:
+        self.graph = _graph(folder, rows=rows)
+        self.graph.load_table("Person", _people(1, 7_000, 3), mode="merge")
+        old, new = self.graph.commits.list()[1::-1]
+        self._commits = (old.graph_commit_id, new.graph_commit_id)
+        states = [self.graph.snapshot(commit=name).tables["node:Person"] for name in self._commits]
+        self._versions = [int(pin.version) for pin in states]
+        path = Path(self.graph.uri) / states[1].path
+        self._dataset = lance.dataset(str(path), version=self._versions[1])
+
+    def diff(self) -> None:
+        """Compare the two commits."""
+        assert len(self.graph.diff(*self._commits).changes) == 1
+
+    def delta(self) -> None:
+        """Ask Lance which rows of the table were added and changed, and which went."""
+        delta = self._dataset.delta(begin_version=self._versions[0], end_version=self._versions[1])
+        changed = delta.get_updated_rows().read_all()
+        added = delta.get_inserted_rows().read_all()
+        assert (changed.num_rows, added.num_rows) == (1, 0)
+
+
+def diffing(report: Report, folder: Path, *, rounds: int, large: bool) -> None:
+    """Measure the same diff in graphs of different sizes."""
+    sizes = [10_000, 1_000_000] + ([10_000_000] if large else [])
+    sides = {f"{size:,} rows": Diffing(folder / str(size), size) for size in sizes}
+    timings = interleave(
+        {f"diff, {name}": item.diff for name, item in sides.items()}
+        | {f"raw delta, {name}": item.delta for name, item in sides.items()},
+        rounds=rounds,
+    )
+    report.time("a commit of one row", timings)
+    for name in sides:
+        value, spread = ratio_of(timings, f"diff, {name}", f"raw delta, {name}")
+        report.figure(f"diff / raw delta, {name}", value, "x", at_most=4.0, note=spread)
+    for name in list(sides)[1:]:
+        value, spread = ratio_of(timings, f"diff, {name}", "diff, 10,000 rows")
+        report.figure(f"diff of one row, {name} / 10,000", value, "x", at_most=1.5, note=spread)
+
+
 # ---- f: beside DoltLite -------------------------------------------------------------------
 
 
@@ -353,7 +399,7 @@ def main() -> None:
         _child(*options.child)
         return
     quick, large = bool(options.quick), bool(options.large)
-    wanted = set(options.only.split(",")) if options.only else set("abcde")
+    wanted = set(options.only.split(",")) if options.only else set("abcdeg")
     report = Report("branching", {"quick": quick, "large": large, "only": sorted(wanted)})
     with tempfile.TemporaryDirectory(prefix="omnigraph-bench-") as name:
         folder = Path(name)
@@ -374,6 +420,9 @@ def main() -> None:
         if "e" in wanted:
             report.section("e: space")
             space(report, folder / "e", rows=100_000 if quick else 1_000_000)
+        if "g" in wanted:
+            report.section("g: diff")
+            diffing(report, folder / "g", rounds=10 if quick else 30, large=large)
         if options.doltlite:
             report.section("f: DoltLite")
             doltlite(report, options.doltlite, rounds=6 if quick else 20)

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from omnigraph.graph import (
         BranchView,
         Diff,
+        DumpReport,
         Graph,
         LoadResult,
         MergePlan,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
         Rows,
         Snapshot,
         init,
+        restore,
     )
     from omnigraph.graph import open_graph as open
     from omnigraph.manifest import GraphCommit
@@ -70,6 +72,7 @@ INTERNAL_SCHEMA_VERSION = 4
 _GRAPH = (
     "BranchView",
     "Diff",
+    "DumpReport",
     "Graph",
     "LoadResult",
     "MergePlan",
@@ -80,6 +83,7 @@ _GRAPH = (
     "Rows",
     "Snapshot",
     "init",
+    "restore",
 )
 _EMBED = ("Embedder", "HashEmbedder", "HttpEmbedder", "LocalEmbedder", "embedder_from")
 _ERRORS = (
@@ -134,6 +138,7 @@ __all__ = [
     "DataError",
     "Diff",
     "DiffRefusedError",
+    "DumpReport",
     "Embedder",
     "EmbeddingError",
     "FormatVersionError",
@@ -168,6 +173,7 @@ __all__ = [
     "embedder_from",
     "init",
     "open",
+    "restore",
 ]
 
 

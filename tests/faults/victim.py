@@ -91,6 +91,7 @@ def watch(steps: Steps) -> None:
     from lance.optimize import Compaction
 
     from omnigraph.manifest import branches as directory
+    from omnigraph.ops import cleanup
     from omnigraph.store import branches, journal, staging, upsert
 
     steps.wrap(branches, "make_branch", "fork")
@@ -98,6 +99,9 @@ def watch(steps: Steps) -> None:
     steps.wrap(directory, "make_branch", "branch")
     steps.wrap(directory, "delete_branch", "line_delete")
     steps.wrap(directory, "retire_branch", "branch_delete")
+    steps.wrap(directory, "forget_retired", "forget_retired")
+    for name in ("remove_versions", "remove_forks", "remove_tree", "erase_table"):
+        steps.wrap(cleanup, name, name)
     steps.wrap(os, "link", "link")
     steps.wrap(os, "unlink", "unlink")
     steps.wrap(os, "fsync", "fsync")
@@ -141,6 +145,10 @@ def write(graph: Graph, action: str) -> None:
             graph.schema.apply(DESCRIBED, operation_id=OPERATION)
         case "index":
             graph.ensure_indices()
+        case "optimize":
+            graph.optimize()
+        case "cleanup":
+            graph.cleanup(keep=2, grace=0, dry_run=False)
         case "branch_insert":
             graph.mutate(ADD, {"s": "new"}, branch="dev", operation_id=OPERATION)
         case "branch_drop":

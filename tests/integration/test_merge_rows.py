@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 import omnigraph as og
+from tests.integration.conftest import Cli
 from tests.integration.helpers import NewGraph
 from tests.integration.merging import (
     SCHEMA,
@@ -23,6 +25,44 @@ from tests.integration.merging import (
 
 DIRECTIONS = pytest.mark.parametrize(("source", "target"), [("dev", "main"), ("main", "dev")])
 KINDS = pytest.mark.parametrize("kind", ["node", "edge"])
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a merge said, whichever way it was asked for."""
+
+    outcome: str | None = None
+    commit: dict[str, Any] | None = None
+    conflicts: Conflicts | None = None
+
+
+Merge = Callable[[og.Graph, str, str], Answer]
+
+
+def _in_python(graph: og.Graph, source: str, target: str) -> Answer:
+    try:
+        done = graph.branches.merge(source, target)
+    except og.MergeConflictError as error:
+        return Answer(conflicts=listed(error.conflicts))
+    return Answer(done.outcome, None if done.commit is None else done.commit.to_json())
+
+
+@pytest.fixture(params=["python", "command line"])
+def merge(request: pytest.FixtureRequest) -> Merge:
+    if request.param == "python":
+        return _in_python
+    cli: Cli = request.getfixturevalue("cli")
+
+    def on_the_command_line(graph: og.Graph, source: str, target: str) -> Answer:
+        shown = cli("branch", "merge", source, graph.uri, "--into", target, "--json")
+        if shown.code == 5:
+            assert shown.json["type"] == "merge_conflict"
+            return Answer(conflicts=listed(shown.json["merge_conflicts"]))
+        assert shown.code == 0
+        assert (shown.json["source"], shown.json["target"]) == (source, target)
+        return Answer(shown.json["outcome"], shown.json["commit"])
+
+    return on_the_command_line
 
 
 @dataclass(frozen=True)
@@ -83,7 +123,7 @@ def _value(graph: og.Graph, branch: str, kind: str) -> int | None:
 @DIRECTIONS
 @pytest.mark.parametrize("row", TRUTH, ids=str)
 def test_a_row_of_the_truth_table(
-    new_graph: NewGraph, row: Row, kind: str, source: str, target: str
+    new_graph: NewGraph, merge: Merge, row: Row, kind: str, source: str, target: str
 ) -> None:
     graph = new_graph(SCHEMA)
     put(graph, "main", a=0, b=0)
@@ -99,28 +139,25 @@ def test_a_row_of_the_truth_table(
     if isinstance(row.result, str):
         key = "node:Item" if kind == "node" else "edge:Link"
         for _repeat in range(2):
-            with pytest.raises(og.MergeConflictError) as error:
-                graph.branches.merge(source, target)
-            assert listed(error.value.conflicts) == [(key, "x", row.result)]
+            assert merge(graph, source, target) == Answer(conflicts=[(key, "x", row.result)])
         assert state(graph, target) == before
         assert pins(graph, target) == versions
         assert graph.commits.head(target) == ours
         return
     other = state(graph, source)
-    done = graph.branches.merge(source, target)
+    done = merge(graph, source, target)
     assert done.outcome == "merged"
     assert done.commit is not None
-    assert done.commit.parent_commit_id == ours.graph_commit_id
-    assert done.commit.merged_parent_commit_id == theirs.graph_commit_id
+    assert done.commit["parent_commit_id"] == ours.graph_commit_id
+    assert done.commit["merged_parent_commit_id"] == theirs.graph_commit_id
     assert _value(graph, target, kind) == row.result
     found = state(graph, target)
     assert ("Item", "only_source") in found
     assert ("Item", "only_target") in found
     assert state(graph, source) == other
-    assert graph.branches.merge(source, target).outcome == "already_up_to_date"
-    assert graph.commits.head(target) == done.commit
-    back = graph.branches.merge(target, source)
-    assert back.outcome == "fast_forward"
+    assert merge(graph, source, target) == Answer("already_up_to_date")
+    assert graph.commits.head(target).to_json() == done.commit
+    assert merge(graph, target, source).outcome == "fast_forward"
     assert state(graph, source) == found
 
 
@@ -205,7 +242,7 @@ def _expected_state(
 @pytest.mark.parametrize("theirs", OPERATIONS)
 @pytest.mark.parametrize("ours", OPERATIONS)
 def test_a_pair_of_operations(
-    new_graph: NewGraph, theirs: str, ours: str, source: str, target: str
+    new_graph: NewGraph, merge: Merge, theirs: str, ours: str, source: str, target: str
 ) -> None:
     graph = new_graph(SCHEMA)
     put(graph, "main", a=0, b=0, c=0)
@@ -226,15 +263,13 @@ def test_a_pair_of_operations(
             entity_id = next(name for type_name, name in added if type_name == "Link")
         exact: Conflicts = [(key, entity_id, kind)]
         assert listed(plan.conflicts) == exact
-        with pytest.raises(og.MergeConflictError) as error:
-            graph.branches.merge(source, target)
-        assert listed(error.value.conflicts) == exact
+        assert merge(graph, source, target) == Answer(conflicts=exact)
         assert (state(graph, target), pins(graph, target)) == (before, versions)
         assert graph.commits.head(target) == head
         return
     assert plan.is_clean
     theirs_head = graph.commits.head(source).graph_commit_id
-    done = graph.branches.merge(source, target)
+    done = merge(graph, source, target)
     assert done.outcome == plan.outcome
     assert state(graph, target) == wanted
     if theirs == "noop":
@@ -242,11 +277,11 @@ def test_a_pair_of_operations(
         assert graph.commits.head(target) == head
     else:
         assert done.commit is not None
-        assert done.commit.parent_commit_id == head.graph_commit_id
-        assert done.commit.merged_parent_commit_id == theirs_head
+        assert done.commit["parent_commit_id"] == head.graph_commit_id
+        assert done.commit["merged_parent_commit_id"] == theirs_head
     if theirs in ("noop", "netZero"):
         assert pins(graph, target) == versions
-    assert graph.branches.merge(source, target).outcome == "already_up_to_date"
+    assert merge(graph, source, target) == Answer("already_up_to_date")
 
 
 @pytest.mark.parametrize("operation", UNSUPPORTED)

@@ -19,7 +19,7 @@ from omnigraph.failpoints import Failpoint, Pause, armed, error
 from omnigraph.spark import Rows, load
 from omnigraph.spark.engine import reason
 from omnigraph.spark.progress import Stage
-from tests.spark.worlds import NewGraph, jsonl
+from tests.spark.worlds import NewGraph, full_only, jsonl
 
 
 def _people(start: int, stop: int) -> list[dict[str, Any]]:
@@ -84,7 +84,7 @@ def test_java_stacks_become_one_line() -> None:
 @pytest.mark.parametrize(
     "point",
     [
-        Failpoint.WRITE_POST_VALIDATE_PRE_STAGE,
+        pytest.param(Failpoint.WRITE_POST_VALIDATE_PRE_STAGE, marks=full_only),
         Failpoint.PUBLISH_POST_SLOT_PRE_EFFECT,
     ],
 )
@@ -181,6 +181,7 @@ LANDED = {str(Failpoint.PUBLISH_POST_MANIFEST_COMMIT), "publish"}
 KILLED = BOUNDARIES if os.environ.get("OMNIGRAPH_FAULTS") == "full" else ["drawn"]
 
 
+@full_only
 @pytest.mark.parametrize("boundary", KILLED)
 def test_a_killed_driver_leaves_all_or_nothing(
     spark: Any, new_graph: NewGraph, tmp_path: Path, boundary: str

@@ -20,7 +20,7 @@ from omnigraph.spark import (
     write,
     write_property,
 )
-from tests.spark.worlds import NewGraph, content
+from tests.spark.worlds import NewGraph, content, full_only
 
 SCHEMA = """\
 node Person {
@@ -115,7 +115,9 @@ def test_changes_are_a_stream(spark: Any, graph: og.Graph, tmp_path: Path) -> No
     assert run() == [("delete", "Person", "g"), *inserted, ("update", "Person", "a")]
 
 
-@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+@pytest.mark.parametrize(
+    "form", ["csv", *(pytest.param(form, marks=full_only) for form in ("jsonl", "parquet"))]
+)
 def test_an_export_loads_back_as_the_same_graph(
     spark: Any, graph: og.Graph, new_graph: NewGraph, tmp_path: Path, form: str
 ) -> None:
@@ -168,6 +170,7 @@ MEASURES: list[tuple[Callable[[Any, Any], Any], dict[str, Any]]] = [
 ]
 
 
+@full_only
 @pytest.mark.parametrize(("measure", "wanted"), MEASURES)
 def test_measures(
     spark: Any, graph: og.Graph, measure: Callable[[Any, Any], Any], wanted: dict[str, Any]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
+
+import pytest
 
 import omnigraph as og
 
@@ -50,6 +53,9 @@ edge At: Person -> Place
 """
 
 Envelope = dict[str, Any]
+
+FULL = os.environ.get("OMNIGRAPH_SPARK") == "full"
+full_only = pytest.mark.skipif(not FULL, reason="slow: `make test-spark` runs it")
 
 
 class NewGraph(Protocol):

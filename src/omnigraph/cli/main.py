@@ -21,6 +21,8 @@ COMMANDS = {
     "cleanup": "omnigraph.cli.maintain:cleanup",
     "optimize": "omnigraph.cli.maintain:optimize",
     "repair": "omnigraph.cli.maintain:repair",
+    "dump": "omnigraph.cli.dump:dump",
+    "restore": "omnigraph.cli.dump:restore",
     "changes": "omnigraph.cli.changes:changes",
     "diff": "omnigraph.cli.changes:diff",
     "export": "omnigraph.cli.data:export",

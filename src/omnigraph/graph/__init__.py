@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from omnigraph.graph.blobs import Blobs, BlobStat, blob_range
 from omnigraph.graph.changes import Diff
-from omnigraph.graph.create import init, open_graph
+from omnigraph.graph.create import init, open_graph, restore
+from omnigraph.graph.dumping import DumpReport
 from omnigraph.graph.graph import Graph
 from omnigraph.graph.history import Commits
 from omnigraph.graph.merging import MergePlan, MergeResult
@@ -20,6 +21,7 @@ __all__ = [
     "BranchView",
     "Commits",
     "Diff",
+    "DumpReport",
     "Graph",
     "LoadResult",
     "MergePlan",
@@ -32,4 +34,5 @@ __all__ = [
     "blob_range",
     "init",
     "open_graph",
+    "restore",
 ]

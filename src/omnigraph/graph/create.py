@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.catalog import accept_initial
 from omnigraph.embed import Embedder
+from omnigraph.errors import BadRequestError, FormatVersionError, StorageError
+from omnigraph.graph.dumping import DUMP_FORMAT
 from omnigraph.graph.graph import Graph
 from omnigraph.graph.handle import Mode
 from omnigraph.graph.schema_ops import schema_text
@@ -14,6 +17,7 @@ from omnigraph.ids import UlidSource
 from omnigraph.lang import compile_schema
 from omnigraph.ops.initialize import initialize
 from omnigraph.store import Durability, Syncer, locate, parse_durability
+from omnigraph.store.archive import read_header, unpack_archive
 
 
 def init(
@@ -67,3 +71,45 @@ def open_graph(
         embedder: Turns texts into vectors, for `@embed` properties and `nearest` with a text.
     """
     return Graph(uri, mode=mode, actor=actor, durability=durability, embedder=embedder)
+
+
+def restore(
+    archive: str | os.PathLike[str],
+    uri: str | os.PathLike[str],
+    *,
+    durability: Durability | str = Durability.FULL,
+    progress: Callable[[str], None] | None = None,
+) -> Graph:
+    """Make a graph out of an archive that `dump` wrote, and open it.
+
+    The place must be free. Either the whole graph is there afterwards, or nothing.
+    """
+    path = os.fspath(archive)
+    location = locate(uri)
+    header = read_header(path)
+    found, stamp = header.get("format"), header.get("internal_schema_version")
+    if found != DUMP_FORMAT:
+        raise BadRequestError(
+            f"{path} has dump format {found}, this release reads {DUMP_FORMAT}",
+            hint="restore it with the release that wrote it",
+        )
+    if stamp != INTERNAL_SCHEMA_VERSION:
+        raise FormatVersionError(
+            found=stamp,
+            supported=INTERNAL_SCHEMA_VERSION,
+            remedy="restore it with the release that wrote it, then export, init and load",
+        )
+    syncer = Syncer(parse_durability(durability), root=location.root)
+    try:
+        unpack_archive(path, location.root, syncer, progress or (lambda _name: None))
+    finally:
+        syncer.close()
+    graph = Graph(uri, durability=durability)
+    heads = {name: graph.commits.head(name).graph_commit_id for name in graph.branches.list()}
+    if heads != header["branches"]:
+        graph.close()
+        raise StorageError(
+            f"the graph restored from {path} is not the one that was dumped",
+            hint=f"do not use {location.root}",
+        )
+    return graph

@@ -20,6 +20,7 @@ from omnigraph.graph.blobs import Blobs
 from omnigraph.graph.branches import Branches, Tags
 from omnigraph.graph.bulk import BulkHandle
 from omnigraph.graph.changes import Changes, Diff
+from omnigraph.graph.dumping import DumpReport, dump
 from omnigraph.graph.explanation import Explanation
 from omnigraph.graph.handle import Mode, check_actor
 from omnigraph.graph.maintenance import (
@@ -126,6 +127,17 @@ class Graph(BulkHandle):
         grace_s = grace.total_seconds() if isinstance(grace, datetime.timedelta) else grace
         retention = Retention(keep=keep, older_than_s=seconds, grace_s=grace_s)
         return self._maintenance.cleanup(retention, dry_run=dry_run, progress=progress)
+
+    def dump(
+        self, archive: str | os.PathLike[str], *, progress: Callable[[str], None] | None = None
+    ) -> DumpReport:
+        """Write the whole graph, with branches, tags and history, into one archive.
+
+        `archive` is a tar file, compressed if its name ends in `.gz`. Others may go on writing:
+        the archive holds the state of one moment. `og.restore` makes a graph of it again.
+        """
+        self.check_writable()
+        return dump(self._location, self._lines, os.fspath(archive), progress)
 
     def maintain_automatically(
         self,

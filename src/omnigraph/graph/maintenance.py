@@ -175,10 +175,7 @@ class Maintenance:
         )
 
     def _retired(self) -> tuple[list[Coordinator], list[BranchId]]:
-        """Return the deleted branches that merges may still start from, and the others.
-
-        Of the others those come first that were made from them.
-        """
+        """Return the deleted branches that merges may still start from, and the others."""
         directory = self._lines.directory
         infos = directory.retired()
         if not infos:
@@ -186,9 +183,8 @@ class Maintenance:
         retired = [self._own_history(info) for info in infos]
         needed = lines_in_use(map(self._own_history, directory.branches()), retired)
         kept = [self._lines.history(name) for name in sorted(needed)]
-        gone = [info for info in infos if info.id.incarnation not in needed]
-        gone.sort(key=lambda info: info.forked_at, reverse=True)
-        return [item for item in kept if item is not None], [info.id for info in gone]
+        gone = [info.id for info in infos if info.id.incarnation not in needed]
+        return [item for item in kept if item is not None], gone
 
     def _own_history(self, info: BranchInfo) -> OwnHistory:
         found = self._lines.history(info.id.incarnation)

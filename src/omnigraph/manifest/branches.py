@@ -127,9 +127,10 @@ class BranchDirectory:
         return [info for info in lines if info.id.incarnation not in retired]
 
     def retired(self) -> list[BranchInfo]:
-        """Return deleted branches whose history may still be asked for by merges."""
+        """Return deleted branches whose history is kept, each before the one it was made from."""
         retired = retired_branches(self._root)
-        return [info for info in self._lines() if info.id.incarnation in retired]
+        found = [info for info in self._lines() if info.id.incarnation in retired]
+        return sorted(found, key=lambda info: info.forked_at, reverse=True)
 
     def _lines(self) -> list[BranchInfo]:
         found = [BranchInfo(id=MAIN_BRANCH)]
@@ -268,7 +269,8 @@ class BranchDirectory:
                 delete_forks(self._tables, path, prefix=f"{branch.incarnation}.")
 
     def purge(self, branch: BranchId) -> None:
-        """Remove the manifest of a retired branch for good. The caller holds `control`."""
+        """Remove the history of a retired branch for good. The caller holds `control`."""
+        self._delete_forks(branch)
         self._delete_line(branch)
         fire(Failpoint.BRANCH_PURGE_POST_NATIVE)
         forget_retired(self._root, branch.incarnation)

@@ -389,6 +389,9 @@ class SchemaApply:
     def _erase(self, before: Capture, changes: list[TypeChange]) -> None:
         tables = self._publisher.tables
         pins = self._publisher.coordinator.capture(fresh=False).pins
+        # With main alone no merge can start from a deleted branch; they hold the data, too.
+        for info in self._directory.retired():
+            self._directory.purge(info.id)
         for change in changes:
             if change.old is None:
                 continue

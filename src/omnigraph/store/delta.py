@@ -7,10 +7,12 @@ no version numbers, so it works between branches as well as along one.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -37,7 +39,6 @@ class _Struck:
 
     fragment: Any
     places: Any
-    row_ids: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +78,39 @@ def _sides(before: Table, after: Table) -> tuple[_Side, _Side]:
     for key in olds.keys() & news.keys():
         old, new = olds[key], news[key]
         if old.deletion_file() != new.deletion_file():
-            there = _row_ids(before, [old])
-            here = _row_ids(after, [new])
-            struck_old.append(_missing(old, there, here))
-            struck_new.append(_missing(new, here, there))
+            there, here = _struck_out(before, old), _struck_out(after, new)
+            struck_old.append(_Struck(old, _only(there, here)))
+            struck_new.append(_Struck(new, _only(here, there)))
     return (
         _Side(before, [olds[k] for k in olds if k not in news], struck_old),
         _Side(after, [news[k] for k in news if k not in olds], struck_new),
     )
 
 
-def _missing(fragment: Any, ids: Any, others: Any) -> _Struck:
-    """Return the rows of a fragment, by their place among its live ones, that others lack."""
-    places = pc.indices_nonzero(pc.invert(pc.is_in(ids, value_set=others)))
-    return _Struck(fragment, places, ids.take(places))
+def _struck_out(table: Table, fragment: Any) -> Any:
+    """Return where the rows of a fragment lie that are struck out, in order."""
+    file = fragment.metadata.deletion_file
+    if file is None:
+        return np.array([], np.uint64)
+    folder = str(table.dataset.uri)
+    if file.base_id is not None:
+        folder = str(table.dataset.base_paths()[file.base_id].path)
+    if file.file_type == "array" and "://" not in folder:
+        path = os.path.join(folder, file.path(fragment.fragment_id))
+        with pa.OSFile(path) as source:
+            places = pa.ipc.open_file(source).read_all()["row_id"].to_numpy()
+        return np.sort(places.astype(np.uint64))
+    count("data_scans")
+    rows = table.dataset.scanner(columns=[], with_row_address=True, fragments=[fragment]).to_table()
+    gone = np.ones(fragment.physical_rows, bool)
+    gone[rows["_rowaddr"].to_numpy() & np.uint64(0xFFFFFFFF)] = False
+    return np.flatnonzero(gone).astype(np.uint64)
+
+
+def _only(struck: Any, elsewhere: Any) -> Any:
+    """Return the live rows struck out elsewhere, by their place among the live ones."""
+    found = np.setdiff1d(elsewhere, struck, assume_unique=True)
+    return found.astype(np.int64) - np.searchsorted(struck, found)
 
 
 def _files(fragment: Any) -> tuple[str, ...]:
@@ -119,7 +139,10 @@ def _images(side: _Side, moved: Any, columns: Sequence[str], blob_bytes: bool) -
     if side.fragments:
         parts += _of_fragments(side, moved, columns, blob_bytes)
     for item in side.struck:
-        places = item.places.filter(pc.invert(pc.is_in(item.row_ids, value_set=moved)))
+        places = item.places
+        if len(moved) and len(places):
+            ids = _row_ids(side.table, [item.fragment]).take(places)
+            places = places[~pc.is_in(ids, value_set=moved).to_numpy(zero_copy_only=False)]
         if len(places):
             parts.append(_at(side.table, item.fragment, places, columns, blob_bytes))
     return pa.concat_tables(parts) if parts else _empty(side.table, columns)
@@ -149,7 +172,7 @@ def _at(table: Table, fragment: Any, places: Any, columns: Sequence[str], blob_b
     if len(places) > _TAKE_ROWS_MAX or blob_bytes:
         return _scan(table, [fragment], columns, blob_bytes).take(places)
     count("data_scans")
-    return fragment.take(places.to_pylist(), columns=list(columns))
+    return fragment.take(places.tolist(), columns=list(columns))
 
 
 def _scan(table: Table, fragments: list[Any], columns: Sequence[str], blob_bytes: bool) -> Any:

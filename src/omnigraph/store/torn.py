@@ -31,8 +31,14 @@ def versions_on_disk(folder: str) -> dict[int, str]:
         return {}
     except OSError as error:
         raise failure("list", f"the versions in {folder}", error) from error
-    found = ((_NAME.match(name), name) for name in names)
-    return {2**64 - 1 - int(match.group(1)): name for match, name in found if match}
+    found = ((version_of(name), name) for name in names)
+    return {version: name for version, name in found if version is not None}
+
+
+def version_of(name: str) -> int | None:
+    """Return the version a file holds by its name, None for other files."""
+    match = _NAME.match(name)
+    return None if match is None else 2**64 - 1 - int(match.group(1))
 
 
 def set_aside_torn(folder: str, *, above: int) -> list[int]:

@@ -1,0 +1,83 @@
+"""`omnigraph dump` and `restore`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from omnigraph.cli.scope import (
+    json_option,
+    open_graph,
+    print_json,
+    resolve_uri,
+    uri_argument,
+)
+
+
+class _Counter:
+    """Counts files on a terminal."""
+
+    def __init__(self, word: str) -> None:
+        self._word = word
+        self._count = 0
+        self._shown = sys.stderr.isatty()
+
+    def __call__(self, _name: str) -> None:
+        self._count += 1
+        if self._shown and self._count % 50 == 0:
+            click.echo(f"\r{self._word} {self._count} files", nl=False, err=True)
+
+    def end(self) -> None:
+        if self._shown and self._count >= 50:
+            click.echo("\r\x1b[K", nl=False, err=True)
+
+
+@click.command()
+@uri_argument
+@click.option(
+    "--out",
+    "archive",
+    required=True,
+    type=click.Path(dir_okay=False),
+    help="The archive to write, a tar file; compressed if the name ends in .gz.",
+)
+@json_option
+def dump(
+    uri: str | None, store: str | None, uri_option: str | None, archive: str, as_json: bool
+) -> None:
+    """Write a whole graph, with branches, tags and history, into one archive.
+
+    Others may go on writing: the archive holds the state of one moment.
+    """
+    counter = _Counter("dumped")
+    with open_graph(resolve_uri(uri, store, uri_option)) as graph:
+        report = graph.dump(archive, progress=counter)
+    counter.end()
+    if as_json:
+        print_json(report.to_json())
+        return
+    click.echo(
+        f"dumped {report.uri} to {archive}: {len(report.heads)} branches, {report.files} files, "
+        f"{report.bytes:,} bytes"
+    )
+
+
+@click.command()
+@click.argument("archive", type=click.Path(dir_okay=False))
+@click.argument("uri")
+@json_option
+def restore(archive: str, uri: str, as_json: bool) -> None:
+    """Make a graph out of an archive that `dump` wrote. URI must be a new place."""
+    import omnigraph as og
+
+    counter = _Counter("restored")
+    with og.restore(archive, uri, progress=counter) as graph:
+        counter.end()
+        branches = graph.branches.list()
+        found = {"uri": graph.uri, "archive": os.fspath(archive), "branches": branches}
+    if as_json:
+        print_json(found)
+        return
+    click.echo(f"restored {found['uri']}: {', '.join(branches)}")

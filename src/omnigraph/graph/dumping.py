@@ -1,0 +1,108 @@
+"""A whole graph, with branches, tags and history, in one archive."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from omnigraph import INTERNAL_SCHEMA_VERSION, __version__
+from omnigraph.graph.lines import Lines
+from omnigraph.manifest import MANIFEST, Capture
+from omnigraph.store import Location
+from omnigraph.store.archive import write_archive
+from omnigraph.store.slots import RECOVERY_FOLDER
+from omnigraph.store.torn import ASIDE, version_of
+
+DUMP_FORMAT = 1
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DumpReport:
+    """What a dump holds."""
+
+    uri: str
+    archive: str
+    heads: Mapping[str, str]
+    files: int
+    bytes: int
+
+    def to_json(self) -> dict[str, object]:
+        """Return the wire form."""
+        return {
+            "uri": self.uri,
+            "archive": self.archive,
+            "branches": dict(self.heads),
+            "files": self.files,
+            "bytes": self.bytes,
+        }
+
+
+def dump(location: Location, lines: Lines, archive: str, progress: Progress | None) -> DumpReport:
+    """Write a graph into an archive while others go on writing to it.
+
+    Files never change once they are named, so it is enough to list them at one moment.
+    """
+    with lines.directory.control():
+        captures = {
+            info.name: lines.get(info.name).coordinator.capture()
+            for info in lines.directory.branches()
+        }
+        # The manifest first: whatever it names is there already.
+        names = list(_manifest_files(location.root, captures.values()))
+        names += _other_files(location.root, captures.values())
+    heads = {name: capture.head.graph_commit_id for name, capture in captures.items()}
+    header = {
+        "format": DUMP_FORMAT,
+        "omnigraph_version": __version__,
+        "internal_schema_version": INTERNAL_SCHEMA_VERSION,
+        "created_at": datetime.datetime.now(datetime.UTC).isoformat(),
+        "branches": heads,
+        "files": len(names),
+    }
+    size = write_archive(archive, location.root, names, header, progress or (lambda _name: None))
+    return DumpReport(uri=location.uri, archive=archive, heads=heads, files=len(names), bytes=size)
+
+
+def _manifest_files(root: str, captures: Iterable[Capture]) -> Iterator[str]:
+    """Yield the files of the manifest, but no version that came after a capture."""
+    limits = {capture.branch.path: capture.version for capture in captures}
+    # References first: a branch that is named has its folder already.
+    yield from _files(root, f"{MANIFEST}/_refs")
+    for name in _files(root, MANIFEST):
+        if not name.startswith(f"{MANIFEST}/_refs/") and not _is_newer(name, limits):
+            yield name
+
+
+def _other_files(root: str, captures: Iterable[Capture]) -> Iterator[str]:
+    """Yield all other files, but no version of a table that nobody published."""
+    limits = {
+        pin.path: pin.version
+        for capture in captures
+        for pin in capture.pins.values()
+        if capture.branch.owns(pin.table_branch)
+    }
+    for name in _files(root, ""):
+        if not name.startswith(f"{MANIFEST}/") and not _is_newer(name, limits):
+            yield name
+
+
+def _files(root: str, folder: str) -> Iterator[str]:
+    """Yield files below a folder, relative to the root, without slots and unfinished ones."""
+    for parent, folders, names in os.walk(os.path.join(root, folder)):
+        relative = os.path.relpath(parent, root)
+        folders[:] = sorted(f for f in folders if f not in (RECOVERY_FOLDER, ASIDE))
+        for name in sorted(names):
+            # Lance gives a file its name when it is complete.
+            if not name.startswith(".") and "#" not in name:
+                yield os.path.normpath(os.path.join(relative, name))
+
+
+def _is_newer(name: str, limits: Mapping[str, int]) -> bool:
+    """Whether a file holds a version of a dataset above the one wanted of it."""
+    folder, file = os.path.split(name)
+    dataset, last = os.path.split(folder)
+    version = version_of(file) if last == "_versions" else None
+    return version is not None and version > limits.get(dataset, version)

@@ -1,0 +1,109 @@
+"""Maintenance that dies at any call that changes the disk changes no row and stops nobody.
+
+Cases are generated as in `test_kill`, from the calls each action makes.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from tests.faults.matrix import drawn
+from tests.faults.rig import ADD, MEET, State, new_graph, slots_of, state_of
+from tests.faults.victim import Zygote
+
+ACTIONS = ("index", "optimize", "cleanup")
+CASES_DRAWN = 6
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Zygote]:
+    with Zygote() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graph with something to do for each kind of maintenance."""
+    root = tmp_path_factory.mktemp("maintained") / "g"
+    new_graph(root)
+    with og.open(root, durability="none") as graph:
+        graph.schema.apply(graph.schema_source + "\nnode Short { name: String @key }\n")
+        graph.load([{"type": "Short", "data": {"name": "s"}}], mode="append")
+        graph.schema.apply(graph.schema_source.replace("node Short { name: String @key }", ""))
+        graph.branches.create("merged")
+        graph.mutate(ADD, {"s": "mine"}, branch="merged")
+        graph.branches.merge("merged", delete_source=True)
+        for number in range(12):
+            graph.mutate(ADD, {"s": f"q{number}"})
+            graph.mutate(MEET, {"i": f"m{number}", "a": "p0", "b": f"q{number}"})
+        graph.branches.create("dev")
+        graph.mutate(ADD, {"s": "theirs"}, branch="dev")
+    return root
+
+
+def world(root: Path) -> dict[str, State]:
+    with og.open(root, mode="ro") as graph:
+        return {name: state_of(graph, branch=name) for name in graph.branches.list()}
+
+
+def copied(pristine: Path, root: Path) -> Path:
+    """Copy a graph, and point its branches to the copy's own files."""
+    shutil.copytree(pristine, root)
+    with og.open(root, durability="none") as graph:
+        state_of(graph, branch="dev")
+    return root
+
+
+def maintain(root: Path, action: str) -> None:
+    with og.open(root, durability="none") as graph:
+        match action:
+            case "index":
+                graph.ensure_indices()
+            case "optimize":
+                graph.optimize()
+            case "cleanup":
+                report = graph.cleanup(keep=2, grace=0, dry_run=False)
+                assert [item.error for item in report.tables if item.error] == []
+                assert graph._lines.directory.retired() == []
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_killed_maintenance_changes_nothing_and_can_be_repeated(
+    zygote: Zygote, pristine: Path, tmp_path: Path, action: str
+) -> None:
+    before = world(pristine)
+    whole = copied(pristine, tmp_path / "whole")
+    answer = zygote.run(action, whole)["answer"]
+    assert answer["error"] is None
+    steps: dict[str, int] = answer["steps"]
+    if action == "cleanup":
+        assert {"remove_versions", "remove_forks", "erase_table", "line_delete"} <= set(steps)
+    else:
+        assert steps["publish"] == 1
+    assert world(whole) == before
+    cases = [
+        (call, number, side)
+        for call, count in sorted(steps.items())
+        for number in range(count)
+        for side in ("before", "after")
+    ]
+    for call, number, side in drawn(cases, CASES_DRAWN):
+        root = copied(pristine, tmp_path / "root")
+        place = f"{action}: killed {side} {call} {number} of {steps}"
+        assert zygote.run(action, root, call=call, number=number, side=side)["killed"], place
+        assert world(root) == before, place
+        with og.open(root, durability="none") as graph:
+            for name in graph.branches.list():
+                graph.mutate(ADD, {"s": "probe"}, branch=name)
+        maintain(root, action)
+        found = world(root)
+        for rows in found.values():
+            assert rows.pop(("Person", "probe")), place
+        assert found == before, place
+        assert not slots_of(root), place
+        shutil.rmtree(root)
