@@ -147,14 +147,11 @@ class Cleanup:
         for path in sorted(needed.floors.keys() | needed.single.keys()):
             roots.setdefault(split_branch(path)[0], []).append(path)
         found = [self._clean_table(root, paths, needed) for root, paths in roots.items()]
-<<<<<<< HEAD
+        found += [self._drop_table(path) for path in self._dropped(roots)]
         for path in old_scratch(self._tables, older_than_s=ORPHAN_AGE_S):
             # Rows of a load whose driver was killed.
             freed = self._removed(path)
             found.append(CleanedTable(table_key=SCRATCH, bytes_removed=freed))
-=======
-        found += [self._drop_table(path) for path in self._dropped(roots)]
->>>>>>> main
         fire(Failpoint.CLEANUP_PRE_MANIFEST)
         return [*sorted(found, key=lambda item: item.table_key), self._clean_manifest(windows)]
 

@@ -9,7 +9,8 @@ import os
 import time
 from collections.abc import Iterator
 
-from omnigraph.store.branches import TREE, branch_path, list_branches
+from omnigraph.errors import OmniGraphError
+from omnigraph.store.branches import TREE, branch_path
 from omnigraph.store.reclaim import stored_versions
 from omnigraph.store.tables import Tables, file_name
 
@@ -30,12 +31,12 @@ def orphan_files(tables: Tables, root: str, *, older_than_s: float) -> list[str]
     old = [path for path in old if _stem(path) not in used]
     if not old:
         return []
-    lines = [root]
-    if os.path.isdir(os.path.join(folder, "_refs", "branches")):
-        refs = list_branches(tables.open_latest(root).dataset)
-        lines += [branch_path(root, ref.name) for ref in refs]
-    for line in lines:
-        used |= _named(tables, line, stored_versions(tables, line))
+    try:
+        for line in [root, *_branches(root, folder)]:
+            used |= _named(tables, line, stored_versions(tables, line))
+    except OmniGraphError:
+        # A version that cannot be read may name any file.
+        return []
     return sorted(path for path in old if _stem(path) not in used)
 
 
@@ -51,6 +52,15 @@ def old_scratch(tables: Tables, *, older_than_s: float) -> list[str]:
         if all(_is_old(item, older_than_s) for item in [path, *inside]):
             found.append(path)
     return found
+
+
+def _branches(root: str, folder: str) -> Iterator[str]:
+    """Yield every line of versions there is, whether or not a ref still names it."""
+    trees = os.path.join(folder, TREE)
+    for parent, folders, _names in os.walk(trees):
+        if "_versions" in folders:
+            folders.clear()
+            yield branch_path(root, os.path.relpath(parent, trees))
 
 
 def _data_paths(folder: str) -> Iterator[str]:
