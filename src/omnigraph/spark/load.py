@@ -56,11 +56,7 @@ def load(
         session: The Spark session to use; else the active one, else a new one.
         master: Where a new session runs, such as `local[4,4]` or `spark://host:7077`.
         scratch: A folder all workers can write to; by default one beside the graph's tables.
-        expected_head: Refuse unless this commit is the branch's head.
-        operation_id: As for `Graph.load`.
-        actor: Overrides the handle's actor.
-        dry_run: Validate everything and write nothing.
-        index: As for `Graph.bulk`.
+        expected_head: As for `Graph.bulk`, as are `operation_id`, `actor`, `dry_run` and `index`.
         tuning: Sizes at which work is divided.
         rejected: Rows that may be left out; `Graph.bulk` makes it.
         progress: Called with each stage, while it runs and at its end.
