@@ -47,19 +47,11 @@ def load(
 ) -> LoadResult:
     """Load nodes and edges on Spark as one atomic commit; nothing is written if anything is wrong.
 
-    Args:
-        graph: An open graph. Executors must reach its folder by the same path.
-        sources: JSONL files (paths, folders, globs), or a mapping of type names to `Rows`, CSV or
-            Parquet files, or frames.
-        mode: `append`, `merge` or `overwrite`, as for `Graph.load`.
-        branch: Branch to write to.
-        session: The Spark session to use; else the active one, else a new one.
-        master: Where a new session runs, such as `local[4,4]` or `spark://host:7077`.
-        scratch: A folder all workers can write to; by default one beside the graph's tables.
-        expected_head: As for `Graph.bulk`, as are `operation_id`, `actor`, `dry_run` and `index`.
-        tuning: Sizes at which work is divided.
-        rejected: Rows that may be left out; `Graph.bulk` makes it.
-        progress: Called with each stage, while it runs and at its end.
+    `Graph.bulk` explains the common arguments. Executors must reach the folder of the graph, the
+    files and `scratch` (by default a folder beside the tables) by the same paths. `session` is the
+    one to use; else it is the active one, else a new one at `master`, such as `local[4,4]` or
+    `spark://host:7077`. `tuning` says at which sizes work is divided. `progress` is called with
+    each stage, while it runs and at its end.
     """
     parsed_mode = LoadMode.parse(mode)
     graph.check_writable()
