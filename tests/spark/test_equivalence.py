@@ -188,4 +188,4 @@ def test_typed_files_give_the_same_graph_or_the_same_errors(
         assert content(remote) == content(local), number
         found.append(outcomes[0])
     assert [len(item[1]) for item in found[:-1]][-3:] == [1, 2, 1]
-    assert found[2][0][0] == "data"
+    assert found[2][0][0] == "KeyConflictError"
