@@ -316,12 +316,14 @@ class Graph(BulkHandle):
 
     def catalog_at(self, snapshot: Snapshot) -> Catalog:
         """Return the types of a snapshot, under the schema of its time."""
+        self.permit(Action.READ, branch=snapshot.branch)
         schema, wanted = self.accepted_schema(), snapshot.commit.schema_hash
         found = schema if schema.ir_hash() == wanted else self._contract.at(wanted)
         return found.catalog
 
     def table_at(self, snapshot: Snapshot, table_key: str) -> Table:
         """Return the table of a type as a snapshot names it, to read it by other means."""
+        self.permit(Action.READ, branch=snapshot.branch)
         pin = snapshot.tables[table_key]
         return self._tables.open(pin.path, pin.version)
 
