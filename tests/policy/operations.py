@@ -45,6 +45,8 @@ PARTS: dict[str, type] = {
 FREE = {
     "graph.accepted_schema": "for the engine's own parts",
     "graph.as_actor": "asks as somebody else from then on",
+    "graph.session": "asks as somebody else, under the policy it is given",
+    "graph.cache_stats": "tells sizes and counts of memory, nothing of the graph",
     "graph.branch": "a view reads nothing; making the branch is asked for",
     "graph.check_writable": "for the engine's own parts",
     "graph.close": "ends the handle",
@@ -142,6 +144,7 @@ OPERATIONS: dict[str, Operation] = {
     "graph.recoveries": reads(lambda w: w.graph.recoveries(), None),
     "graph.pending_writes": reads(lambda w: w.graph.pending_writes(), None),
     "graph.export": asks(lambda w: w.graph.export(branch="dev"), ("export", "dev", None)),
+    "graph.dump": asks(lambda w: w.graph.dump(w.folder / "all.tar"), ("export", None, None)),
     "graph.mutate": asks(lambda w: w.graph.mutate(ADD, {"k": w.new()}), CHANGE_MAIN),
     "graph.load": asks(
         lambda w: w.graph.load(ROW, mode="merge", branch="made", create_from="dev"),

@@ -18,6 +18,7 @@ from omnigraph.cli.scope import (
     json_option,
     open_graph,
     print_json,
+    refuse_managed,
     resolve_uri,
     store_options,
     write_options,
@@ -187,6 +188,7 @@ def apply(
     """
     text = _desired_text(desired, quiet=as_json)
     place = resolve_uri(uri, store, uri_option)
+    refuse_managed(place)
     with open_graph(place, actor=actor) as graph:
         if not (yes or as_json or desired == STDIN) and sys.stdin.isatty():
             _confirm(graph.schema.plan(text, allow_data_loss=allow_data_loss))

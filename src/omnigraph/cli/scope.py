@@ -104,8 +104,8 @@ def resolve_uri(uri: str | None, store: str | None, uri_option: str | None) -> s
 def open_graph(place: str, *, mode: str = "rw", actor: str | None = None) -> Graph:
     """Open a graph for a command, on storage or on a server.
 
-    On storage durability and embedder follow the environment, and commits are by the configured
-    actor when none is named; on a server the token decides who acts.
+    On storage durability, embedder and policy follow the environment, and the actor is the
+    configured one when none is named; on a server the token decides who acts.
     """
     import omnigraph as og
 
@@ -116,7 +116,10 @@ def open_graph(place: str, *, mode: str = "rw", actor: str | None = None) -> Gra
         return cast("Graph", open_served(place))
     from omnigraph.embed import embedder_from
 
-    if mode != "ro" and actor is None:
+    policy = os.environ.get("OMNIGRAPH_POLICY") or None
+    if actor is None:
+        actor = os.environ.get("OMNIGRAPH_ACTOR") or None
+    if actor is None and (mode != "ro" or policy is not None):
         actor = load_operator(os.environ).actor
     return og.open(
         place,
@@ -124,6 +127,7 @@ def open_graph(place: str, *, mode: str = "rw", actor: str | None = None) -> Gra
         actor=actor,
         durability=durability_setting(),
         embedder=embedder_from(os.environ),
+        policy=policy,
     )
 
 
@@ -134,6 +138,15 @@ def open_served(place: str) -> RemoteGraph:
     url, graph = split_served(place)
     token = load_operator(os.environ).token_for(url)
     return og.connect(url, graph=graph, token=token)
+
+
+def refuse_managed(uri: str) -> None:
+    """Refuse to change what a cluster says about a graph past the cluster."""
+    root = os.path.dirname(os.path.dirname(os.path.realpath(uri.removeprefix("file://"))))
+    if os.path.isfile(os.path.join(root, "__cluster", "state.json")):
+        raise BadRequestError(
+            f"{uri} belongs to a cluster", hint="edit its files and run `omnigraph cluster apply`"
+        )
 
 
 def durability_setting() -> str:

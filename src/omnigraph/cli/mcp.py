@@ -1,0 +1,142 @@
+"""`omnigraph mcp`: a graph for agents."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from omnigraph.cli.scope import actor_option, durability_setting, resolve_uri, uri_argument
+
+if TYPE_CHECKING:
+    from omnigraph.cluster import StoredQuery
+    from omnigraph.mcp import Tokens
+    from omnigraph.policy import Policy
+
+
+@click.command()
+@uri_argument
+@click.option("--cluster", metavar="DIR", help="Serve a graph of a cluster, as it was applied.")
+@click.option("--graph", metavar="ID", help="The graph of the cluster, if there are several.")
+@click.option(
+    "--queries",
+    multiple=True,
+    metavar="FILE",
+    help="Stored queries to offer as tools, without a cluster (may be repeated).",
+)
+@click.option("--policy", "policy_path", metavar="FILE", help="Who may do what.")
+@actor_option
+@click.option("--branch", metavar="NAME", help="Branch to write to (else one for each actor).")
+@click.option("--allow-main", is_flag=True, help="Let agents write to main, and merge.")
+@click.option("--http", metavar="HOST:PORT", help="Serve over HTTP at /mcp, not over stdio.")
+@click.option("--tokens", metavar="FILE", help='JSON file of {"actor": "token"}, for --http.')
+@click.option("--unauthenticated", is_flag=True, help="Let everybody in, for --http.")
+def mcp(
+    uri: str | None,
+    store: str | None,
+    uri_option: str | None,
+    cluster: str | None,
+    graph: str | None,
+    queries: tuple[str, ...],
+    policy_path: str | None,
+    actor: str | None,
+    branch: str | None,
+    allow_main: bool,
+    http: str | None,
+    tokens: str | None,
+    unauthenticated: bool,
+) -> None:
+    """Serve a graph to agents, over the Model Context Protocol.
+
+    Stored queries become tools, beside tools that read, write to a branch and preview a merge.
+    Over stdio one agent acts as --as; over HTTP the token says who it is.
+    """
+    import omnigraph as og
+    from omnigraph.embed import embedder_from
+    from omnigraph.mcp import Toolbox, run_http, run_stdio
+
+    if (tokens or unauthenticated) and http is None:
+        raise click.UsageError("--tokens and --unauthenticated are for --http")
+    place, rules, stored = _served(
+        uri or store or uri_option, (uri, store, uri_option), cluster, graph, queries
+    )
+    rules = _policy(policy_path, rules)
+    known, rules = _identity(http, tokens, unauthenticated, rules)
+    with og.open(
+        place,
+        actor=actor or os.environ.get("OMNIGRAPH_ACTOR") or None,
+        durability=durability_setting(),
+        embedder=embedder_from(os.environ),
+        policy=rules,
+    ) as opened:
+        toolbox = Toolbox(opened, stored, branch=branch, allow_main=allow_main)
+        if http is None:
+            run_stdio(toolbox)
+        else:
+            host, port = _address(http)
+            click.echo(f"omnigraph mcp -> http://{host}:{port}/mcp", err=True)
+            run_http(toolbox, host=host, port=port, tokens=known)
+
+
+def _served(
+    named: str | None,
+    places: tuple[str | None, str | None, str | None],
+    cluster: str | None,
+    graph: str | None,
+    queries: tuple[str, ...],
+) -> tuple[str, Policy | None, dict[str, StoredQuery]]:
+    """Return the graph to serve, its policy and its stored queries."""
+    from omnigraph.cli.files import read_text
+    from omnigraph.cli.queries import find_graph
+    from omnigraph.cluster import stored_queries
+    from omnigraph.errors import BadRequestError
+
+    if cluster is None:
+        if graph is not None:
+            raise click.UsageError("--graph needs --cluster")
+        found: dict[str, StoredQuery] = {}
+        for path in queries:
+            for query in stored_queries(read_text(path), name=path):
+                if query.name in found:
+                    raise BadRequestError(f"{path}: there are two queries '{query.name}'")
+                found[query.name] = query
+        return resolve_uri(*places), None, found
+    if named is not None or queries:
+        raise click.UsageError("--cluster names the graph and its queries already")
+    served = find_graph(cluster, graph)
+    if served.problems:
+        raise BadRequestError("\n".join(item.render() for item in served.problems))
+    return served.uri, served.policy, dict(served.queries)
+
+
+def _policy(path: str | None, applied: Policy | None) -> Policy | None:
+    from omnigraph.policy import load_policy
+
+    if path is not None and applied is not None:
+        raise click.UsageError("the cluster has a policy for this graph; leave --policy out")
+    path = path or os.environ.get("OMNIGRAPH_POLICY") or None
+    return applied if path is None or applied is not None else load_policy(path)
+
+
+def _identity(
+    http: str | None, tokens: str | None, unauthenticated: bool, rules: Policy | None
+) -> tuple[Tokens | None, Policy | None]:
+    """Return the tokens, and the policy with what stands in for one on a server."""
+    from omnigraph.mcp import read_tokens
+    from omnigraph.policy import policy_for, server_state
+
+    if http is None:
+        return None, rules
+    known = None if tokens is None else read_tokens(tokens)
+    state = server_state(
+        tokens=known is not None, policy=rules is not None, unauthenticated=unauthenticated
+    )
+    return known, policy_for(state, rules)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise click.UsageError(f"--http takes HOST:PORT, not {text!r}")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,18 @@
+"""A graph for agents: its stored queries, reads, and writes to branches as tools (MCP)."""
+
+from __future__ import annotations
+
+from omnigraph.mcp.bearer import Tokens, read_tokens
+from omnigraph.mcp.serving import http_app, protocol_server, run_http, run_stdio
+from omnigraph.mcp.tools import Tool, Toolbox
+
+__all__ = [
+    "Tokens",
+    "Tool",
+    "Toolbox",
+    "http_app",
+    "protocol_server",
+    "read_tokens",
+    "run_http",
+    "run_stdio",
+]

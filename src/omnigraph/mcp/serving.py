@@ -1,0 +1,131 @@
+"""Speaks the Model Context Protocol for a toolbox, over standard streams or HTTP."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from omnigraph import __version__
+from omnigraph.errors import BadRequestError, OmniGraphError
+from omnigraph.mcp.bearer import ACTOR, App, BearerGuard, Tokens
+from omnigraph.mcp.tools import Tool, Toolbox
+
+if TYPE_CHECKING:
+    from mcp.server import Server
+
+SCHEMA_URI = "omnigraph://schema"
+
+
+def protocol_server(toolbox: Toolbox) -> Server[Any]:
+    """Return a server of the protocol whose tools are those of a toolbox."""
+    try:
+        import anyio.to_thread
+        import mcp_types as types
+        from mcp.server import Server
+    except ImportError as error:
+        raise BadRequestError(
+            "serving agents needs the package mcp", hint="pip install 'omnigraph[mcp]'"
+        ) from error
+
+    async def list_tools(context: Any, _params: Any) -> types.ListToolsResult:  # noqa: ANN401
+        found = await anyio.to_thread.run_sync(toolbox.tools, actor_of(context))
+        return types.ListToolsResult(tools=[_listed(types, tool) for tool in found])
+
+    async def call_tool(context: Any, params: Any) -> types.CallToolResult:  # noqa: ANN401
+        actor = actor_of(context)
+
+        def run() -> tuple[dict[str, object], bool]:
+            try:
+                return toolbox.call(params.name, params.arguments, actor=actor), False
+            except OmniGraphError as error:
+                # An agent can mend most mistakes itself when it is told what they are.
+                return error.to_json(), True
+
+        body, failed = await anyio.to_thread.run_sync(run)
+        text = json.dumps(body, ensure_ascii=False, default=str)
+        return types.CallToolResult(
+            content=[types.TextContent(type="text", text=text)],
+            structured_content=json.loads(text),
+            is_error=failed,
+        )
+
+    async def list_resources(
+        _context: Any,  # noqa: ANN401 - the library's own types differ by transport
+        _params: Any,  # noqa: ANN401 - the same
+    ) -> types.ListResourcesResult:
+        schema = types.Resource(
+            uri=SCHEMA_URI,
+            name="schema",
+            description="The schema of the graph",
+            mime_type="text/plain",
+        )
+        return types.ListResourcesResult(resources=[schema])
+
+    async def read_resource(context: Any, params: Any) -> types.ReadResourceResult:  # noqa: ANN401
+        actor = actor_of(context)
+
+        def run() -> str:
+            if str(params.uri) != SCHEMA_URI:
+                raise ValueError(f"there is no resource {params.uri}")
+            return str(toolbox.call("graph_schema", actor=actor)["schema_source"])
+
+        text = await anyio.to_thread.run_sync(run)
+        content = types.TextResourceContents(uri=SCHEMA_URI, mime_type="text/plain", text=text)
+        return types.ReadResourceResult(contents=[content])
+
+    return Server(
+        "omnigraph",
+        version=__version__,
+        instructions=toolbox.instructions(),
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_read_resource=read_resource,
+    )
+
+
+def _listed(types: Any, tool: Tool) -> Any:  # noqa: ANN401 - the protocol's own classes
+    return types.Tool(
+        name=tool.name,
+        description=tool.description,
+        input_schema=dict(tool.input_schema),
+        annotations=types.ToolAnnotations(
+            read_only_hint=tool.read_only,
+            destructive_hint=False if tool.read_only else None,
+            open_world_hint=False,
+        ),
+    )
+
+
+def actor_of(context: Any) -> str | None:  # noqa: ANN401 - the protocol's own class
+    """Return who a request is by: the actor of its token, None where tokens are not asked for."""
+    scope = getattr(getattr(context, "request", None), "scope", None)
+    actor = scope.get(ACTOR) if scope is not None else None
+    return actor if isinstance(actor, str) else None
+
+
+def run_stdio(toolbox: Toolbox) -> None:
+    """Serve one agent over standard input and output, until the input ends."""
+    server = protocol_server(toolbox)
+    import anyio
+    from mcp.server.stdio import stdio_server
+
+    async def serve() -> None:
+        async with stdio_server() as (reading, writing):
+            await server.run(reading, writing, server.create_initialization_options())
+
+    anyio.run(serve)
+
+
+def http_app(toolbox: Toolbox, *, host: str, tokens: Tokens | None) -> App:
+    """Return an application that serves agents at `/mcp`; with tokens, only known ones."""
+    app: App = protocol_server(toolbox).streamable_http_app(host=host, json_response=True)
+    return app if tokens is None else BearerGuard(app, tokens)
+
+
+def run_http(toolbox: Toolbox, *, host: str, port: int, tokens: Tokens | None) -> None:
+    """Serve agents over HTTP until the process is told to end."""
+    app = http_app(toolbox, host=host, tokens=tokens)
+    import uvicorn
+
+    uvicorn.run(app, host=host, port=port, log_level="warning")

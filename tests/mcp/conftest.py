@@ -1,0 +1,5 @@
+"""Graphs for agents."""
+
+from tests.integration.conftest import cli
+
+__all__ = ["cli"]
