@@ -194,7 +194,7 @@ LATE_PUBLISH_S: Final = CLEANUP_GRACE_S / 2
 CLEANUP_KEEP_DEFAULT: Final = 50
 """Graph versions a cleanup keeps when it is not told."""
 
-OPTIMIZE_ATTEMPTS_MAX: Final = 8
+OPTIMIZE_ATTEMPTS_MAX: Final = WRITE_ATTEMPTS_MAX
 """Times writers may come first before an optimize gives up on a branch."""
 
 OPTIMIZE_THREADS: Final = 4

@@ -24,21 +24,39 @@ THREADS = (1, 2, 1, 2)
 REFUSALS = {"DataError", "KeyConflictError", "VersionConflictError", "ConflictError"}
 
 
+def writer(root: Path, number: int, threads: int) -> dict[str, Any]:
+    return {
+        "do": "random",
+        "root": str(root),
+        "seed": SEED,
+        "name": f"x{number}",
+        "threads": threads,
+        "seconds": SECONDS,
+    }
+
+
 def test_random_writers_leave_exactly_what_their_lineage_says(pool: Pool, tmp_path: Path) -> None:
     root = tmp_path / "graph"
     og.init(root, SCHEMA, durability="none").close()
-    jobs = [
-        {
-            "do": "random",
-            "root": str(root),
-            "seed": SEED,
-            "name": f"x{number}",
-            "threads": threads,
-            "seconds": SECONDS,
-        }
-        for number, threads in enumerate(THREADS)
-    ]
-    log = [entry for answer in pool.run(jobs) for entry in answer]
+    jobs = [writer(root, number, threads) for number, threads in enumerate(THREADS)]
+    check(root, [entry for answer in pool.run(jobs) for entry in answer])
+
+
+def test_two_processes_that_maintain_beside_writers_disturb_nobody(
+    pool: Pool, tmp_path: Path
+) -> None:
+    root = tmp_path / "graph"
+    og.init(root, SCHEMA, durability="none").close()
+    jobs = [writer(root, number, 1) for number in range(2)]
+    jobs += [{"do": "maintaining", "root": str(root), "seconds": SECONDS} for _ in range(2)]
+    answers = pool.run(jobs)
+    done = [entry for answer in answers[2:] for entry in answer]
+    assert [entry for entry in done if entry["error"] is not None] == []
+    assert any(entry["made"] for entry in done)
+    check(root, [entry for answer in answers[:2] for entry in answer])
+
+
+def check(root: Path, log: list[dict[str, Any]]) -> None:
     errors = Counter(entry["error"] for entry in log)
     print(f"OMNIGRAPH_SEED={SEED} {dict(errors)}")  # noqa: T201 - the seed of a random test
     assert set(errors) <= {None, *REFUSALS}, [e for e in log if e["error"] not in errors]
@@ -73,6 +91,6 @@ def _check_replay(root: Path, log: list[dict[str, Any]], found: Audit) -> None:
             if commit["kind"] in ("mutation", "load"):
                 assert model.apply(ops[commit["operation_id"]]), "a commit without effect"
             else:
-                assert commit["kind"] in ("init", "optimize")
+                assert commit["kind"] in ("init", "optimize", "ensure_indices")
             if number % 20 == 0 or number == len(found.commits) - 1:
                 assert state_of(graph, version=int(commit["seq"])) == model.state()

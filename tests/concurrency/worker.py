@@ -109,7 +109,30 @@ def _branching(job: dict[str, Any], graph: Any) -> list[dict[str, Any]]:
     return found
 
 
-JOBS = {"listed": _listed, "random": _random, "branching": _branching}
+def _maintaining(job: dict[str, Any], graph: Any) -> list[dict[str, Any]]:
+    """Optimize, index and clean up in turn until the time is over."""
+    import omnigraph as og
+
+    found: list[dict[str, Any]] = []
+    deadline = time.monotonic() + job["seconds"]
+    while time.monotonic() < deadline:
+        for method, options in (
+            ("optimize", {}),
+            ("ensure_indices", {}),
+            # Everything stays readable, for the replay; what nobody names may go.
+            ("cleanup", {"keep": 100_000, "dry_run": False}),
+        ):
+            try:
+                answer = getattr(graph, method)(**options)
+            except og.OmniGraphError as error:
+                found.append({"error": type(error).__name__, "message": error.message})
+            else:
+                made = getattr(answer, "commit", None) is not None
+                found.append({"error": None, "method": method, "made": made})
+    return found
+
+
+JOBS = {"listed": _listed, "random": _random, "branching": _branching, "maintaining": _maintaining}
 
 
 def serve() -> None:

@@ -123,7 +123,12 @@ class Maintenance:
         """Compact and index the tables a branch owns."""
         line = self._lines.get(branch)
         work = Optimize(
-            line.publisher, schema, self._ids, columns_of=indexed_columns, progress=progress
+            line.publisher,
+            line.recovery,
+            schema,
+            self._ids,
+            columns_of=indexed_columns,
+            progress=progress,
         )
         commit, tables = work.run()
         return OptimizeReport(uri=self._uri, branch=branch, commit=commit, tables=tuple(tables))

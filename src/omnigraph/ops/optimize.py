@@ -18,7 +18,16 @@ from omnigraph.errors import ConflictError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
 from omnigraph.limits import OPTIMIZE_ATTEMPTS_MAX, OPTIMIZE_THREADS, RESERVE_AFTER_LOSSES
-from omnigraph.manifest import Capture, Effect, GraphCommit, Identity, Lost, Pin, Publisher
+from omnigraph.manifest import (
+    Capture,
+    Effect,
+    GraphCommit,
+    Identity,
+    Lost,
+    Pin,
+    Publisher,
+    Recovery,
+)
 from omnigraph.store import HeldSlot, Table, newest_version, only_ours
 from omnigraph.store.maintenance import (
     commit_rewrite,
@@ -86,6 +95,7 @@ class Optimize:
     def __init__(
         self,
         publisher: Publisher,
+        recovery: Recovery,
         schema: AcceptedSchema,
         ids: UlidSource,
         *,
@@ -93,6 +103,7 @@ class Optimize:
         progress: Callable[[str], None] | None = None,
     ) -> None:
         self._publisher = publisher
+        self._recovery = recovery
         self._schema = schema
         self._ids = ids
         self._columns_of = columns_of
@@ -110,6 +121,8 @@ class Optimize:
             if losses >= RESERVE_AFTER_LOSSES:
                 slot = self._publisher.reserve(capture, identity, self._ids.next())
                 if slot is None:
+                    # Its owner may be dead, not ahead of us.
+                    self._recovery.resolve(capture.slot)
                     continue
             try:
                 works, skipped = self._plan(capture)
