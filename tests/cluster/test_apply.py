@@ -246,6 +246,30 @@ def test_status_tells_what_is_not_as_it_was_applied(folder: Folder) -> None:
     assert statuses["graph.papers"]["status"] == "applied"
 
 
+def test_a_refresh_leads_back_to_the_configuration(folder: Folder) -> None:
+    assert codes(cluster.refresh(folder.path).to_json()) == ["state_missing"]
+    folder.apply()
+    with og.open(folder.graph("papers")) as graph:
+        graph.schema.apply(WIDER)
+    assert folder.apply()["changes"] == []
+    seen: Any = cluster.refresh(folder.path).check().to_json()
+    assert seen["resource_statuses"]["schema.papers"]["status"] == "drifted"
+    assert changes(cluster.plan(folder.path).to_json()) == {"schema.papers": "approval_required"}
+    cluster.approve(folder.path, "schema.papers", actor="boss").check()
+    assert folder.apply()["converged"]
+
+
+def test_graphs_that_are_there_are_imported(folder: Folder) -> None:
+    og.init(folder.graph("papers"), SCHEMA).close()
+    add(folder, "p1")
+    seen: Any = cluster.adopt(folder.path).check().to_json()
+    assert sorted(seen["resource_statuses"]) == ["graph.papers", "schema.papers"]
+    assert codes(cluster.adopt(folder.path).to_json()) == ["state_already_exists"]
+    done = folder.apply()
+    assert (changes(done)["graph.papers"], done["converged"]) == ("update", True)
+    assert len(rows(folder)) == 1
+
+
 def test_a_damaged_ledger_is_reported_not_replaced(folder: Folder) -> None:
     folder.apply()
     place = folder.path / "__cluster" / "state.json"

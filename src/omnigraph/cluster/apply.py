@@ -161,7 +161,7 @@ class Apply:
             if change.kind != "graph" or change.operation != "create":
                 continue
             if live_schema(graph_uri(self._root, change.graph_id or "")) is not None:
-                message = "a graph that the ledger does not know is there already"
+                message = "a graph that the ledger does not know is there; see `cluster import`"
                 self._findings.error("graph_create_failed", change.resource, message)
                 plan.changes[number] = replace(
                     change, disposition="blocked", reason="graph_create_failed"
@@ -185,7 +185,7 @@ class Apply:
             or statuses != state.resource_statuses
             or cas is None
         )
-        after = _with_resources(state, resources)
+        after = with_resources(state, resources)
         after.resource_statuses = statuses
         after.approval_records = _last(
             {**state.approval_records, **{item.id: _approval_json(item) for item in used}}
@@ -222,7 +222,7 @@ class Apply:
             }
             message = f"an interrupted {work.operation} was {outcome.replace('_', ' ')}"
             self._findings.warning("cluster_recovery_rolled_forward", work.resource, message)
-        after = _with_resources(state, resources)
+        after = with_resources(state, resources)
         after.recovery_records = _last(records)
         after.state_revision = state.state_revision + 1
         cas = self._ledger.write(after, expected=cas, lock=self._lock)
@@ -278,7 +278,8 @@ def _resources(state: State) -> dict[str, Applied]:
     return state.applied_revision.resources
 
 
-def _with_resources(state: State, resources: dict[str, Applied]) -> State:
+def with_resources(state: State, resources: dict[str, Applied]) -> State:
+    """Return a ledger that tells of other resources."""
     after = msgspec.structs.replace(state)
     after.applied_revision = msgspec.structs.replace(
         state.applied_revision, resources=resources, config_digest=revision_digest(resources)
