@@ -145,6 +145,16 @@ def test_nothing_is_approved_in_advance(folder: Folder) -> None:
         cluster.approve(folder.path, "schema.papers", actor=" ")
 
 
+def test_an_approval_nobody_uses_does_not_wait_for_another_day(folder: Folder) -> None:
+    folder.apply()
+    folder.put("papers.pg", NARROWER)
+    cluster.approve(folder.path, "schema.papers", actor="boss").check()
+    folder.put("papers.pg", SCHEMA)
+    folder.apply()
+    folder.put("papers.pg", NARROWER)
+    assert changes(folder.apply()) == {"schema.papers": "approval_required"}
+
+
 def test_a_graph_goes_only_with_an_approval_and_takes_its_parts(folder: Folder) -> None:
     folder.apply()
     del folder.config["graphs"]["papers"], folder.config["policies"]["team"]
@@ -216,6 +226,26 @@ def test_a_graph_somebody_else_made_is_not_taken(folder: Folder) -> None:
     assert list(cluster.read_cluster(folder.path).graphs) == ["notes"]
     with og.open(folder.graph("papers")) as graph:
         assert "Mine" in graph.schema_source
+
+
+def test_files_that_cannot_be_removed_are_reported_and_tried_again(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.apply()
+    del folder.config["graphs"]["papers"], folder.config["policies"]["team"]
+    folder.save()
+    cluster.approve(folder.path, "graph.papers", actor="boss").check()
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.rename", refuse)
+        report = cluster.apply(folder.path)
+    assert codes(report.to_json()) == ["graph_delete_incomplete"]
+    assert list(cluster.read_cluster(folder.path).graphs) == ["notes"]
+    assert folder.apply()["converged"]
+    assert not folder.graph("papers").exists()
 
 
 def test_the_root_can_be_elsewhere(folder: Folder, memory: Path) -> None:

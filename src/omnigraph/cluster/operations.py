@@ -6,12 +6,12 @@ import os
 from collections.abc import Callable
 
 from omnigraph.catalog import shape_hash
-from omnigraph.cluster.apply import Apply, live_schema, with_resources
+from omnigraph.cluster.applying import Apply, live_schema, with_resources
 from omnigraph.cluster.config import CONFIG_FILE, graph_uri
 from omnigraph.cluster.desired import Desired, read_desired
 from omnigraph.cluster.diagnostics import Findings
 from omnigraph.cluster.ledger import Applied, Ledger, LedgerError, State, Status
-from omnigraph.cluster.plan import make_plan
+from omnigraph.cluster.planning import make_plan
 from omnigraph.cluster.reports import (
     Report,
     observations,
