@@ -89,7 +89,7 @@ say ''
 run omnigraph branch merge stocktaking library.omni --preview
 run omnigraph branch merge stocktaking library.omni --delete-branch --as lena
 say ''
-run omnigraph commit list library.omni --graph --limit 6
+run omnigraph commit list library.omni --draw --limit 6
 say ''
 say 'What the last commit changed:'
 head=$(omnigraph commit list library.omni --limit 1 | cut -c1-26)

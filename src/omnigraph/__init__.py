@@ -43,6 +43,8 @@ if TYPE_CHECKING:
         RecoveryRequiredError,
         ResourceLimitError,
         StorageError,
+        TooManyRequestsError,
+        UnauthorizedError,
         VersionConflictError,
         VersionReclaimedError,
     )
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from omnigraph.graph import open_graph as open
     from omnigraph.manifest import GraphCommit
     from omnigraph.policy import Policy, load_policy
+    from omnigraph.remote import RemoteGraph, connect
 
 __version__ = "0.1.0"
 
@@ -87,6 +90,9 @@ _GRAPH = (
 )
 _EMBED = ("Embedder", "HashEmbedder", "HttpEmbedder", "LocalEmbedder", "embedder_from")
 _ERRORS = (
+    "UnauthorizedError",
+    "TooManyRequestsError",
+    "PolicyDeniedError",
     "AlreadyExistsError",
     "AlreadyInitializedError",
     "BadRequestError",
@@ -105,7 +111,6 @@ _ERRORS = (
     "NotFoundError",
     "OmniGraphError",
     "OutcomeUnknownError",
-    "PolicyDeniedError",
     "PreconditionFailedError",
     "QueryError",
     "ReadSetConflictError",
@@ -124,6 +129,8 @@ _HOMES = {
     **{name: ("omnigraph.policy", name) for name in ("Policy", "load_policy")},
     "open": ("omnigraph.graph", "open_graph"),
     "GraphCommit": ("omnigraph.manifest", "GraphCommit"),
+    "RemoteGraph": ("omnigraph.remote", "RemoteGraph"),
+    "connect": ("omnigraph.remote", "connect"),
 }
 
 __all__ = [
@@ -166,13 +173,17 @@ __all__ = [
     "QueryError",
     "ReadSetConflictError",
     "RecoveryRequiredError",
+    "RemoteGraph",
     "ResourceLimitError",
     "Result",
     "Snapshot",
     "StorageError",
+    "TooManyRequestsError",
+    "UnauthorizedError",
     "VersionConflictError",
     "VersionReclaimedError",
     "__version__",
+    "connect",
     "embedder_from",
     "init",
     "load_policy",

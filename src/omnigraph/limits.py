@@ -221,6 +221,42 @@ AUTO_MAINTENANCE_EVERY: Final = 200
 ORPHAN_AGE_S: Final = 86_400.0
 """Age at which a line of versions nobody names counts as left behind, not as being written to."""
 
+REQUEST_BYTES_MAX: Final = 1024 * 1024
+"""Body of a request to a server, loads excepted: query text and parameters are far smaller."""
+
+LOAD_REQUEST_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Body of a load sent to a server: one commit's worth, held in memory while it is read."""
+
+REQUEST_BODY_SECONDS_MAX: Final = 60.0
+"""Time a request body may take to arrive; a client that trickles holds a connection that long."""
+
+REQUESTS_IN_FLIGHT_MAX: Final = 512
+"""Requests a server works on or keeps waiting; more are told to come back."""
+
+ACTOR_WRITES_MAX: Final = 16
+"""Writes of one actor in flight, so that nobody fills the server alone."""
+
+ACTOR_BYTES_MAX: Final = 4 * 1024 * 1024 * 1024
+"""Bytes of one actor's writes in flight."""
+
+ACTOR_RETRY_AFTER_S: Final = 60
+"""When somebody with too many writes in flight is asked to come back."""
+
+SERVER_THREADS: Final = 16
+"""Threads a server reads with, and as many again it writes with."""
+
+SERVER_QUERY_SECONDS_MAX: Final = 60.0
+"""Time one query may take on a server."""
+
+SERVER_DRAIN_SECONDS: Final = 30.0
+"""Time requests under way get to finish when a server stops."""
+
+STREAM_CHUNK_BYTES: Final = 64 * 1024
+"""Bytes of a streamed answer made at once; the next part waits until this one is taken."""
+
+CLIENT_TIMEOUT_S: Final = 30.0
+"""How long a client waits for an answer."""
+
 YAML_BYTES_MAX: Final = 4 * 1024 * 1024
 """Largest YAML file that is read: these are written by people."""
 

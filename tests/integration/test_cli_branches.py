@@ -145,7 +145,7 @@ def test_history_is_drawn_blamed_undone_and_picked(cli: Cli, place: str) -> None
     write(place, "set_v", "dev", k="a", v=5)
     write(place, "set_v", k="b", v=6)
     cli("branch", "merge", "dev", place)
-    lines = cli("commit", "list", place, "--graph").out.splitlines()
+    lines = cli("commit", "list", place, "--draw").out.splitlines()
     assert lines[0].startswith("* \\  ")
     assert lines[0].endswith("<- main")
     assert any(line.startswith("| *  ") and line.endswith("[dev]  <- dev") for line in lines)

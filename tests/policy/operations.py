@@ -45,6 +45,8 @@ PARTS: dict[str, type] = {
 FREE = {
     "graph.accepted_schema": "for the engine's own parts",
     "graph.as_actor": "asks as somebody else from then on",
+    "graph.session": "asks as somebody else, under the policy it is given",
+    "graph.cache_stats": "tells sizes and counts of memory, nothing of the graph",
     "graph.branch": "a view reads nothing; making the branch is asked for",
     "graph.check_writable": "for the engine's own parts",
     "graph.close": "ends the handle",

@@ -7,7 +7,13 @@ from typing import BinaryIO
 
 import click
 
-from omnigraph.cli.scope import json_option, open_graph, print_json, resolve_uri
+from omnigraph.cli.scope import (
+    json_option,
+    open_graph,
+    print_json,
+    resolve_uri,
+    store_options,
+)
 
 _CHUNK_BYTES = 1 << 20
 
@@ -20,7 +26,7 @@ def blob() -> None:
 def _selector(command: click.decorators.FC) -> click.decorators.FC:
     command = click.option("--snapshot", metavar="COMMIT", help="Read at this commit.")(command)
     command = click.option("--branch", help="Branch (main).")(command)
-    command = click.option("--store", required=True, help="Where the graph lives.")(command)
+    command = store_options(command)
     command = click.argument("prop", metavar="PROPERTY")(command)
     command = click.argument("entity_id", metavar="ID")(command)
     command = click.argument("type_name", metavar="TYPE")(command)
@@ -37,7 +43,7 @@ def stat(
     type_name: str,
     entity_id: str,
     prop: str,
-    store: str,
+    store: str | None,
     branch: str | None,
     snapshot: str | None,
     as_json: bool,
@@ -66,7 +72,7 @@ def get(
     type_name: str,
     entity_id: str,
     prop: str,
-    store: str,
+    store: str | None,
     branch: str | None,
     snapshot: str | None,
     offset: int | None,

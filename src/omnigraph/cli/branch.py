@@ -10,11 +10,12 @@ import click
 from omnigraph.cli.files import read_text
 from omnigraph.cli.scope import (
     actor_option,
+    confirm_elsewhere,
+    graph_argument,
     json_option,
     open_graph,
     print_json,
     resolve_uri,
-    uri_argument,
     write_options,
 )
 from omnigraph.errors import BadRequestError
@@ -30,7 +31,7 @@ def branch() -> None:
 
 @branch.command("create")
 @click.argument("name")
-@uri_argument
+@graph_argument
 @click.option("--from", "source", default="main", show_default=True, metavar="STATE")
 @json_option
 def create(
@@ -52,7 +53,7 @@ def create(
 
 
 @branch.command("list")
-@uri_argument
+@graph_argument
 @json_option
 def list_branches(
     uri: str | None, store: str | None, uri_option: str | None, as_json: bool
@@ -70,17 +71,16 @@ def list_branches(
 
 @branch.command("delete")
 @click.argument("name")
-@uri_argument
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@graph_argument
+@click.option("--yes", is_flag=True, help="Do not ask, on a server.")
 @json_option
 def delete(
     name: str, uri: str | None, store: str | None, uri_option: str | None, yes: bool, as_json: bool
 ) -> None:
     """Delete a branch; what was merged elsewhere stays there."""
     place = resolve_uri(uri, store, uri_option)
+    confirm_elsewhere(f"deleting branch {name}", place, yes=yes, as_json=as_json)
     with open_graph(place) as graph:
-        if not yes and not as_json:
-            click.confirm(f"delete branch {name} of {place}?", abort=True)
         graph.branches.delete(name)
         if as_json:
             print_json({"uri": graph.uri, "name": name, "actor_id": None})
@@ -115,7 +115,7 @@ def _resolution(resolve: str | None) -> str | dict[str, object] | None:
 
 @branch.command("merge")
 @click.argument("source")
-@uri_argument
+@graph_argument
 @click.option("--into", default="main", show_default=True, metavar="BRANCH")
 @click.option("--preview", is_flag=True, help="Show every change and conflict; write nothing.")
 @click.option(
@@ -200,7 +200,7 @@ def tag() -> None:
 
 @tag.command("create")
 @click.argument("name")
-@uri_argument
+@graph_argument
 @click.option("--branch", default=None, help="Branch whose newest state is named (main).")
 @click.option("--commit", "commit_id", metavar="ID", help="Name this commit instead.")
 @json_option
@@ -224,7 +224,7 @@ def create_tag(
 
 
 @tag.command("list")
-@uri_argument
+@graph_argument
 @json_option
 def list_tags(uri: str | None, store: str | None, uri_option: str | None, as_json: bool) -> None:
     """List tags."""
@@ -242,7 +242,7 @@ def list_tags(uri: str | None, store: str | None, uri_option: str | None, as_jso
 
 @tag.command("delete")
 @click.argument("name")
-@uri_argument
+@graph_argument
 @json_option
 def delete_tag(
     name: str, uri: str | None, store: str | None, uri_option: str | None, as_json: bool

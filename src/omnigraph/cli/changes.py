@@ -11,11 +11,11 @@ import click
 
 from omnigraph.cli.scope import (
     branch_option,
+    graph_argument,
     json_option,
     open_graph,
     print_json,
     resolve_uri,
-    uri_argument,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def filter_options(command: F) -> F:
 @click.command()
 @click.argument("before")
 @click.argument("after")
-@uri_argument
+@graph_argument
 @filter_options
 @click.option("--stat", is_flag=True, help="Only count changes by type.")
 @json_option
@@ -135,7 +135,7 @@ def changes() -> None:
 
 
 @changes.command("poll")
-@uri_argument
+@graph_argument
 @branch_option
 @click.option("--cursor", help="Where the last poll ended.")
 @click.option(
@@ -195,7 +195,7 @@ def poll(
 
 
 @changes.command("baseline")
-@uri_argument
+@graph_argument
 @branch_option
 @click.option("--out", required=True, metavar="FILE", help="JSONL file to write.")
 @json_option

@@ -11,11 +11,11 @@ from omnigraph.cli.changes import filter_options, show_block
 from omnigraph.cli.scope import (
     actor_option,
     branch_option,
+    graph_argument,
     json_option,
     open_graph,
     print_json,
     resolve_uri,
-    uri_argument,
 )
 from omnigraph.errors import BadRequestError, NotFoundError
 
@@ -40,13 +40,13 @@ def _time(text: str | None, name: str) -> datetime.datetime | None:
 
 
 @commit.command("list")
-@uri_argument
+@graph_argument
 @branch_option
 @click.option("--filter", "filters", multiple=True, metavar="actor=ID", help="Keep only these.")
 @click.option("--since", metavar="TIME", help="Not older than this instant.")
 @click.option("--until", metavar="TIME", help="Not newer than this instant.")
 @click.option("--limit", type=click.IntRange(min=0), help="At most this many.")
-@click.option("--graph", "drawn", is_flag=True, help="Draw how branches parted and merged.")
+@click.option("--draw", "drawn", is_flag=True, help="Draw how branches parted and merged.")
 @json_option
 def list_commits(
     uri: str | None,
@@ -60,7 +60,7 @@ def list_commits(
     drawn: bool,
     as_json: bool,
 ) -> None:
-    """List commits, newest first; with --graph those of every branch."""
+    """List commits, newest first; with --draw those of every branch."""
     actor: str | None = None
     for text in filters:
         name, separator, value = text.partition("=")
@@ -120,7 +120,7 @@ def _draw(place: str, limit: int | None) -> None:
 
 @commit.command("changes")
 @click.argument("commit_id", metavar="ID")
-@uri_argument
+@graph_argument
 @filter_options
 @json_option
 def changes(
@@ -147,7 +147,7 @@ def changes(
 @commit.command("blame")
 @click.argument("type_name", metavar="TYPE")
 @click.argument("entity_id", metavar="ID")
-@uri_argument
+@graph_argument
 @branch_option
 @json_option
 def blame(
@@ -171,7 +171,7 @@ def blame(
 def _apply_command(name: str, text: str) -> None:
     @commit.command(name, help=text)
     @click.argument("commit_id", metavar="ID")
-    @uri_argument
+    @graph_argument
     @branch_option
     @click.option("--resolve", type=click.Choice(["ours", "theirs"]), help="Decide conflicts.")
     @actor_option
@@ -204,7 +204,7 @@ _apply_command("pick", "Make the changes of one commit on another branch.")
 
 @commit.command("show")
 @click.argument("commit_id", metavar="ID")
-@uri_argument
+@graph_argument
 @json_option
 def show(
     commit_id: str,

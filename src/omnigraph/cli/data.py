@@ -12,15 +12,17 @@ from omnigraph.cli.files import read_text
 from omnigraph.cli.scope import (
     actor_option,
     branch_option,
+    confirm_elsewhere,
     durability_setting,
     echo_target,
+    graph_argument,
     json_option,
     open_graph,
     print_json,
     read_params,
     refuse_managed,
     resolve_uri,
-    uri_argument,
+    store_options,
     write_options,
 )
 
@@ -50,7 +52,7 @@ def init(uri: str, schema_path: str, force: bool, as_json: bool) -> None:
 
 
 @click.command()
-@uri_argument
+@graph_argument
 @click.option("--data", required=True, metavar="FILE", help="JSONL file to load.")
 @click.option(
     "--mode",
@@ -59,7 +61,9 @@ def init(uri: str, schema_path: str, force: bool, as_json: bool) -> None:
     help="append: ids must be new; merge: replace by id; overwrite: replace types present.",
 )
 @branch_option
+@click.option("--from", "base", metavar="BRANCH", help="Make the branch from this one if missing.")
 @click.option("--dry-run", is_flag=True, help="Check everything, write nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask before an overwrite on a server.")
 @actor_option
 @write_options
 @json_option
@@ -70,7 +74,9 @@ def load(
     data: str,
     mode: str,
     branch: str,
+    base: str | None,
     dry_run: bool,
+    yes: bool,
     actor: str | None,
     if_commit: str | None,
     operation_id: str | None,
@@ -79,12 +85,15 @@ def load(
 ) -> None:
     """Load nodes and edges from JSONL as one commit; nothing is written if anything is wrong."""
     place = resolve_uri(uri, store, uri_option)
+    if mode == "overwrite" and not dry_run:
+        confirm_elsewhere("overwriting data", place, yes=yes, as_json=as_json)
     echo_target("load", place, quiet=quiet or dry_run)
     with open_graph(place, actor=actor) as graph, _Progress(data) as progress:
         result = graph.load(
             data,
             mode=mode,
             branch=branch,
+            create_from=base,
             expected_head=if_commit,
             operation_id=operation_id,
             dry_run=dry_run,
@@ -101,6 +110,8 @@ def load(
             click.echo(f"  {kind}:{name:<24} {rows:>10}")
     if not result.total_entities:
         click.echo("warning: the input holds no entities; nothing was committed", err=True)
+    if result.branch_created:
+        click.echo(f"branch {branch} created from {base}")
     if result.commit is not None:
         click.echo(f"commit {result.commit.graph_commit_id}")
 
@@ -146,7 +157,7 @@ class _Progress:
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--store", required=True, help="Where the graph lives.")
+@store_options
 @click.option("--query", "query_path", metavar="FILE", help="Query file (.gq).")
 @click.option("-e", "--query-string", "text", metavar="GQ", help="Query text.")
 @click.option("--params", metavar="JSON", help="Parameters as a JSON object.")
@@ -157,7 +168,7 @@ class _Progress:
 @json_option
 def mutate(
     name: str | None,
-    store: str,
+    store: str | None,
     query_path: str | None,
     text: str | None,
     params: str | None,
@@ -202,7 +213,7 @@ def mutate(
 
 
 @click.command()
-@uri_argument
+@graph_argument
 @branch_option
 @click.option("--version", "at_version", type=int, help="Graph version to look at.")
 @click.option("--commit", "at_commit", help="Commit to look at.")
@@ -233,7 +244,7 @@ def snapshot(
 
 
 @click.command()
-@uri_argument
+@graph_argument
 @branch_option
 @click.option("--type", "types", multiple=True, metavar="T", help="Only this type (repeatable).")
 @click.option("--out", metavar="FILE", help="Write to a file instead of stdout.")

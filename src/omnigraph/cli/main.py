@@ -14,6 +14,7 @@ from omnigraph.cli.exit_codes import FAILURE, exit_code
 from omnigraph.errors import OmniGraphError
 
 COMMANDS = {
+    "alias": "omnigraph.cli.served:alias",
     "blob": "omnigraph.cli.blob:blob",
     "commit": "omnigraph.cli.commit:commit",
     "ensure-indices": "omnigraph.cli.indexes:ensure_indices",
@@ -27,18 +28,23 @@ COMMANDS = {
     "changes": "omnigraph.cli.changes:changes",
     "diff": "omnigraph.cli.changes:diff",
     "export": "omnigraph.cli.data:export",
+    "graphs": "omnigraph.cli.served:graphs",
     "init": "omnigraph.cli.data:init",
     "load": "omnigraph.cli.data:load",
+    "login": "omnigraph.cli.served:login",
+    "logout": "omnigraph.cli.served:logout",
     "mcp": "omnigraph.cli.mcp:mcp",
     "mutate": "omnigraph.cli.data:mutate",
     "snapshot": "omnigraph.cli.data:snapshot",
     "lint": "omnigraph.cli.lint:lint",
     "check": "omnigraph.cli.lint:check",
     "policy": "omnigraph.cli.policy:policy",
+    "profile": "omnigraph.cli.served:profile",
     "queries": "omnigraph.cli.queries:queries",
     "query": "omnigraph.cli.query:query",
     "recover": "omnigraph.cli.recover:recover",
     "schema": "omnigraph.cli.schema:schema",
+    "serve": "omnigraph.cli.serve:serve",
     "tag": "omnigraph.cli.branch:tag",
     "version": "omnigraph.cli.version:version",
 }
@@ -81,7 +87,11 @@ class LazyGroup(click.Group):
 )
 @click.version_option(__version__, "-v", "--version", message="omnigraph %(version)s")
 def cli() -> None:
-    """OmniGraph: a typed, versioned property-graph database on open Lance tables."""
+    """OmniGraph: a typed, versioned property-graph database on open Lance tables.
+
+    Flags that say which graph is meant (--store, --server, --graph, --profile) and --as, --yes and
+    --quiet may stand before the command as well.
+    """
 
 
 def report(error: OmniGraphError, *, as_json: bool) -> None:
@@ -95,9 +105,33 @@ def report(error: OmniGraphError, *, as_json: bool) -> None:
         click.echo(f"help: {error.hint}", err=True)
 
 
+# Scope flags may stand before the command, too; True for those that take a value.
+ANYWHERE = {
+    "--store": True,
+    "--server": True,
+    "--graph": True,
+    "--profile": True,
+    "--as": True,
+    "--yes": False,
+    "--quiet": False,
+}
+
+
+def scope_last(arguments: list[str]) -> list[str]:
+    """Return arguments with the scope flags that stand before the command moved behind it."""
+    moved: list[str] = []
+    rest = list(arguments)
+    while rest and (flag := rest[0].partition("=")[0]) in ANYWHERE:
+        takes_next = ANYWHERE[flag] and "=" not in rest[0]
+        moved += rest[: 1 + takes_next]
+        rest = rest[1 + takes_next :]
+    place = rest.index("--") if "--" in rest else len(rest)
+    return [*rest[:place], *moved, *rest[place:]]
+
+
 def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit. Every failure leaves as a message and an exit code."""
-    arguments = sys.argv[1:] if argv is None else argv
+    arguments = scope_last(sys.argv[1:] if argv is None else argv)
     as_json = "--json" in arguments
     try:
         result: Any = cli.main(args=arguments, prog_name="omnigraph", standalone_mode=False)

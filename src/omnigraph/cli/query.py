@@ -6,12 +6,21 @@ import csv
 import io
 import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from omnigraph.cli.files import read_text
-from omnigraph.cli.scope import branch_option, open_graph, print_json, read_params, resolve_uri
+from omnigraph.cli.places import is_served
+from omnigraph.cli.scope import (
+    branch_option,
+    open_graph,
+    open_served,
+    print_json,
+    read_params,
+    resolve_uri,
+    store_options,
+)
 
 if TYPE_CHECKING:
     from omnigraph.graph import Result
@@ -22,7 +31,7 @@ CELL_WIDTH_MAX = 80
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--store", required=True, help="Where the graph lives.")
+@store_options
 @click.option("--query", "query_path", metavar="FILE", help="Query file (.gq).")
 @click.option("-e", "--query-string", "text", metavar="GQ", help="Query text.")
 @click.option("--params", metavar="JSON", help="Parameters as a JSON object.")
@@ -39,7 +48,7 @@ CELL_WIDTH_MAX = 80
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 def query(
     name: str | None,
-    store: str,
+    store: str | None,
     query_path: str | None,
     text: str | None,
     params: str | None,
@@ -55,17 +64,27 @@ def query(
     out: str | None,
     as_json: bool,
 ) -> None:
-    """Run a read query. NAME picks a query when the source holds several."""
-    if (query_path is None) == (text is None):
-        raise click.UsageError("give --query FILE or -e GQ")
+    """Run a read query. NAME picks a query when the source holds several.
+
+    On a server and without a source, NAME is a stored query.
+    """
+    if query_path is not None and text is not None:
+        raise click.UsageError("give --query FILE or -e GQ, not both")
     if form == "parquet" and out is None:
         raise click.UsageError("--format parquet needs --out FILE")
+    place = resolve_uri(None, store, None)
+    form = "json" if as_json else form or "table"
+    if query_path is None and text is None:
+        given = read_params(params, params_file)
+        found = call_stored(place, name, params=given, branch=branch, snapshot=snapshot)
+        write_result(found, form, out)
+        return
     source = text if text is not None else read_text(str(query_path))
     values = read_params(params, params_file)
-    with open_graph(resolve_uri(None, store, None), mode="ro") as graph:
+    with open_graph(place, mode="ro") as graph:
         if explain:
-            found = graph.explain(source, values, name=name, branch=branch, version=at_version)
-            print_json(found.to_json()) if as_json else click.echo(str(found))
+            how = graph.explain(source, values, name=name, branch=branch, version=at_version)
+            print_json(how.to_json()) if as_json else click.echo(str(how))
             return
         result = graph.query(
             source,
@@ -78,10 +97,33 @@ def query(
             timestamp=timestamp,
             timeout=timeout,
         )
-    _write(result, "json" if as_json else form or "table", out)
+    write_result(result, form, out)
 
 
-def _write(result: Result, form: str, out: str | None) -> None:
+def call_stored(
+    place: str,
+    name: str | None,
+    *,
+    params: dict[str, object],
+    branch: str | None,
+    snapshot: str | None = None,
+) -> Result:
+    """Run a stored query that reads."""
+    if name is None or not is_served(place):
+        raise click.UsageError("give --query FILE or -e GQ; stored queries are on servers")
+    with open_served(place) as graph:
+        found = graph.call(
+            name,
+            params,
+            branch=None if snapshot else branch,
+            snapshot=snapshot,
+            expect_mutation=False,
+        )
+    return cast("Result", found)
+
+
+def write_result(result: Result, form: str, out: str | None) -> None:
+    """Write rows to standard output or a file."""
     if form == "parquet":
         import pyarrow.parquet as pq
 

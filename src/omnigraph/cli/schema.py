@@ -14,12 +14,13 @@ from omnigraph.cli.files import STDIN, display_name, read_text, refuse_two_stdin
 from omnigraph.cli.scope import (
     actor_option,
     echo_target,
+    graph_argument,
     json_option,
     open_graph,
     print_json,
     refuse_managed,
     resolve_uri,
-    uri_argument,
+    store_options,
     write_options,
 )
 
@@ -68,7 +69,7 @@ def _print_diff(before: str, after: str, path: str) -> None:
 
 
 @schema.command("show")
-@uri_argument
+@graph_argument
 @json_option
 def show(uri: str | None, store: str | None, uri_option: str | None, as_json: bool) -> None:
     """Print the schema of a graph."""
@@ -81,7 +82,7 @@ def show(uri: str | None, store: str | None, uri_option: str | None, as_json: bo
 
 @schema.command("plan")
 @click.argument("accepted", required=False, metavar="[URI | OLD.pg]")
-@click.option("--store", help="Where the graph lives (same as URI).")
+@store_options
 @click.option("--schema", "desired", required=True, metavar="NEW.pg", help="Desired schema.")
 @click.option("--allow-data-loss", is_flag=True, help="Plan drops as hard drops.")
 @click.option(
@@ -158,7 +159,7 @@ def _plan_files(
 
 
 @schema.command("apply")
-@uri_argument
+@graph_argument
 @click.option("--schema", "desired", required=True, metavar="NEW.pg", help="Desired schema.")
 @click.option(
     "--allow-data-loss", is_flag=True, help="Remove what is dropped from history too, for good."

@@ -4,24 +4,68 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from omnigraph.cli.operator import load_operator
+from omnigraph.cli.places import find_place, is_served, note_scope, split_served
 from omnigraph.errors import BadRequestError
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
+    from omnigraph.remote import RemoteGraph
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def uri_argument(command: F) -> F:
-    """Add the graph's place, as an argument or as `--store` / `--uri`."""
+    """Add the graph's place on storage, as an argument or as `--store` / `--uri`."""
     command = click.argument("uri", required=False)(command)
     command = click.option("--store", help="Where the graph lives (same as URI).")(command)
+    command = _profile_option(command)
     return click.option("--uri", "uri_option", hidden=True)(command)
+
+
+def graph_argument(command: F) -> F:
+    """Add the graph's place, on storage or on a server."""
+    return served_options(uri_argument(command))
+
+
+def served_options(command: F) -> F:
+    """Add where a served graph is. The command itself does not see these: `resolve_uri` does."""
+    command = click.option(
+        "--graph",
+        metavar="ID",
+        help="Graph of the server.",
+        expose_value=False,
+        callback=note_scope,
+    )(command)
+    return click.option(
+        "--server",
+        metavar="NAME|URL",
+        help="Use a served graph: a configured name, or an address.",
+        expose_value=False,
+        callback=note_scope,
+    )(command)
+
+
+def store_options(command: F) -> F:
+    """Add the graph's place for commands whose arguments mean something else."""
+    command = click.option("--store", help="Where the graph lives.")(command)
+    return served_options(_profile_option(command))
+
+
+def _profile_option(command: F) -> F:
+    return click.option(
+        "--profile",
+        metavar="NAME",
+        help="Use the graph of a configured profile.",
+        expose_value=False,
+        callback=note_scope,
+    )(command)
 
 
 def json_option(command: F) -> F:
@@ -53,34 +97,53 @@ def write_options(command: F) -> F:
 
 
 def resolve_uri(uri: str | None, store: str | None, uri_option: str | None) -> str:
-    """Return the one place that was named. Raises for none, several, or a server."""
-    named = [value for value in (uri, store, uri_option) if value]
-    if not named:
-        raise click.UsageError("name a graph: give its path, or --store PATH")
-    if len(named) > 1:
-        raise click.UsageError("name the graph once: a path, or --store")
-    if named[0].startswith(("http://", "https://")):
-        raise BadRequestError(f"{named[0]} names a server; this command needs a path")
-    return named[0]
+    """Return the one place that was named, or configured. Raises for none and for several."""
+    return find_place([value for value in (uri, store, uri_option) if value])
 
 
-def open_graph(uri: str, *, mode: str = "rw", actor: str | None = None) -> Graph:
-    """Open a graph for a command; what it is not told follows the environment."""
+def open_graph(place: str, *, mode: str = "rw", actor: str | None = None) -> Graph:
+    """Open a graph for a command, on storage or on a server.
+
+    On storage durability, embedder and policy follow the environment, and the actor is the
+    configured one when none is named; on a server the token decides who acts.
+    """
     import omnigraph as og
+
+    if is_served(place):
+        if actor is not None:
+            raise BadRequestError("--as is for graphs on storage; a token decides who acts")
+        # Both kinds of graph have the calls that served commands make.
+        return cast("Graph", open_served(place))
     from omnigraph.embed import embedder_from
 
+    policy = os.environ.get("OMNIGRAPH_POLICY") or None
+    if actor is None:
+        actor = os.environ.get("OMNIGRAPH_ACTOR") or None
+    if actor is None and (mode != "ro" or policy is not None):
+        actor = load_operator(os.environ).actor
     return og.open(
-        uri,
+        place,
         mode="ro" if mode == "ro" else "rw",
-        actor=actor or os.environ.get("OMNIGRAPH_ACTOR") or None,
+        actor=actor,
         durability=durability_setting(),
         embedder=embedder_from(os.environ),
-        policy=os.environ.get("OMNIGRAPH_POLICY") or None,
+        policy=policy,
     )
+
+
+def open_served(place: str) -> RemoteGraph:
+    """Connect to a served graph with the token that is configured for its server."""
+    import omnigraph as og
+
+    url, graph = split_served(place)
+    token = load_operator(os.environ).token_for(url)
+    return og.connect(url, graph=graph, token=token)
 
 
 def refuse_managed(uri: str) -> None:
     """Refuse to change what a cluster says about a graph past the cluster."""
+    if is_served(uri):
+        return
     root = os.path.dirname(os.path.dirname(os.path.realpath(uri.removeprefix("file://"))))
     if os.path.isfile(os.path.join(root, "__cluster", "state.json")):
         raise BadRequestError(
@@ -99,7 +162,17 @@ def durability_setting() -> str:
 def echo_target(verb: str, uri: str, *, quiet: bool) -> None:
     """Tell on stderr what is about to be written to."""
     if not quiet:
-        click.echo(f"omnigraph {verb} -> {uri} (direct, local)", err=True)
+        how = "served" if is_served(uri) else "direct, local"
+        click.echo(f"omnigraph {verb} -> {uri} ({how})", err=True)
+
+
+def confirm_elsewhere(what: str, place: str, *, yes: bool, as_json: bool) -> None:
+    """Ask before something is destroyed that is not on this machine."""
+    if yes or not is_served(place):
+        return
+    if as_json or not sys.stdin.isatty():
+        raise BadRequestError(f"{what} of {place} needs consent", hint="pass --yes")
+    click.confirm(f"{what} of {place}?", abort=True)
 
 
 def print_json(value: object) -> None:

@@ -123,6 +123,8 @@ class ChangeBlock:
             "authored_branch": commit.branch or MAIN,
             "actor_id": commit.actor_id,
             "authored_at": commit.created_at_us,
+            "manifest_version": commit.manifest_version,
+            "kind": commit.kind,
         }
 
     def to_json(self) -> dict[str, object]:

@@ -88,6 +88,21 @@ class Graph(WritingHandle):
         other._bind()
         return other
 
+    def session(self, actor: str | None, policy: Policy | None = None) -> Self:
+        """Return a handle on the same open graph for one call of somebody else, under a policy.
+
+        The caller never looked through this handle, so a write is judged only by what it reads
+        itself. This is how a server lets many people use one open graph.
+        """
+        check_actor(actor)
+        other = copy.copy(self)
+        other.actor = actor
+        other._policy = policy
+        other._remembers = False
+        other._seen = {}
+        other._bind()
+        return other
+
     # ---- maintenance ----------------------------------------------------------------------
 
     def ensure_indices(self, branch: str = MAIN) -> list[PendingIndex]:

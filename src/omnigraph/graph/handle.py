@@ -35,7 +35,7 @@ from omnigraph.manifest import (
 )
 from omnigraph.plan import MutationPlan
 from omnigraph.policy import Access, Action, Policy, check
-from omnigraph.read import Reader
+from omnigraph.read import CacheStats, Reader
 from omnigraph.store import (
     ControlFiles,
     Durability,
@@ -116,6 +116,7 @@ class Handle:
         if mode == "rw":
             self.recovered = self._lines.sweep()
         self._seen: dict[str, dict[str, int]] = {}
+        self._remembers = True
         main = self._lines.main
         self.observe(main, main.coordinator.capture(fresh=False))
 
@@ -205,6 +206,8 @@ class Handle:
 
     def observe(self, line: Line, capture: Capture) -> None:
         """Remember what this handle looked at: its strict writes are judged against it."""
+        if not self._remembers:
+            return
         pins = {key: pin.version for key, pin in capture.pins.items()}
         self._seen[line.branch.incarnation] = pins
 
@@ -230,6 +233,10 @@ class Handle:
         self.permit(Action.READ)
         return self._lines.main.recovery.pending()
 
+    def cache_stats(self) -> CacheStats:
+        """Return how much of what queries read is kept in memory, and how often it helped."""
+        return self._reader.cache_stats()
+
     def request(
         self, line: Line, actor: str | None, expected_head: str | None, operation_id: str | None
     ) -> Request:
@@ -241,7 +248,7 @@ class Handle:
             actor_id=actor if actor is not None else self.actor,
             operation_id=operation_id or self._ids.next(),
             expected_head=expected_head,
-            observed=self._observed(line),
+            observed=self._observed(line) if self._remembers else None,
         )
 
     def settle(self, line: Line, commit: GraphCommit | None, changes: ChangeSet | None) -> None:
@@ -251,6 +258,8 @@ class Handle:
         line.folding.run_if_due(self._schema)
         if self._auto is not None:
             self._auto.note_commit()
+        if not self._remembers:
+            return
         pins = line.coordinator.capture(fresh=False).pins
         for change in changes.effective():
             key = change.entity.table_key

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from omnigraph.read.columns import CacheStats
 from omnigraph.read.execute import Fetch, Reader
 from omnigraph.read.running import Running, Stage, watched
 
-__all__ = ["Fetch", "Reader", "Running", "Stage", "watched"]
+__all__ = ["CacheStats", "Fetch", "Reader", "Running", "Stage", "watched"]

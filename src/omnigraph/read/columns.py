@@ -10,6 +10,7 @@ import threading
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,6 +26,15 @@ Key = tuple[str, int, str]
 Array = Any
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheStats:
+    """How much a cache holds and how often it helped."""
+
+    hits: int
+    misses: int
+    size_bytes: int
+
+
 class ResidentCache:
     """Values derived from table versions, least recently used ones dropped first."""
 
@@ -33,13 +43,22 @@ class ResidentCache:
         self._lock = threading.Lock()
         self._items: OrderedDict[object, tuple[Any, int]] = OrderedDict()
         self._bytes = 0
+        self._hits = 0
+        self._misses = 0
+
+    def stats(self) -> CacheStats:
+        """Return how much it holds and how often it helped."""
+        with self._lock:
+            return CacheStats(hits=self._hits, misses=self._misses, size_bytes=self._bytes)
 
     def get(self, key: object) -> Any | None:
         """Return a value and mark it as used."""
         with self._lock:
             found = self._items.get(key)
             if found is None:
+                self._misses += 1
                 return None
+            self._hits += 1
             self._items.move_to_end(key)
             return found[0]
 

@@ -21,7 +21,7 @@ from omnigraph.limits import COMPILED_QUERIES_MAX, PROBE_ROWS_MIN, PROBED_QUERIE
 from omnigraph.manifest import Pin
 from omnigraph.plan.expression import Nearest
 from omnigraph.plan.read import ReadPlan
-from omnigraph.read.columns import ResidentCache, TableColumns
+from omnigraph.read.columns import CacheStats, ResidentCache, TableColumns
 from omnigraph.read.context import Context
 from omnigraph.read.frame import Frame
 from omnigraph.read.output import build_output
@@ -75,6 +75,10 @@ class Reader:
         self._probed: Counter[str] = Counter()
         self._columns = TableColumns(tables, cache)
         self._topologies = Topologies(self._columns, cache)
+
+    def cache_stats(self) -> CacheStats:
+        """Return how much of what was read is kept, and how often it helped."""
+        return self._cache.stats()
 
     def execute(
         self,

@@ -1,0 +1,194 @@
+"""A person's own configuration: servers, profiles, aliases and tokens.
+
+It lives in `$OMNIGRAPH_HOME` (`~/.omnigraph`): `config.yaml`, which never holds a token, and
+`credentials`, which holds nothing else and which nobody but its owner may read.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from omnigraph.errors import BadRequestError, StorageError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_SECTIONS = {"operator", "servers", "clusters", "defaults", "profiles", "aliases"}
+_FALLBACK = "OMNIGRAPH_BEARER_TOKEN"
+Table = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """The configuration, as far as it was written."""
+
+    home: str
+    env: Mapping[str, str]
+    actor: str | None = None
+    servers: Mapping[str, str] = field(default_factory=dict)
+    defaults: Table = field(default_factory=dict)
+    profiles: Mapping[str, Table] = field(default_factory=dict)
+    aliases: Mapping[str, Table] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def credentials_path(self) -> str:
+        """Where tokens are kept."""
+        return os.path.join(self.home, "credentials")
+
+    def server_url(self, name: str) -> str:
+        """Return the address of a server, given its name or its address."""
+        if "://" in name:
+            return name.rstrip("/")
+        if name not in self.servers:
+            known = ", ".join(sorted(self.servers)) or "none"
+            raise BadRequestError(
+                f"no server '{name}' is configured", hint=f"known: {known}; or give its address"
+            )
+        return self.servers[name].rstrip("/")
+
+    def profile(self, name: str) -> tuple[str, str]:
+        """Return the kind and value of a profile's one binding."""
+        if name not in self.profiles:
+            known = ", ".join(sorted(self.profiles)) or "none"
+            raise BadRequestError(f"no profile '{name}' is configured", hint=f"known: {known}")
+        bound = [kind for kind in ("server", "cluster", "store") if kind in self.profiles[name]]
+        if len(bound) != 1:
+            raise BadRequestError(
+                f"profile '{name}' must name one of server, cluster and store, not {len(bound)}"
+            )
+        return bound[0], str(self.profiles[name][bound[0]])
+
+    def token_for(self, url: str) -> str | None:
+        """Return the token for an address.
+
+        The server is the one whose own address is the longest beginning of it; a token of a
+        server goes to no other host.
+        """
+        names = [name for name, base in self.servers.items() if _begins(url, base)]
+        for name in sorted(names, key=lambda item: len(self.servers[item]), reverse=True):
+            variable = f"OMNIGRAPH_TOKEN_{name.replace('-', '_').upper()}"
+            found = self.env.get(variable) or self.stored_tokens().get(name)
+            if found:
+                return found
+        return self.env.get(_FALLBACK) or None
+
+    def stored_tokens(self) -> dict[str, str]:
+        """Return the tokens of the credentials file. Raises when others may read it."""
+        return {
+            name: section["token"]
+            for name, section in self._credentials().items()
+            if "token" in section
+        }
+
+    def _credentials(self) -> configparser.ConfigParser:
+        found = configparser.ConfigParser(interpolation=None, default_section="\0")
+        path = self.credentials_path
+        try:
+            mode = os.stat(path).st_mode
+            if stat.S_IMODE(mode) & 0o077:
+                raise BadRequestError(
+                    f"{path} can be read by others", hint=f"run: chmod 600 {path}"
+                )
+            with open(path, encoding="utf-8") as handle:
+                found.read_file(handle)
+        except FileNotFoundError:
+            pass
+        except (OSError, configparser.Error, UnicodeDecodeError) as error:
+            # The text holds tokens: no part of it goes into a message.
+            raise BadRequestError(f"cannot read {path}: {type(error).__name__}") from None
+        return found
+
+    def store_token(self, name: str, token: str | None) -> None:
+        """Keep a server's token, or forget it for None. The file is replaced as a whole."""
+        if not _NAME.fullmatch(name):
+            raise BadRequestError(f"{name!r} cannot be the name of a server")
+        found = self._credentials()
+        found.remove_section(name)
+        if token is not None:
+            found[name] = {"token": token}
+        elif not os.path.exists(self.credentials_path):
+            return
+        temporary = f"{self.credentials_path}.{os.getpid()}"
+        try:
+            os.makedirs(self.home, mode=0o700, exist_ok=True)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
+                found.write(handle)
+            os.replace(temporary, self.credentials_path)
+        except OSError as error:
+            raise StorageError(f"cannot write {self.credentials_path}: {error.strerror}") from error
+
+
+def _begins(url: str, base: str) -> bool:
+    """Whether an address lies below another one: same scheme and host, path on a boundary."""
+    whole, part = urlsplit(url), urlsplit(base)
+    if (whole.scheme, whole.netloc.lower()) != (part.scheme, part.netloc.lower()):
+        return False
+    prefix = part.path.rstrip("/")
+    return not prefix or whole.path == prefix or whole.path.startswith(f"{prefix}/")
+
+
+def load_operator(env: Mapping[str, str]) -> Operator:
+    """Return the configuration; an absent file is an empty one. Raises for a malformed one."""
+    home = env.get("OMNIGRAPH_HOME") or os.path.expanduser("~/.omnigraph")
+    path = os.path.join(home, "config.yaml")
+    try:
+        with open(path, encoding="utf-8") as handle:
+            text = handle.read()
+    except FileNotFoundError:
+        return Operator(home=home, env=env)
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRequestError(f"cannot read {path}: {error}") from error
+    return _parse(text, home, env, path)
+
+
+def _parse(text: str, home: str, env: Mapping[str, str], path: str) -> Operator:
+    from omnigraph.yaml_text import YamlError, parse_yaml
+
+    try:
+        found = parse_yaml(text) or {}
+    except YamlError as error:
+        raise BadRequestError(f"{path}: {error}") from error
+    if not isinstance(found, dict):
+        raise BadRequestError(f"{path} must hold an object")
+    tables = {name: _table(found, name, path) for name in _SECTIONS}
+    defaults = tables["defaults"]
+    if "server" in defaults and "store" in defaults:
+        raise BadRequestError(f"{path}: defaults name a server or a store, not both")
+    if "store" in defaults and "default_graph" in defaults:
+        raise BadRequestError(f"{path}: a default store has no default_graph")
+    actor = tables["operator"].get("actor")
+    return Operator(
+        home=home,
+        env=env,
+        actor=None if actor is None else str(actor),
+        servers={name: _url(name, value, path) for name, value in tables["servers"].items()},
+        defaults=defaults,
+        profiles={name: _table(tables["profiles"], name, path) for name in tables["profiles"]},
+        aliases={name: _table(tables["aliases"], name, path) for name in tables["aliases"]},
+        warnings=tuple(f"{path}: unknown key '{key}'" for key in found if key not in _SECTIONS),
+    )
+
+
+def _table(found: Table, name: str, path: str) -> Table:
+    value = found.get(name) or {}
+    if not isinstance(value, dict):
+        raise BadRequestError(f"{path}: {name} must be an object")
+    return value
+
+
+def _url(name: str, value: object, path: str) -> str:
+    url = value.get("url") if isinstance(value, dict) else None
+    if not isinstance(url, str) or urlsplit(url).scheme not in ("http", "https"):
+        raise BadRequestError(f"{path}: server '{name}' needs a url")
+    if isinstance(value, dict) and "token" in value:
+        raise BadRequestError(
+            f"{path}: tokens do not belong here", hint=f"run: omnigraph login {name}"
+        )
+    return url

@@ -1,0 +1,122 @@
+"""Finds the graph a command means: what was named, a profile, or the defaults."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import click
+
+from omnigraph.cli.operator import Operator, load_operator
+from omnigraph.errors import BadRequestError, OmniGraphError
+
+SERVED = "/graphs/"
+_META = "omnigraph.scope"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """What the flags name; `served` says whether the command works over HTTP."""
+
+    server: str | None = None
+    graph: str | None = None
+    profile: str | None = None
+    served: bool = False
+
+
+def note_scope(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Keep a scope flag for `find_place`; it is no argument of the command itself."""
+    ctx.meta.setdefault(_META, {})[param.name] = value
+
+
+def named_scope() -> Named:
+    """Return the scope flags of the running command."""
+    ctx = click.get_current_context(silent=True)
+    found = {} if ctx is None else ctx.meta.get(_META, {})
+    return Named(**{str(k): v for k, v in found.items()}, served="server" in found)
+
+
+def is_served(place: str) -> bool:
+    """Whether a place is an address of a server."""
+    return place.startswith(("http://", "https://"))
+
+
+def find_place(paths: list[str]) -> str:
+    """Return where the one graph is that was named: a path, or an address.
+
+    Raises for none, several, and for what the command cannot use.
+    """
+    scope = named_scope()
+    explicit = [*paths, *([scope.server] if scope.server else [])]
+    if len(explicit) > 1:
+        raise click.UsageError("name the graph once: a path, --store or --server")
+    if paths:
+        if is_served(paths[0]):
+            raise BadRequestError(f"{paths[0]} names a server", hint=f"use --server {paths[0]}")
+        if scope.graph is not None:
+            raise click.UsageError("--graph needs --server; a path is one graph already")
+        return paths[0]
+    operator = load_operator(os.environ)
+    for warning in operator.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if scope.server is not None:
+        return _served(operator, scope.server, scope.graph)
+    return _configured(operator, scope)
+
+
+def _configured(operator: Operator, scope: Named) -> str:
+    """Return the place a profile or the defaults name."""
+    profile = scope.profile or operator.env.get("OMNIGRAPH_PROFILE")
+    graph: object = None
+    if profile:
+        kind, value = operator.profile(profile)
+        graph = operator.profiles[profile].get("default_graph")
+    elif "server" in operator.defaults:
+        kind, value = "server", str(operator.defaults["server"])
+        graph = operator.defaults.get("default_graph")
+    elif "store" in operator.defaults:
+        kind, value = "store", str(operator.defaults["store"])
+    else:
+        raise click.UsageError("name a graph: give its path, --store PATH or --server NAME")
+    if kind == "cluster":
+        raise BadRequestError("a cluster is served, not opened", hint="use a server or a store")
+    if kind == "store":
+        if scope.graph is not None:
+            raise click.UsageError("--graph needs a server; a store is one graph already")
+        return value.removeprefix("file://")
+    if not scope.served:
+        raise BadRequestError("this command works on storage", hint="give the graph's path")
+    return _served(operator, value, scope.graph or (None if graph is None else str(graph)))
+
+
+def _served(operator: Operator, server: str, graph: str | None) -> str:
+    url = operator.server_url(server)
+    if graph is None:
+        graph = _only_graph(url, operator.token_for(url))
+    return url if graph is None else f"{url}{SERVED}{quote(graph, safe='')}"
+
+
+def _only_graph(url: str, token: str | None) -> str | None:
+    """Return the graph of a server that has one; None where it does not tell."""
+    from omnigraph.remote.connection import Connection
+
+    connection = Connection(url, graph=None, token=token, timeout=10.0)
+    try:
+        found = [str(item["graph_id"]) for item in connection.get("/graphs")["graphs"]]
+    except (OmniGraphError, KeyError):
+        return None
+    finally:
+        connection.close()
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(found) or "none"
+    raise BadRequestError(f"{url} serves several graphs", hint=f"name one with --graph: {names}")
+
+
+def split_served(place: str) -> tuple[str, str | None]:
+    """Return the server and the graph of an address."""
+    from urllib.parse import unquote
+
+    url, separator, graph = place.rpartition(SERVED)
+    return (url, unquote(graph)) if separator and "/" not in graph else (place, None)

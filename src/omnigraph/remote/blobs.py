@@ -1,0 +1,76 @@
+"""Blobs of a served graph."""
+
+from __future__ import annotations
+
+import io
+from typing import BinaryIO
+
+from omnigraph.errors import ExternalBlobSourceError
+from omnigraph.graph import BlobStat
+from omnigraph.manifest import MAIN
+from omnigraph.remote.connection import Connection, Json
+
+
+class RemoteBlobs:
+    """Blobs of a served graph."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def stat(
+        self,
+        kind: str,
+        type_name: str,
+        id: str,
+        prop: str,
+        *,
+        branch: str | None = None,
+        snapshot: str | None = None,
+    ) -> BlobStat:
+        """Describe a blob."""
+        params = _selector(kind, type_name, id, prop, branch, snapshot)
+        found = self._connection.head("/blob", params)
+        external = found.status_code == 302
+        return BlobStat(
+            entity=kind,
+            type_name=type_name,
+            id=id,
+            property_name=prop,
+            size=None if external else int(found.headers["content-length"]),
+            uri=found.headers["location"] if external else None,
+            etag=found.headers["etag"].strip('"'),
+            branch=None if snapshot else branch or MAIN,
+            snapshot=snapshot,
+            resolved_snapshot=found.headers["omnigraph-snapshot-id"],
+        )
+
+    def open(
+        self,
+        kind: str,
+        type_name: str,
+        id: str,
+        prop: str,
+        *,
+        branch: str | None = None,
+        snapshot: str | None = None,
+    ) -> BinaryIO:
+        """Return a blob as a binary file; it is fetched whole."""
+        params = _selector(kind, type_name, id, prop, branch, snapshot)
+        with self._connection.stream("GET", "/blob", params=params) as found:
+            if found.status_code == 302:
+                uri = found.headers["location"]
+                raise ExternalBlobSourceError(uri=uri, reason="external values are not fetched")
+            return io.BytesIO(found.read())
+
+
+def _selector(
+    kind: str, type_name: str, id: str, prop: str, branch: str | None, snapshot: str | None
+) -> Json:
+    return {
+        "entity": kind,
+        "type": type_name,
+        "id": id,
+        "property": prop,
+        "branch": branch,
+        "snapshot": snapshot,
+    }

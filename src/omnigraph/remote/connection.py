@@ -1,0 +1,250 @@
+"""HTTP: requests to one graph of a server, and what can go wrong on the way."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from omnigraph import __version__
+from omnigraph.errors import (
+    BadRequestError,
+    OmniGraphError,
+    OutcomeUnknownError,
+    StorageError,
+    StorageFailureKind,
+    TooManyRequestsError,
+)
+from omnigraph.ids import UlidSource
+from omnigraph.remote.wire_errors import error_from
+
+try:
+    import httpx
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError("the client needs httpx: install omnigraph[client]") from missing
+
+ARROW = "application/vnd.apache.arrow.stream"
+NDJSON = "application/x-ndjson"
+IF_COMMIT = "Omnigraph-If-Graph-Commit"
+IDEMPOTENCY_KEY = "Idempotency-Key"
+RETRY_AFTER_S_MAX = 5.0
+
+Json = dict[str, Any]
+Parameters = Mapping[str, object]
+
+
+class Connection:
+    """Sends requests. Threads may share it."""
+
+    def __init__(self, url: str, *, graph: str | None, token: str | None, timeout: float) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise BadRequestError(f"{url!r} is no address of a server", hint="use https://host")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise BadRequestError("the address of a server has no user, query or fragment")
+        if token is not None and (not token.isascii() or token != token.strip() or not token):
+            raise BadRequestError("the token is empty or has characters no token has")
+        self.url = url.rstrip("/")
+        self._prefix = "" if graph is None else f"/graphs/{quote(graph, safe='')}"
+        headers = {"User-Agent": f"omnigraph-python/{__version__}"}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        self._http = httpx.Client(
+            base_url=self.url, headers=headers, timeout=timeout, follow_redirects=False
+        )
+        self._ids = UlidSource()
+
+    @property
+    def uri(self) -> str:
+        """The address of the graph."""
+        return f"{self.url}{self._prefix}"
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def get(self, path: str, params: Parameters | None = None) -> Json:
+        """Ask for something; a server that is busy for a moment is asked once more."""
+        return _body(self._ask("GET", path, params=params))
+
+    def post(self, path: str, body: Json, *, accept: str | None = None) -> httpx.Response:
+        """Ask for something that needs a body; nothing is written by it."""
+        return self._ask("POST", path, json=_known(body), headers=_accept(accept))
+
+    def _ask(self, method: str, path: str, **options: Any) -> httpx.Response:
+        response = self._send(method, path, **options)
+        after = _retry_after(response)
+        if response.status_code == 503 and after is not None:
+            time.sleep(after)
+            response = self._send(method, path, **options)
+        return _checked(response)
+
+    def write(
+        self,
+        path: str,
+        body: Json | None = None,
+        *,
+        content: bytes | None = None,
+        params: Parameters | None = None,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+    ) -> Json:
+        """Write something. Raises `OutcomeUnknownError` when the answer got lost."""
+        options: Json = {"content": content} if body is None else {"json": _known(body)}
+        headers = {} if content is None else {"Content-Type": NDJSON}
+        found = self._write(path, expected_head, operation_id, headers, params=params, **options)
+        return _body(found)
+
+    def invoke(
+        self,
+        path: str,
+        body: Json,
+        *,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+    ) -> httpx.Response:
+        """Run a stored query, which may read or write; rows come as Arrow."""
+        options = {"json": _known(body)}
+        return self._write(path, expected_head, operation_id, _accept(ARROW), **options)
+
+    def _write(
+        self,
+        path: str,
+        expected_head: str | None,
+        operation_id: str | None,
+        headers: dict[str, str],
+        **options: Any,
+    ) -> httpx.Response:
+        key = operation_id or self._ids.next()
+        headers = {**headers, IDEMPOTENCY_KEY: key}
+        if expected_head is not None:
+            headers[IF_COMMIT] = expected_head
+        try:
+            response = self._send("POST", path, headers=headers, **options)
+        except _AnswerLostError as error:
+            raise OutcomeUnknownError(str(error), operation_id=key) from error
+        try:
+            return _checked(response)
+        except OutcomeUnknownError as error:
+            error.operation_id = key
+            raise
+
+    def change(self, method: str, path: str, body: Json | None = None) -> Json:
+        """Make or remove something that has no operation id, such as a branch."""
+        return _body(_checked(self._send(method, path, json=_known(body) if body else None)))
+
+    def head(self, path: str, params: Parameters) -> httpx.Response:
+        """Ask about something without getting it; a redirect is an answer."""
+        response = self._send("HEAD", path, params=params)
+        if response.status_code >= 400:
+            # The answer to HEAD has no body to learn the reason from.
+            response = self._send("GET", path, params=params)
+        return _checked(response)
+
+    @contextlib.contextmanager
+    def stream(
+        self, method: str, path: str, *, body: Json | None = None, params: Parameters | None = None
+    ) -> Iterator[httpx.Response]:
+        """Get an answer piece by piece."""
+        request = self._http.build_request(
+            method,
+            f"{self._prefix}{path}",
+            json=None if body is None else _known(body),
+            params=_parameters(params),
+        )
+        try:
+            response = self._http.send(request, stream=True)
+            try:
+                if response.status_code >= 300:
+                    response.read()
+                    _checked(response)
+                yield response
+            finally:
+                response.close()
+        except httpx.TransportError as error:
+            raise _unreachable(self.url, error) from error
+
+    def server_get(self, path: str) -> Json:
+        """Ask the server itself, not its graph."""
+        return _body(_checked(self._http.get(path)))
+
+    def _send(
+        self, method: str, path: str, *, params: Parameters | None = None, **options: Any
+    ) -> httpx.Response:
+        try:
+            return self._http.request(
+                method, f"{self._prefix}{path}", params=_parameters(params), **options
+            )
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise _unreachable(self.url, error) from error
+        except httpx.TransportError as error:
+            raise _AnswerLostError(self.url, error) from error
+        except (ValueError, TypeError) as error:
+            raise BadRequestError(f"a value is not expressible as JSON: {error}") from error
+
+
+class _AnswerLostError(StorageError):
+    """The request was sent, and no answer came."""
+
+    def __init__(self, url: str, error: Exception) -> None:
+        super().__init__(
+            f"no answer from {url}: {type(error).__name__}", failure=StorageFailureKind.UNKNOWN
+        )
+
+
+def _unreachable(url: str, error: Exception) -> StorageError:
+    return StorageError(
+        f"cannot reach {url}: {type(error).__name__}",
+        failure=StorageFailureKind.TRANSIENT,
+        hint="check the address, and that the server is running",
+    )
+
+
+def _known(body: Json) -> Json:
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _parameters(params: Parameters | None) -> Any:  # what httpx takes
+    found = _known(dict(params or {}))
+    return {n: str(v).lower() if isinstance(v, bool) else v for n, v in found.items()} or None
+
+
+def _accept(accept: str | None) -> dict[str, str]:
+    return {} if accept is None else {"Accept": accept}
+
+
+def _retry_after(response: httpx.Response) -> float | None:
+    text = response.headers.get("retry-after", "")
+    return min(float(text), RETRY_AFTER_S_MAX) if text.isdigit() else None
+
+
+def _checked(response: httpx.Response) -> httpx.Response:
+    """Return an answer. Raises what a failure stands for, with the request's id in its hint."""
+    if response.status_code < 400:
+        return response
+    error = _failure(response)
+    if isinstance(error, TooManyRequestsError):
+        error.retry_after_s = int(response.headers.get("retry-after", "0") or 0)
+    raise error
+
+
+def _failure(response: httpx.Response) -> OmniGraphError:
+    try:
+        body = response.json()
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        body = {"error": f"the server answered {response.status_code}"}
+    return error_from(response.status_code, body)
+
+
+def _body(response: httpx.Response) -> Json:
+    try:
+        found = response.json()
+    except ValueError as error:
+        raise StorageError(
+            "the answer is not from an OmniGraph server", hint="check the address"
+        ) from error
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,392 @@
+"""A served graph, used like one that is opened."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, NoReturn, Self, cast
+from urllib.parse import quote
+
+import msgspec
+
+from omnigraph.catalog import Catalog
+from omnigraph.errors import BadRequestError, DataError
+from omnigraph.graph import (
+    BranchView,
+    Diff,
+    Graph,
+    LoadResult,
+    MutationResult,
+    Result,
+    Snapshot,
+)
+from omnigraph.graph.explanation import Explanation
+from omnigraph.ids import UlidSource
+from omnigraph.lang import compile_schema
+from omnigraph.limits import CLIENT_TIMEOUT_S
+from omnigraph.manifest import MAIN, PendingWrite, RecoveryRecord
+from omnigraph.ops.load import as_arrow
+from omnigraph.remote.blobs import RemoteBlobs
+from omnigraph.remote.branches import RemoteBranches, RemoteTags
+from omnigraph.remote.connection import ARROW, Connection, Json
+from omnigraph.remote.files import Loadable, copy_lines, load_bytes, with_file_name
+from omnigraph.remote.history import RemoteCommits, RemoteFeed
+from omnigraph.remote.schema import RemoteSchema
+from omnigraph.remote.values import (
+    diff_from,
+    explanation_from,
+    load_from,
+    mutation_from,
+    pending_from,
+    recovery_from,
+    result_from,
+    snapshot_from,
+)
+
+_ON_STORAGE = frozenset(
+    {"optimize", "repair", "cleanup", "ensure_indices", "recover", "maintain_automatically"}
+)
+
+
+class RemoteGraph:
+    """One graph of a server. Threads may share it; close it when done.
+
+    What works on storage itself (`optimize`, `cleanup` and their like) needs the embedded handle.
+    """
+
+    actor: str | None = None
+    """The token decides who the commits are by."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        graph: str | None = None,
+        token: str | None = None,
+        timeout: float = CLIENT_TIMEOUT_S,
+    ) -> None:
+        self._connection = Connection(url, graph=graph, token=token, timeout=timeout)
+        self._ids = UlidSource()
+        self.branches = RemoteBranches(self._connection)
+        self.tags = RemoteTags(self._connection)
+        self.commits = RemoteCommits(self._connection)
+        self.feed = RemoteFeed(self._connection)
+        self.blobs = RemoteBlobs(self._connection)
+        self.schema = RemoteSchema(self._connection)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"RemoteGraph({self.uri!r})"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in _ON_STORAGE:
+            raise BadRequestError(
+                f"{name} works on storage and is not served", hint="open the graph where it lies"
+            )
+        raise AttributeError(name)
+
+    def close(self) -> None:
+        """Close the connections. Closing twice is fine."""
+        self._connection.close()
+
+    @property
+    def uri(self) -> str:
+        """Where the graph is served."""
+        return self._connection.uri
+
+    @property
+    def schema_source(self) -> str:
+        """Text of the accepted schema."""
+        return str(self._connection.get("/schema")["schema_source"])
+
+    @property
+    def catalog(self) -> Catalog:
+        """The accepted schema as data."""
+        return compile_schema(self.schema_source, name="_schema.pg").catalog
+
+    def as_actor(self, actor: str) -> NoReturn:
+        """Refuse: the token decides who the commits are by."""
+        raise BadRequestError(f"a token decides who acts, not '{actor}'", hint="use their token")
+
+    def refresh(self) -> None:
+        """Do nothing: every request sees the newest state."""
+
+    def sync(self, branch: str = MAIN) -> None:
+        """Do nothing: every request sees the newest state."""
+
+    # ---- reading --------------------------------------------------------------------------
+
+    def query(
+        self,
+        source: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: datetime.datetime | str | None = None,
+        timeout: float | None = None,
+    ) -> Result:
+        """Run a read query on one snapshot, as the embedded `Graph.query` does."""
+        body = {
+            "query": source,
+            "params": _parameters(params),
+            "name": name,
+            "branch": branch if snapshot is None else None,
+            "snapshot": snapshot,
+            "version": version,
+            "tag": tag,
+            "timestamp": _moment(timestamp),
+            "timeout": timeout,
+        }
+        return result_from(self._connection.post("/query", body, accept=ARROW).content)
+
+    def explain(
+        self,
+        source: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        branch: str | None = None,
+        version: int | None = None,
+    ) -> Explanation:
+        """Run a read query and return how: its plan, and rows, time and storage calls by step."""
+        body = {
+            "query": source,
+            "params": _parameters(params),
+            "name": name,
+            "branch": branch,
+            "version": version,
+            "explain": True,
+        }
+        return explanation_from(self._connection.post("/query", body).json()["explain"])
+
+    def call(
+        self,
+        name: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        expect_mutation: bool | None = None,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+    ) -> Result | MutationResult:
+        """Run a stored query by its name."""
+        body = {
+            "params": _parameters(params),
+            "branch": branch,
+            "snapshot": snapshot,
+            "expect_mutation": expect_mutation,
+        }
+        suffix = "" if expected_head is None else "/if-graph-commit"
+        found = self._connection.invoke(
+            f"/queries/{quote(name, safe='')}{suffix}",
+            body,
+            expected_head=expected_head,
+            operation_id=operation_id,
+        )
+        if found.headers["content-type"] == ARROW:
+            return result_from(found.content)
+        return mutation_from(found.json())
+
+    def stored_queries(self) -> list[dict[str, Any]]:
+        """Return the catalog of stored queries."""
+        return list(self._connection.get("/queries")["queries"])
+
+    def snapshot(
+        self,
+        branch: str | None = None,
+        *,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: datetime.datetime | str | None = None,
+    ) -> Snapshot:
+        """Return the newest snapshot, or the one at a commit id, graph version, tag or moment."""
+        params = {
+            "branch": branch,
+            "commit": commit,
+            "version": version,
+            "tag": tag,
+            "timestamp": _moment(timestamp),
+        }
+        return snapshot_from(self._connection.get("/snapshot", params))
+
+    def diff(
+        self,
+        a: str | int,
+        b: str | int,
+        *,
+        kinds: Iterable[str] = (),
+        types: Iterable[str] = (),
+        ops: Iterable[str] = (),
+    ) -> Diff:
+        """Return what turns one state into another."""
+        params: Json = {"from": str(a), "to": str(b)}
+        params |= {"kind": [*kinds], "type": [*types], "op": [*ops]}
+        return diff_from(self._connection.get("/diff", params))
+
+    def export(
+        self,
+        dest: str | os.PathLike[str] | None = None,
+        *,
+        branch: str | None = None,
+        types: Iterable[str] = (),
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: datetime.datetime | str | None = None,
+    ) -> Iterator[dict[str, object]] | int:
+        """Yield every entity as an envelope, nodes before edges; with `dest` write them as JSONL.
+
+        Returns the number of lines with `dest`.
+        """
+        body: Json = {
+            "branch": branch if commit is None else None,
+            "snapshot": commit,
+            "version": version,
+            "tag": tag,
+            "timestamp": _moment(timestamp),
+            "type_names": [*types],
+        }
+        if dest is None:
+            return self._exported(body)
+        with self._connection.stream("POST", "/export", body=body) as found:
+            return copy_lines(found.iter_bytes(), dest)[0]
+
+    def _exported(self, body: Json) -> Iterator[dict[str, object]]:
+        decode = msgspec.json.Decoder(dict[str, object]).decode
+        with self._connection.stream("POST", "/export", body=body) as found:
+            for line in found.iter_lines():
+                yield decode(line)
+
+    def recoveries(self) -> list[RecoveryRecord]:
+        """Return every recovery this graph has seen, oldest first."""
+        return [recovery_from(item) for item in self._connection.get("/recoveries")["recoveries"]]
+
+    def pending_writes(self) -> list[PendingWrite]:
+        """Return the writes that are under way or wait for recovery."""
+        return [pending_from(item) for item in self._connection.get("/recoveries")["pending"]]
+
+    # ---- writing --------------------------------------------------------------------------
+
+    def mutate(
+        self,
+        source: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        branch: str = MAIN,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+    ) -> MutationResult:
+        """Run a mutation query as one atomic commit, as the embedded `Graph.mutate` does."""
+        body = {"query": source, "params": _parameters(params), "name": name, "branch": branch}
+        path = "/mutate" if expected_head is None else "/mutate/if-graph-commit"
+        found = self._connection.write(
+            path, body, expected_head=expected_head, operation_id=operation_id
+        )
+        return mutation_from(found)
+
+    def load(
+        self,
+        data: Loadable,
+        *,
+        mode: str,
+        branch: str = MAIN,
+        create_from: str | None = None,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+        dry_run: bool = False,
+        progress: Any = None,
+    ) -> LoadResult:
+        """Load nodes and edges as one atomic commit, as the embedded `Graph.load` does."""
+        content = load_bytes(data)
+        if progress is not None:
+            progress(len(content))
+        params = {"branch": branch, "from": create_from, "mode": str(mode), "dry_run": dry_run}
+        try:
+            found = self._connection.write(
+                "/load/ndjson",
+                content=content,
+                params=params,
+                expected_head=expected_head,
+                operation_id=operation_id,
+            )
+        except DataError as error:
+            raise with_file_name(error, data) from None
+        return load_from(found)
+
+    def load_table(
+        self,
+        type_name: str,
+        table: Any,
+        *,
+        mode: str,
+        branch: str = MAIN,
+        from_col: str = "from",
+        to_col: str = "to",
+        **options: Any,
+    ) -> LoadResult:
+        """Load rows of one type from an Arrow table, pandas or polars frame, as one commit."""
+        rows = as_arrow(table).to_pylist()
+        if type_name in self.catalog.edges:
+            envelopes = (_edge(type_name, row, from_col, to_col) for row in rows)
+            return self.load(envelopes, mode=mode, branch=branch, **options)
+        nodes = ({"type": type_name, "data": row} for row in rows)
+        return self.load(nodes, mode=mode, branch=branch, **options)
+
+    def branch(self, name: str, *, from_: str | int = MAIN) -> BranchView:
+        """Return a view of one branch; it is made from another one if it does not exist."""
+        if not self.branches.exists(name):
+            self.branches.create(name, from_)
+        return self._view(name)
+
+    def _view(self, name: str) -> BranchView:
+        # A view only calls what both kinds of graph have.
+        return BranchView(cast("Graph", self), name)
+
+    @contextlib.contextmanager
+    def transaction(self, *, base: str = MAIN, name: str | None = None) -> Iterator[BranchView]:
+        """Work on a branch of its own: merged at the end of the block, dropped on an error."""
+        branch = name or f"tx-{self._ids.next().lower()}"
+        self.branches.create(branch, base)
+        view = self._view(branch)
+        try:
+            yield view
+        except BaseException:
+            self.branches.delete(branch)
+            raise
+        view.merge(base, delete_source=True)
+
+
+def _moment(timestamp: datetime.datetime | str | None) -> str | None:
+    return timestamp.isoformat() if isinstance(timestamp, datetime.datetime) else timestamp
+
+
+def _edge(type_name: str, row: Json, from_col: str, to_col: str) -> Json:
+    ends = {"from": row.pop(from_col, None), "to": row.pop(to_col, None)}
+    return {"edge": type_name, **ends, "data": row}
+
+
+def _parameters(params: Mapping[str, object] | None) -> Json | None:
+    """Return parameters as JSON takes them."""
+    if params is None:
+        return None
+    return cast("Json", msgspec.to_builtins(dict(params), builtin_types=()))

@@ -1,0 +1,143 @@
+"""Commits and the change feed of a served graph."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import time
+from collections.abc import Iterable, Iterator
+from urllib.parse import quote
+
+from omnigraph.graph.changes import Baseline, ChangeBlock, FeedPage
+from omnigraph.limits import FEED_CHANGES_DEFAULT
+from omnigraph.manifest import MAIN, GraphCommit
+from omnigraph.remote.connection import Connection, Json
+from omnigraph.remote.files import copy_lines
+from omnigraph.remote.values import block_from, commit_from, maybe_commit, page_from
+
+
+class RemoteCommits:
+    """The commits of a served graph."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def list(
+        self,
+        branch: str = MAIN,
+        *,
+        actor: str | None = None,
+        since: datetime.datetime | None = None,
+        until: datetime.datetime | None = None,
+        limit: int | None = None,
+    ) -> list[GraphCommit]:
+        """Return commits, newest first, optionally of one actor and within a time."""
+        if limit is not None and limit < 1:
+            return []
+        params = {
+            "branch": branch,
+            "actor": actor,
+            "since": _instant(since),
+            "until": _instant(until),
+            "limit": limit,
+        }
+        return [commit_from(item) for item in self._connection.get("/commits", params)["commits"]]
+
+    def get(self, commit_id: str) -> GraphCommit:
+        """Return one commit, whatever branch it is on."""
+        return commit_from(self._connection.get(f"/commits/{quote(commit_id, safe='')}"))
+
+    def changes(
+        self,
+        commit_id: str,
+        *,
+        kinds: Iterable[str] = (),
+        types: Iterable[str] = (),
+        ops: Iterable[str] = (),
+    ) -> ChangeBlock:
+        """Return what a commit changed, against its first parent."""
+        path = f"/commits/{quote(commit_id, safe='')}/changes"
+        params: Json = {"kind": [*kinds], "type": [*types], "op": [*ops]}
+        body = self._connection.get(path, params)
+        token = body.pop("next_page_token", None)
+        while token is not None:
+            more = self._connection.get(path, params | {"page_token": token})
+            body["changes"] += more["changes"]
+            token = more.get("next_page_token")
+        return block_from(body)
+
+    def head(self, branch: str = MAIN) -> GraphCommit:
+        """Return the newest commit of a branch."""
+        return commit_from(self._connection.get("/snapshot", {"branch": branch})["commit"])
+
+    def last_change(self, type_name: str, id: str, branch: str = MAIN) -> GraphCommit | None:
+        """Return the commit that last changed an entity; None when it never existed."""
+        params = {"type": type_name, "id": id, "branch": branch}
+        return maybe_commit(self._connection.get("/blame", params)["commit"])
+
+
+def _instant(moment: datetime.datetime | None) -> str | None:
+    if moment is None:
+        return None
+    zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.UTC)
+    return zoned.isoformat()
+
+
+class RemoteFeed:
+    """The change feed of a served graph."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def poll(
+        self,
+        start: str = "now",
+        *,
+        cursor: str | None = None,
+        page_token: str | None = None,
+        branch: str = MAIN,
+        limit: int = FEED_CHANGES_DEFAULT,
+        kinds: Iterable[str] = (),
+        types: Iterable[str] = (),
+        ops: Iterable[str] = (),
+    ) -> FeedPage:
+        """Return the next commits and what they changed, as the embedded feed does."""
+        params: Json = {"branch": branch, "limit": limit}
+        params |= {"kind": [*kinds], "type": [*types], "op": [*ops]}
+        if page_token is not None:
+            params["page_token"] = page_token
+        elif cursor is not None:
+            params["cursor"] = cursor
+        else:
+            params["start"] = start
+        return page_from(self._connection.get("/changes", params))
+
+    def follow(
+        self,
+        start: str = "now",
+        *,
+        cursor: str | None = None,
+        branch: str = MAIN,
+        interval_s: float = 1.0,
+        limit: int = FEED_CHANGES_DEFAULT,
+    ) -> Iterator[FeedPage]:
+        """Yield answers as commits arrive, for ever."""
+        token: str | None = None
+        while True:
+            page = self.poll(start, cursor=cursor, page_token=token, branch=branch, limit=limit)
+            token, cursor = page.next_page_token, page.cursor or cursor
+            if page.blocks:
+                yield page
+            if page.caught_up:
+                time.sleep(interval_s)
+
+    def baseline(self, dest: str | os.PathLike[str], *, branch: str = MAIN) -> Baseline:
+        """Write a whole snapshot as JSONL; the feed resumes right after it."""
+        with self._connection.stream("POST", "/changes/baseline", body={"branch": branch}) as found:
+            lines, last = copy_lines(found.iter_bytes(), dest)
+        about = last["baseline"]
+        return Baseline(
+            snapshot_commit_id=about["snapshot_commit_id"],
+            resume_cursor=about["resume_cursor"],
+            entities=lines - 1,
+        )

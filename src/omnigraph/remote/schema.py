@@ -1,0 +1,50 @@
+"""The schema of a served graph."""
+
+from __future__ import annotations
+
+import os
+
+from omnigraph.graph.schema_ops import schema_text
+from omnigraph.lang import compile_schema
+from omnigraph.remote.connection import Connection, Json
+from omnigraph.remote.values import RemoteSchemaChange
+
+
+class RemoteSchema:
+    """The schema of a served graph: plan a change, apply it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def plan(
+        self,
+        schema: str | os.PathLike[str],
+        *,
+        allow_data_loss: bool = False,
+        name: str | None = None,
+    ) -> RemoteSchemaChange:
+        """Return the steps that lead to a schema, and what stored rows say to them."""
+        body = _schema_body(schema, allow_data_loss, name)
+        return RemoteSchemaChange(body=self._connection.post("/schema/plan", body).json())
+
+    def apply(
+        self,
+        schema: str | os.PathLike[str],
+        *,
+        allow_data_loss: bool = False,
+        name: str | None = None,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+    ) -> RemoteSchemaChange:
+        """Make a schema the graph's, with its tables, as one commit."""
+        body = _schema_body(schema, allow_data_loss, name)
+        found = self._connection.write(
+            "/schema/apply", body, expected_head=expected_head, operation_id=operation_id
+        )
+        return RemoteSchemaChange(body=found)
+
+
+def _schema_body(schema: str | os.PathLike[str], allow_data_loss: bool, name: str | None) -> Json:
+    text, found = schema_text(schema)
+    compile_schema(text, name=name or found)  # problems are told with the names people know
+    return {"schema_source": text, "allow_data_loss": allow_data_loss}

@@ -1,0 +1,137 @@
+"""Puts routes, gate and error handling together."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Path
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from omnigraph import __version__
+from omnigraph.errors import OmniGraphError
+from omnigraph.policy import ServerState
+from omnigraph.server.gate import Gate
+from omnigraph.server.graphs import GRAPH_ID
+from omnigraph.server.http_errors import (
+    Failure,
+    HttpProblem,
+    failure,
+    invalid_request,
+    problem_body,
+)
+from omnigraph.server.responses import error_response, json_response
+from omnigraph.server.routes import (
+    blobs,
+    branching,
+    exporting,
+    history,
+    operations,
+    querying,
+    schema,
+    stored,
+    writing,
+)
+from omnigraph.server.service import Service
+
+TITLE = "OmniGraph"
+NESTED = "/graphs/{graph_id}"
+_TOPICS = (querying, writing, exporting, branching, history, schema, stored, blobs)
+_TYPES = {404: "not_found", 405: "method_not_allowed"}
+
+
+def _graph_id(graph_id: Annotated[str, Path(pattern=f"^{GRAPH_ID.pattern}$")]) -> str:
+    """Describe the graph's id; the gate has looked at it already."""
+    return graph_id
+
+
+def _flat_id(route: APIRoute) -> str:
+    return route.name
+
+
+def _nested_id(route: APIRoute) -> str:
+    return f"cluster_{route.name}"
+
+
+def create_api() -> FastAPI:
+    """Return the routes: those of a graph twice, with and without the graph in the path."""
+    api = FastAPI(
+        title=TITLE,
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=_flat_id,
+    )
+    bearer = [Depends(HTTPBearer(auto_error=False))]
+    api.include_router(operations.router)
+    for prefix, dependencies, make_id in (
+        ("", bearer, _flat_id),
+        (NESTED, [*bearer, Depends(_graph_id)], _nested_id),
+    ):
+        for topic in _TOPICS:
+            api.include_router(
+                topic.router,
+                prefix=prefix,
+                dependencies=dependencies,
+                generate_unique_id_function=make_id,
+            )
+    api.add_exception_handler(OmniGraphError, _failed)
+    api.add_exception_handler(HttpProblem, _failed)
+    api.add_exception_handler(Exception, _failed)
+    api.add_exception_handler(RequestValidationError, _invalid)
+    api.add_exception_handler(HTTPException, _refused)
+    return api
+
+
+async def _failed(_request: Request, error: Exception) -> Response:
+    return error_response(failure(error))
+
+
+async def _invalid(_request: Request, error: Exception) -> Response:
+    problems = error.errors() if isinstance(error, RequestValidationError) else []
+    return error_response(invalid_request(problems))
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        return error_response(failure(error))
+    words = {
+        404: f"no such path: {request.url.path}",
+        405: f"{request.method} is not for this path",
+    }
+    message = words.get(error.status_code, str(error.detail))
+    type_ = _TYPES.get(error.status_code, "bad_request")
+    body = problem_body(error.status_code, message, type_=type_)
+    found = Failure(status=error.status_code, body=body, headers=dict(error.headers or {}))
+    return error_response(found)
+
+
+def create_app(service: Service) -> Gate:
+    """Return the server as an ASGI application."""
+    api = create_api()
+    secured = service.state is not ServerState.OPEN
+
+    @api.get("/openapi.json", include_in_schema=False)
+    async def openapi() -> Response:
+        # Made when it is first asked for: it takes longer than all else at the start.
+        return await service.threads.read(lambda: json_response(openapi_document(api, secured)))
+
+    return Gate(api, service)
+
+
+def openapi_document(api: FastAPI, secured: bool = True) -> dict[str, Any]:
+    """Return the published interface; without tokens there is nothing to secure."""
+    document = api.openapi()
+    for path in document["paths"].values():
+        for operation in path.values():
+            if not secured:
+                operation.pop("security", None)
+    if not secured:
+        document.get("components", {}).pop("securitySchemes", None)
+    return document

@@ -1,0 +1,229 @@
+"""What every request passes before any route: identity, graph, size and time.
+
+The order is fixed: request id, places, bearer token, graph id, graph, body. Nothing of a body is
+read for somebody who is not known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+
+from omnigraph.errors import OmniGraphError, ResourceLimitError
+from omnigraph.ids import UlidSource
+from omnigraph.server.graphs import ServedGraph, check_graph_id, unknown_graph
+from omnigraph.server.http_errors import HttpProblem, failure
+from omnigraph.server.identity import Token
+from omnigraph.server.logs import log
+from omnigraph.server.responses import error_response
+from omnigraph.server.service import Service
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json"})
+SERVER_WIDE = frozenset({"/graphs", "/metrics"})
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+LOADS = ("/load", "/ingest", "/load/ndjson")
+BUSY_RETRY_AFTER_S = 1
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+@dataclass(slots=True)
+class Passing:
+    """One request on its way: what is known of it, for the routes and for the log."""
+
+    request_id: str
+    begun: float
+    token: Token | None = None
+    served: ServedGraph | None = None
+    body_bytes: int = 0
+    status: int = 0
+    sent_bytes: int = 0
+    started: bool = False
+
+
+class Gate:
+    """The outermost layer of the server."""
+
+    def __init__(self, app: App, service: Service) -> None:
+        self._app = app
+        self._service = service
+        self._ids = UlidSource()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or pass on what is not a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        asked = headers.get("x-request-id", "")
+        request_id = asked if _REQUEST_ID.fullmatch(asked) else self._ids.next()
+        passing = Passing(request_id=request_id, begun=time.perf_counter())
+        scope["state"] = {**scope.get("state", {}), "passing": passing, "service": self._service}
+        entered = self._service.enter()
+        reply = _watched(send, passing)
+        try:
+            if not entered:
+                raise _busy(self._service, "busy", "the server is working on too many requests")
+            receive = await self._admit(scope, headers, receive, passing)
+            await self._app(scope, receive, reply)
+        except Exception as error:
+            await self._fail(error, scope, receive, reply, passing)
+        finally:
+            if entered:
+                self._service.leave()
+            self._record(scope, passing)
+
+    async def _admit(
+        self, scope: Scope, headers: Headers, receive: Receive, passing: Passing
+    ) -> Receive:
+        path = scope["path"]
+        if path in PUBLIC:
+            return receive
+        if self._service.draining:
+            raise _busy(self._service, "draining", "the server is shutting down")
+        if len(self._service.tokens):
+            try:
+                passing.token = self._service.tokens.identify(headers.get("authorization"))
+            except OmniGraphError:
+                self._service.metrics.refused("unauthorized")
+                raise
+        if path not in SERVER_WIDE:
+            passing.served = self._graph(path, passing.token)
+        return await self._body(path, headers, receive, passing)
+
+    def _graph(self, path: str, token: Token | None) -> ServedGraph | None:
+        parts = path.split("/")
+        named = parts[2] if len(parts) > 2 and parts[1] == "graphs" else None
+        if named is None and not self._service.graphs.is_single:
+            return None  # the routes answer: no such path, or name a graph
+        if named is not None:
+            check_graph_id(named)
+            if token is not None and not token.opens(named):
+                raise unknown_graph(named)
+        found = self._service.graphs.find(named)
+        if token is not None and not token.opens(found.graph_id):
+            raise unknown_graph(found.graph_id)
+        return found
+
+    async def _body(
+        self, path: str, headers: Headers, receive: Receive, passing: Passing
+    ) -> Receive:
+        """Read the body whole, within its limits, and return what hands it on."""
+        settings = self._service.settings
+        limit = settings.load_bytes_max if path.endswith(LOADS) else settings.request_bytes_max
+        length = headers.get("content-length", "")
+        if length.isdigit() and int(length) > limit:
+            raise _too_large(limit, int(length))
+        try:
+            async with asyncio.timeout(settings.body_seconds_max):
+                body = await _read(receive, limit)
+        except TimeoutError:
+            self._service.metrics.refused("slow_body")
+            raise HttpProblem(
+                408,
+                f"the request body took longer than {settings.body_seconds_max:g} s to arrive",
+                type_="request_timeout",
+                headers={"Connection": "close"},
+            ) from None
+        passing.body_bytes = len(body)
+        waiting = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def handed() -> MutableMapping[str, Any]:
+            return waiting.pop() if waiting else await receive()
+
+        return handed
+
+    async def _fail(
+        self, error: Exception, scope: Scope, receive: Receive, send: Send, passing: Passing
+    ) -> None:
+        if not isinstance(error, OmniGraphError | HttpProblem | _Gone):
+            log(
+                "request failed",
+                level=logging.ERROR,
+                error=True,
+                request_id=passing.request_id,
+                path=scope["path"],
+            )
+        if not passing.started:
+            await error_response(failure(error))(scope, receive, send)
+
+    def _record(self, scope: Scope, passing: Passing) -> None:
+        route = getattr(scope.get("route"), "path", None) or "(none)"
+        seconds = time.perf_counter() - passing.begun
+        self._service.metrics.answered(
+            method=scope["method"] if scope["method"] in METHODS else "other",
+            route=route,
+            status=passing.status,
+            seconds=seconds,
+        )
+        log(
+            "request",
+            request_id=passing.request_id,
+            method=scope["method"],
+            path=scope["path"],
+            route=route,
+            status=passing.status,
+            ms=round(seconds * 1e3, 2),
+            actor=None if passing.token is None else passing.token.actor,
+            graph=None if passing.served is None else passing.served.graph_id,
+            bytes_in=passing.body_bytes,
+            bytes_out=passing.sent_bytes,
+        )
+
+
+class _Gone(Exception):
+    """The client went away while it was sending."""
+
+
+async def _read(receive: Receive, limit: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _Gone
+        part = message.get("body", b"")
+        size += len(part)
+        if size > limit:
+            raise _too_large(limit, size)
+        parts.append(part)
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+def _watched(send: Send, passing: Passing) -> Send:
+    """Return a sender that adds the request id and notes what was sent."""
+
+    async def reply(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            passing.started = True
+            passing.status = message["status"]
+            MutableHeaders(scope=message)["X-Request-Id"] = passing.request_id
+        elif message["type"] == "http.response.body":
+            passing.sent_bytes += len(message.get("body", b""))
+        await send(message)
+
+    return reply
+
+
+def _too_large(limit: int, actual: int) -> ResourceLimitError:
+    return ResourceLimitError(
+        resource="request body in bytes", limit=limit, actual=actual, hint="send it in parts"
+    )
+
+
+def _busy(service: Service, reason: str, message: str) -> HttpProblem:
+    service.metrics.refused(reason)
+    retry = {"Retry-After": str(BUSY_RETRY_AFTER_S)}
+    return HttpProblem(503, message, type_="unavailable", headers=retry)

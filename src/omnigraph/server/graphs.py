@@ -1,0 +1,91 @@
+"""The graphs a server serves, each open once and shared by every request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from omnigraph.cluster import StoredQuery
+from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.graph import Graph
+from omnigraph.policy import Policy
+
+GRAPH_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
+RESERVED_IDS = frozenset({"policies"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedGraph:
+    """One open graph, who decides about it, and its stored queries."""
+
+    graph_id: str
+    graph: Graph
+    policy: Policy
+    queries: Mapping[str, StoredQuery] = field(default_factory=dict)
+    schema_is_managed: bool = False
+    """The schema is changed where the cluster is described, not over HTTP."""
+
+    def handle(self, actor: str | None) -> Graph:
+        """Return a handle for one request: its commits are by that actor, the policy decides."""
+        return self.graph.session(actor, self.policy)
+
+
+class ServedGraphs:
+    """The graphs by id; `default_id` is the one that paths without a graph mean."""
+
+    def __init__(
+        self,
+        graphs: Iterable[ServedGraph],
+        *,
+        default_id: str | None = None,
+        quarantined: Iterable[str] = (),
+    ) -> None:
+        self._graphs = {item.graph_id: item for item in graphs}
+        self._default_id = default_id
+        self.quarantined = tuple(quarantined)
+
+    def __len__(self) -> int:
+        return len(self._graphs)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether the server was started for one graph."""
+        return self._default_id is not None
+
+    def all(self) -> tuple[ServedGraph, ...]:
+        """Return every graph, by id."""
+        return tuple(self._graphs[name] for name in sorted(self._graphs))
+
+    def find(self, graph_id: str | None) -> ServedGraph:
+        """Return a graph, the default one for None. Raises for bad and unknown ids."""
+        if graph_id is None:
+            graph_id = self._default_id
+            if graph_id is None:
+                raise NotFoundError(
+                    "this server has several graphs", hint="name one: /graphs/{graph_id}/..."
+                )
+        else:
+            check_graph_id(graph_id)
+        found = self._graphs.get(graph_id)
+        if found is None:
+            raise unknown_graph(graph_id)
+        return found
+
+    def close(self) -> None:
+        """Close every graph."""
+        for item in self._graphs.values():
+            item.graph.close()
+
+
+def check_graph_id(graph_id: str) -> None:
+    """Refuse what cannot be the id of a graph. Raises `BadRequestError`."""
+    if not GRAPH_ID.fullmatch(graph_id) or graph_id in RESERVED_IDS:
+        raise BadRequestError(
+            "that is not a graph id", hint="1 to 64 letters, digits and '-', and not 'policies'"
+        )
+
+
+def unknown_graph(graph_id: str) -> NotFoundError:
+    """Return the one answer for a graph that is not there, or not for this caller."""
+    return NotFoundError(f"no graph '{graph_id}'")

@@ -1,0 +1,156 @@
+"""Who is asking: bearer tokens and the actors they stand for.
+
+A token is kept only as its SHA-256 digest. The actor of a request comes from its token and from
+nothing else that a client sends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from omnigraph.errors import BadRequestError, UnauthorizedError
+
+SCHEME = "Bearer "
+TOKEN_CHARS_MAX = 4096
+_SINGLE = "OMNIGRAPH_SERVER_BEARER_TOKEN"
+_FILE = "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE"
+_JSON = "OMNIGRAPH_SERVER_BEARER_TOKENS_JSON"
+_AWS = "OMNIGRAPH_SERVER_BEARER_TOKENS_AWS_SECRET"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """One token: whose it is, for which graphs (all when empty) and until when."""
+
+    actor: str
+    digest: bytes
+    graphs: frozenset[str] = frozenset()
+    expires_at_s: float | None = None
+
+    @staticmethod
+    def of(
+        actor: str, secret: str, graphs: Iterable[str] = (), expires_at_s: float | None = None
+    ) -> Token:
+        """Return a token of which only the digest is kept."""
+        if not actor.strip():
+            raise BadRequestError("a token needs an actor that is not blank")
+        if not secret or secret != secret.strip() or len(secret) > TOKEN_CHARS_MAX:
+            raise BadRequestError(f"the token of '{actor}' is empty, too long or has blanks around")
+        return Token(
+            actor=actor,
+            digest=_digest(secret),
+            graphs=frozenset(graphs),
+            expires_at_s=expires_at_s,
+        )
+
+    def opens(self, graph_id: str) -> bool:
+        """Whether the token is good for a graph."""
+        return not self.graphs or graph_id in self.graphs
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()
+
+
+class Tokens:
+    """The tokens a server knows."""
+
+    def __init__(
+        self, tokens: Iterable[Token] = (), *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._tokens = tuple(tokens)
+        self._clock = clock
+        for what in ("actor", "digest"):
+            values = [getattr(token, what) for token in self._tokens]
+            if len(set(values)) != len(values):
+                noun = "an actor has two tokens" if what == "actor" else "two actors share a token"
+                raise BadRequestError(noun, hint="every actor has one token of its own")
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def identify(self, authorization: str | None) -> Token:
+        """Return the token a request carries. Raises `UnauthorizedError`."""
+        if authorization is None:
+            raise UnauthorizedError("a bearer token is needed")
+        if not authorization.startswith(SCHEME):
+            raise UnauthorizedError("the Authorization header must be 'Bearer <token>'")
+        offered = _digest(authorization[len(SCHEME) :])
+        found: Token | None = None
+        for token in self._tokens:
+            # Every digest is looked at, however early one fits: time tells nothing.
+            if hmac.compare_digest(token.digest, offered):
+                found = token
+        if found is None:
+            raise UnauthorizedError("the token is not known")
+        if found.expires_at_s is not None and found.expires_at_s <= self._clock():
+            raise UnauthorizedError("the token has expired")
+        return found
+
+
+def tokens_from(env: Mapping[str, str], path: str | None = None) -> Tokens:
+    """Return the tokens of a file and of the environment.
+
+    A file (of `{actor: token}`) wins over the variable with the same; the variable with a single
+    token adds the actor `default`. Raises `BadRequestError` for anything else.
+    """
+    if env.get(_AWS):
+        raise BadRequestError(f"{_AWS} is not supported", hint=f"use {_FILE}")
+    path = path or env.get(_FILE) or None
+    found: list[Token] = []
+    if path is not None:
+        found = _parse(_read(path), what=path)
+    elif env.get(_JSON):
+        found = _parse(env[_JSON], what=_JSON)
+    if env.get(_SINGLE):
+        found.append(Token.of("default", env[_SINGLE]))
+    return Tokens(found)
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as handle:
+            return handle.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRequestError(f"cannot read the tokens in {os.path.basename(path)}") from error
+
+
+def _parse(text: str, *, what: str) -> list[Token]:
+    try:
+        found = json.loads(text, object_pairs_hook=_unique)
+    except (ValueError, RecursionError):
+        # The text holds secrets: no part of it goes into a message.
+        raise BadRequestError(
+            f"{what} is not a JSON object of actors, each named once, and tokens"
+        ) from None
+    if not isinstance(found, dict):
+        raise BadRequestError(f"{what} must hold a JSON object of actors and tokens")
+    return [_token(actor, value) for actor, value in found.items()]
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name is given twice")
+    return found
+
+
+def _token(actor: str, value: object) -> Token:
+    if isinstance(value, str):
+        return Token.of(actor, value)
+    if not isinstance(value, dict) or not isinstance(value.get("token"), str):
+        raise BadRequestError(f"the token of '{actor}' must be text, or an object with 'token'")
+    if unknown := sorted(value.keys() - {"token", "graphs", "expires_at"}):
+        raise BadRequestError(f"the token of '{actor}' has unknown fields: {', '.join(unknown)}")
+    graphs, expires = value.get("graphs", []), value.get("expires_at")
+    if not isinstance(graphs, list) or not all(isinstance(item, str) for item in graphs):
+        raise BadRequestError(f"graphs of the token of '{actor}' must be a list of graph ids")
+    if expires is not None and (isinstance(expires, bool) or not isinstance(expires, int | float)):
+        raise BadRequestError(f"expires_at of the token of '{actor}' must be seconds since 1970")
+    return Token.of(actor, value["token"], graphs, expires)

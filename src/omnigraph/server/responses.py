@@ -1,0 +1,150 @@
+"""Answers: JSON, and streams that are made as fast as they are taken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+
+import msgspec
+import pyarrow as pa
+from starlette.responses import Response, StreamingResponse
+from typing_extensions import Buffer
+
+from omnigraph.graph import Result
+from omnigraph.limits import STREAM_CHUNK_BYTES
+from omnigraph.server.http_errors import Failure
+from omnigraph.server.threads import Threads
+
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+ARROW = "application/vnd.apache.arrow.stream"
+ARROW_METADATA = b"omnigraph"
+ARROW_BATCH_ROWS = 8192
+
+_encode = msgspec.json.Encoder().encode
+
+
+def json_response(
+    body: object, *, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return a JSON answer."""
+    return Response(_encode(body), status_code=status, media_type=JSON, headers=dict(headers or {}))
+
+
+def error_response(found: Failure) -> Response:
+    """Return the answer to a request that failed."""
+    return json_response(found.body, status=found.status, headers=found.headers)
+
+
+def ndjson_chunks(values: Iterable[object]) -> Iterator[bytes]:
+    """Yield values as lines, in parts of a bounded size."""
+    parts: list[bytes] = []
+    size = 0
+    for value in values:
+        line = _encode(value)
+        parts += (line, b"\n")
+        size += len(line) + 1
+        if size >= STREAM_CHUNK_BYTES:
+            yield b"".join(parts)
+            parts, size = [], 0
+    if parts:
+        yield b"".join(parts)
+
+
+def result_lines(result: Result) -> Iterator[object]:
+    """Yield a query's rows after a line that describes them."""
+    yield {
+        "kind": "metadata",
+        "query_name": result.query_name,
+        "target": result.target,
+        "row_count": result.num_rows,
+        "graph_commit_id": result.commit_id,
+    }
+    yield from result.rows_json()
+
+
+def arrow_chunks(result: Result) -> Iterator[bytes]:
+    """Yield a query's rows as an Arrow stream; the schema says what they are the answer to."""
+    about = {
+        "query_name": result.query_name,
+        "target": result.target,
+        "graph_commit_id": result.commit_id,
+    }
+    table = result.to_arrow()
+    metadata = {**(table.schema.metadata or {}), ARROW_METADATA: json.dumps(about).encode()}
+    table = table.replace_schema_metadata(metadata)
+    sink = _Sink()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        for batch in table.to_batches(max_chunksize=ARROW_BATCH_ROWS):
+            writer.write_batch(batch)
+            yield from sink.taken()
+    yield from sink.taken()
+
+
+class _Sink:
+    """A file whose bytes are taken out as they come."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def write(self, data: Buffer) -> int:
+        self._parts.append(part := bytes(data))
+        return len(part)
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def writable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+    def taken(self) -> Iterator[bytes]:
+        data = b"".join(self._parts)
+        self._parts.clear()
+        for start in range(0, len(data), STREAM_CHUNK_BYTES):
+            yield data[start : start + STREAM_CHUNK_BYTES]
+
+
+async def stream(
+    threads: Threads,
+    make: Callable[[], Iterator[bytes]],
+    *,
+    media_type: str,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Return a streamed answer whose first part exists already, so that refusals have a status.
+
+    Each part is made when the one before it was handed to the network: a slow reader holds no
+    thread and one part.
+    """
+    first, rest = await threads.read(lambda: _begin(make()))
+    if rest is None:
+        return Response(first, media_type=media_type, headers=dict(headers or {}))
+    body = _parts(threads, first, rest)
+    return StreamingResponse(body, media_type=media_type, headers=dict(headers or {}))
+
+
+def _begin(parts: Iterator[bytes]) -> tuple[bytes, Iterator[bytes] | None]:
+    first = next(parts, None)
+    return (b"", None) if first is None else (first, parts)
+
+
+async def _parts(threads: Threads, first: bytes, rest: Iterator[bytes]) -> AsyncIterator[bytes]:
+    try:
+        yield first
+        while (part := await threads.read(lambda: next(rest, None))) is not None:
+            yield part
+    finally:
+        close = getattr(rest, "close", None)
+        if close is not None:
+            close()

@@ -1,0 +1,137 @@
+"""Branches and tags."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Query
+from starlette.responses import Response
+
+from omnigraph.manifest import MAIN
+from omnigraph.policy import Action
+from omnigraph.server.bodies import (
+    BranchDeleted,
+    BranchList,
+    BranchOutput,
+    BranchRequest,
+    MergeOutput,
+    MergePlanOutput,
+    MergeRequest,
+    TagList,
+    TagOutput,
+    TagRequest,
+)
+from omnigraph.server.call import CallOf, state_of
+from omnigraph.server.json_routes import topic
+from omnigraph.server.responses import json_response
+from omnigraph.server.routes.describing import WRITES, errors
+from omnigraph.server.routes.pages import page
+from omnigraph.server.routes.states import allow_state, branch_of_tag
+
+router = topic("branches")
+
+
+@router.get("/branches", response_model=BranchList, responses=errors(400, 404))
+async def list_branches(
+    call: CallOf,
+    limit: Annotated[int | None, Query(ge=1)] = None,
+    page_token: Annotated[str | None, Query()] = None,
+) -> Response:
+    """List the branches the caller may read, main first."""
+    names = await call.read(lambda graph: graph.branches.list())
+    found, token = page(names, key=str, limit=limit, page_token=page_token)
+    return json_response({"branches": found, **token})
+
+
+@router.post("/branches", response_model=BranchOutput, responses=errors(*WRITES))
+async def create_branch(call: CallOf, body: BranchRequest) -> Response:
+    """Make a branch from a branch, commit id, tag or branch@version."""
+    base = MAIN if body.from_ is None else body.from_
+    call.allow(Action.BRANCH_CREATE, branch=base, target_branch=body.name)
+    await call.write(lambda graph: graph.branches.create(body.name, base))
+    return json_response({"uri": call.uri, "from": base, "name": body.name, "actor_id": call.actor})
+
+
+@router.delete("/branches/{branch:path}", response_model=BranchDeleted, responses=errors(*WRITES))
+async def delete_branch(call: CallOf, branch: str) -> Response:
+    """Delete a branch; what was merged elsewhere stays there."""
+    call.allow(Action.BRANCH_DELETE, target_branch=branch)
+    await call.write(lambda graph: graph.branches.delete(branch))
+    return json_response({"uri": call.uri, "name": branch, "actor_id": call.actor})
+
+
+@router.post("/branches/merge", response_model=MergeOutput, responses=errors(*WRITES, 412))
+async def merge(call: CallOf, body: MergeRequest) -> Response:
+    """Merge a branch into another as one commit with two parents."""
+    source, target = body.source.strip(), (body.target or MAIN).strip()
+    call.allow(Action.BRANCH_MERGE, branch=source, target_branch=target)
+    if body.delete_branch:
+        call.allow(Action.BRANCH_DELETE, target_branch=source)
+    expected_head, operation_id = call.if_commit(), call.operation_id()
+    found = await call.write(
+        lambda graph: graph.branches.merge(
+            source,
+            target,
+            resolve=body.resolve,
+            property_merge=body.property_merge,
+            checks=body.checks,
+            delete_source=body.delete_branch,
+            expected_head=expected_head,
+            operation_id=operation_id,
+        )
+    )
+    call.committed(found.commit)
+    answer = found.to_json()
+    if not body.delete_branch:
+        del answer["branch_deleted"]
+    return json_response(answer)
+
+
+@router.post(
+    "/branches/merge/preview", response_model=MergePlanOutput, responses=errors(400, 404, 409)
+)
+async def merge_preview(call: CallOf, body: MergeRequest) -> Response:
+    """Tell what a merge would do: every change and every conflict. Nothing is written."""
+    source, target = body.source.strip(), (body.target or MAIN).strip()
+    call.allow_read(source)
+    call.allow_read(target)
+    plan = await call.read(
+        lambda graph: graph.branches.merge_plan(
+            source, target, resolve=body.resolve, property_merge=body.property_merge
+        )
+    )
+    return json_response(plan.to_json())
+
+
+@router.get("/tags", response_model=TagList, responses=errors(404))
+async def list_tags(call: CallOf) -> Response:
+    """List tags."""
+    call.allow_read()
+    found = await call.read(lambda graph: graph.tags.list())
+    return json_response({"tags": [item.to_json() for item in found]})
+
+
+@router.post("/tags", response_model=TagOutput, responses=errors(*WRITES))
+async def create_tag(call: CallOf, body: TagRequest) -> Response:
+    """Name a state, so that it stays whatever happens to its branch."""
+    branch, commit, version = state_of(body.branch, body.snapshot)
+    await allow_state(call, branch=branch, commit=commit, tag=None)
+    call.allow(Action.BRANCH_CREATE, branch=branch or MAIN, target_branch=branch or MAIN)
+    found = await call.write(
+        lambda graph: graph.tags.create(
+            body.name,
+            branch=branch,
+            commit=commit,
+            version=version if version is not None else body.version,
+        )
+    )
+    return json_response(found.to_json())
+
+
+@router.delete("/tags/{name:path}", response_model=BranchDeleted, responses=errors(*WRITES))
+async def delete_tag(call: CallOf, name: str) -> Response:
+    """Forget a tag; the state it named stays."""
+    branch = await call.read(lambda graph: branch_of_tag(graph, name))
+    call.allow(Action.BRANCH_DELETE, target_branch=branch)
+    await call.write(lambda graph: graph.tags.delete(name))
+    return json_response({"uri": call.uri, "name": name, "actor_id": call.actor})

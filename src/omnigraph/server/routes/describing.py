@@ -1,0 +1,39 @@
+"""How routes describe what they answer in the published interface."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from omnigraph.server.bodies import ErrorOutput
+
+_WORDS = {
+    400: "The request is wrong.",
+    404: "Something named does not exist, or not for this caller.",
+    405: "Not on this server.",
+    409: "The graph is not in the state the caller worked from.",
+    410: "What was asked for is no longer kept.",
+    412: "The head is not the expected commit.",
+    413: "The request is too large.",
+    415: "The content type is wrong.",
+    416: "The range lies outside the value.",
+    424: "Something outside could not be read.",
+    429: "Too many writes of this actor are in flight.",
+    503: "Not now: an interrupted write is in the way, or the server is busy.",
+}
+WRITES = (400, 404, 409, 413, 415, 424, 429, 503)
+
+Responses = dict[int | str, dict[str, Any]]
+
+
+def errors(*statuses: int) -> Responses:
+    """Describe the failures of a route; others follow the same form."""
+    found: Responses = {
+        status: {"model": ErrorOutput, "description": _WORDS[status]} for status in statuses
+    }
+    found["default"] = {"model": ErrorOutput, "description": "Any other failure."}
+    return found
+
+
+def deprecated(successor: str) -> dict[str, str]:
+    """Return the headers of an answer under an older name."""
+    return {"Deprecation": "true", "Link": f'<{successor}>; rel="successor-version"'}

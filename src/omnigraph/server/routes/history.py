@@ -1,0 +1,254 @@
+"""Commits, changes, differences and snapshots."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Annotated, Literal
+
+from fastapi import Query
+from starlette.responses import Response
+
+from omnigraph.catalog.temporal import parse_datetime
+from omnigraph.errors import BadRequestError
+from omnigraph.graph import Graph
+from omnigraph.limits import FEED_CHANGES_DEFAULT, FEED_CHANGES_MAX
+from omnigraph.manifest import MAIN, GraphCommit
+from omnigraph.policy import Action
+from omnigraph.server.bodies import (
+    ApplyCommitRequest,
+    ChangesOutput,
+    CommitList,
+    CommitMade,
+    CommitOutput,
+    DiffOutput,
+    FeedOutput,
+    RecoveryList,
+    SnapshotOutput,
+)
+from omnigraph.server.call import Call, CallOf
+from omnigraph.server.json_routes import topic
+from omnigraph.server.responses import json_response
+from omnigraph.server.routes.describing import WRITES, errors
+from omnigraph.server.routes.pages import page
+from omnigraph.server.routes.states import allow_name, allow_state, readable_commit
+
+router = topic("history")
+
+Kinds = Annotated[list[Literal["node", "edge"]], Query(alias="kind")]
+Types = Annotated[list[str], Query(alias="type")]
+Ops = Annotated[list[Literal["insert", "update", "delete"]], Query(alias="op")]
+Limit = Annotated[int | None, Query(ge=1)]
+ChangeLimit = Annotated[int, Query(ge=1, le=FEED_CHANGES_MAX)]
+Token = Annotated[str | None, Query()]
+Text = Annotated[str | None, Query()]
+
+
+@router.get("/snapshot", response_model=SnapshotOutput, responses=errors(400, 404, 410))
+async def snapshot(
+    call: CallOf,
+    branch: Text = None,
+    commit: Text = None,
+    version: Annotated[int | None, Query()] = None,
+    tag: Text = None,
+    timestamp: Text = None,
+) -> Response:
+    """Tell which version of every table is published."""
+    await allow_state(call, branch=branch, commit=commit, tag=tag)
+    found = await call.read(
+        lambda graph: graph.snapshot(
+            branch, commit=commit, version=version, tag=tag, timestamp=timestamp
+        )
+    )
+    return json_response({**found.to_json(), "commit": found.commit.to_json()})
+
+
+@router.get("/commits", response_model=CommitList, responses=errors(400, 404))
+async def list_commits(
+    call: CallOf,
+    branch: Text = None,
+    actor: Text = None,
+    since: Text = None,
+    until: Text = None,
+    limit: Limit = None,
+    page_token: Token = None,
+) -> Response:
+    """List the commits of a branch, newest first."""
+    name = MAIN if branch is None else branch
+    call.allow_read(name)
+    first, last = _instant(since, "since"), _instant(until, "until")
+    commits = await call.read(
+        lambda graph: graph.commits.list(name, actor=actor, since=first, until=last)
+    )
+    found, token = page(
+        commits, key=lambda item: item.graph_commit_id, limit=limit, page_token=page_token
+    )
+    return json_response({"commits": [item.to_json() for item in found], **token})
+
+
+def _instant(text: str | None, name: str) -> datetime.datetime | None:
+    if text is None:
+        return None
+    try:
+        return parse_datetime(text)
+    except ValueError as error:
+        raise BadRequestError(f"{name}: {error}") from error
+
+
+@router.get("/commits/{commit_id}", response_model=CommitOutput, responses=errors(404))
+async def show_commit(call: CallOf, commit_id: str) -> Response:
+    """Show one commit, whatever branch it is on."""
+    return json_response((await readable_commit(call, commit_id)).to_json())
+
+
+@router.get(
+    "/commits/{commit_id}/changes",
+    response_model=ChangesOutput,
+    responses=errors(400, 404, 409, 410, 413, 503),
+)
+async def commit_changes(
+    call: CallOf,
+    commit_id: str,
+    kind: Kinds = [],  # noqa: B006  # FastAPI copies defaults
+    type_: Types = [],  # noqa: B006
+    op: Ops = [],  # noqa: B006
+    limit: ChangeLimit = FEED_CHANGES_DEFAULT,
+    page_token: Token = None,
+) -> Response:
+    """Tell what a commit changed, with the values before and after."""
+    _known_only(call, {"kind", "type", "op", "limit", "page_token"})
+    await readable_commit(call, commit_id)
+    block = await call.read(
+        lambda graph: graph.commits.changes(commit_id, kinds=kind, types=type_, ops=op)
+    )
+    found, token = page(
+        block.changes,
+        key=lambda item: f"{item.kind} {item.type_id} {item.id} {item.op}",
+        limit=limit,
+        page_token=page_token,
+    )
+    body = block.to_json()
+    body["changes"] = [item.to_json() for item in found]
+    return json_response(body | token)
+
+
+@router.get("/changes", response_model=FeedOutput, responses=errors(400, 404, 409, 410, 413, 503))
+async def changes(
+    call: CallOf,
+    branch: Text = None,
+    cursor: Text = None,
+    start: Text = None,
+    page_token: Token = None,
+    limit: ChangeLimit = FEED_CHANGES_DEFAULT,
+    kind: Kinds = [],  # noqa: B006
+    type_: Types = [],  # noqa: B006
+    op: Ops = [],  # noqa: B006
+) -> Response:
+    """Deliver the commits since a cursor, and what they changed."""
+    _known_only(call, {"branch", "cursor", "start", "page_token", "limit", "kind", "type", "op"})
+    places = {"cursor": cursor, "start": start, "page_token": page_token}
+    given = [name for name, value in places.items() if value is not None]
+    if len(given) > 1:
+        raise BadRequestError(f"give {' or '.join(given)}, not both")
+    name = MAIN if branch is None else branch
+    call.allow_read(name)
+    found = await call.read(
+        lambda graph: graph.feed.poll(
+            start or "now",
+            cursor=cursor,
+            page_token=page_token,
+            branch=name,
+            limit=limit,
+            kinds=kind,
+            types=type_,
+            ops=op,
+        )
+    )
+    return json_response(found.to_json())
+
+
+def _known_only(call: Call, known: set[str]) -> None:
+    """Refuse parameters nobody knows: a misspelt filter would silently deliver too much."""
+    unknown = sorted(set(call.request.query_params) - known)
+    if unknown:
+        raise BadRequestError(f"unknown parameters: {', '.join(unknown)}")
+
+
+@router.get("/diff", response_model=DiffOutput, responses=errors(400, 404, 409, 410))
+async def diff(
+    call: CallOf,
+    before: Annotated[str, Query(alias="from")],
+    after: Annotated[str, Query(alias="to")],
+    kind: Kinds = [],  # noqa: B006
+    type_: Types = [],  # noqa: B006
+    op: Ops = [],  # noqa: B006
+) -> Response:
+    """Tell what turns one state into another."""
+    await allow_name(call, before)
+    await allow_name(call, after)
+    found = await call.read(
+        lambda graph: graph.diff(before, after, kinds=kind, types=type_, ops=op)
+    )
+    return json_response(found.to_json())
+
+
+@router.post("/commits/{commit_id}/revert", response_model=CommitMade, responses=errors(*WRITES))
+async def revert(call: CallOf, commit_id: str, body: ApplyCommitRequest) -> Response:
+    """Undo one commit in a new one."""
+    return await _apply_commit(call, commit_id, body, inverse=True)
+
+
+@router.post("/commits/{commit_id}/pick", response_model=CommitMade, responses=errors(*WRITES))
+async def pick(call: CallOf, commit_id: str, body: ApplyCommitRequest) -> Response:
+    """Make the changes of one commit on a branch."""
+    return await _apply_commit(call, commit_id, body, inverse=False)
+
+
+async def _apply_commit(
+    call: Call, commit_id: str, body: ApplyCommitRequest, *, inverse: bool
+) -> Response:
+    branch = MAIN if body.branch is None else body.branch
+    await readable_commit(call, commit_id)
+    call.allow(Action.CHANGE, branch=branch)
+    operation_id = call.operation_id()
+
+    def work(graph: Graph) -> GraphCommit | None:
+        apply = graph.branches.revert if inverse else graph.branches.cherry_pick
+        return apply(
+            commit_id,
+            branch,
+            resolve=body.resolve,
+            property_merge=body.property_merge,
+            operation_id=operation_id,
+        )
+
+    made = await call.write(work)
+    call.committed(made)
+    return json_response({"commit": None if made is None else made.to_json()})
+
+
+@router.get("/blame", response_model=CommitMade, responses=errors(400, 404, 410))
+async def blame(
+    call: CallOf,
+    type_: Annotated[str, Query(alias="type")],
+    id_: Annotated[str, Query(alias="id")],
+    branch: Text = None,
+) -> Response:
+    """Tell which commit last changed an entity; none when it never existed."""
+    name = MAIN if branch is None else branch
+    call.allow_read(name)
+    found = await call.read(lambda graph: graph.commits.last_change(type_, id_, name))
+    return json_response({"commit": None if found is None else found.to_json()})
+
+
+@router.get("/recoveries", response_model=RecoveryList, responses=errors(404))
+async def recoveries(call: CallOf) -> Response:
+    """List what became of interrupted writes, and those that are under way."""
+    call.allow_read()
+
+    def work(graph: Graph) -> dict[str, object]:
+        return {
+            "recoveries": [item.to_json() for item in graph.recoveries()],
+            "pending": [item.to_json() for item in graph.pending_writes()],
+        }
+
+    return json_response(await call.read(work))

@@ -1,0 +1,76 @@
+"""What operators and other programs ask of the server itself."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from omnigraph import INTERNAL_SCHEMA_VERSION
+from omnigraph.policy import Access, Action, check
+from omnigraph.server.bodies import GraphList, Health, Readiness
+from omnigraph.server.call import CallOf
+from omnigraph.server.http_errors import HttpProblem
+from omnigraph.server.json_routes import topic
+from omnigraph.server.metrics import CONTENT_TYPE
+from omnigraph.server.responses import json_response
+from omnigraph.server.routes.describing import errors
+from omnigraph.server.service import Service
+
+router = topic("operations")
+
+
+@router.get("/healthz", response_model=Health)
+async def healthz(request: Request) -> Response:
+    """Tell that the process answers, and which storage format it reads and writes."""
+    service: Service = request.state.service
+    return json_response(
+        {
+            "status": "ok",
+            "version": service.version,
+            "internal_schema_version": INTERNAL_SCHEMA_VERSION,
+        }
+    )
+
+
+@router.get("/readyz", response_model=Readiness, responses={503: {"model": Readiness}})
+async def readyz(request: Request) -> Response:
+    """Tell whether requests are welcome."""
+    service: Service = request.state.service
+    body = {
+        "ready": not service.draining,
+        "status": "draining" if service.draining else "serving",
+        "booted_serving_digest": service.digest,
+        "state_revision": service.revision,
+        "state_cas": service.cas,
+        "served_graph_count": len(service.graphs),
+        "quarantined_graph_count": len(service.graphs.quarantined),
+        "shutdown_grace_seconds": service.settings.drain_seconds,
+    }
+    return json_response(body, status=503 if service.draining else 200)
+
+
+@router.get("/graphs", response_model=GraphList, responses=errors(405))
+async def list_graphs(call: CallOf) -> Response:
+    """List the graphs, if the server's policy allows it."""
+    if call.service.graphs.is_single:
+        raise HttpProblem(
+            405, "this server serves one graph", type_="method_not_allowed", headers={"Allow": ""}
+        )
+    check(call.service.policy, Access(action=Action.GRAPH_LIST, actor=call.actor))
+    found = [
+        {"graph_id": item.graph_id, "uri": f"/graphs/{item.graph_id}"}
+        for item in call.service.graphs.all()
+        if call.opens(item.graph_id)
+    ]
+    return json_response({"graphs": found})
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={**errors(), 200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+async def metrics(call: CallOf) -> Response:
+    """Return the counters in the Prometheus text format."""
+    text = await call.service.threads.read(call.service.metrics.render)
+    return Response(text, media_type=CONTENT_TYPE)

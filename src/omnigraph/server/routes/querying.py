@@ -1,0 +1,136 @@
+"""Read queries."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+from starlette.responses import Response
+
+from omnigraph.graph import Graph, Result
+from omnigraph.manifest import MAIN
+from omnigraph.server.bodies import QueryRequest, ReadOutput, ReadRequest
+from omnigraph.server.call import Call, CallOf, state_of
+from omnigraph.server.json_routes import topic
+from omnigraph.server.responses import (
+    ARROW,
+    JSON,
+    NDJSON,
+    arrow_chunks,
+    json_response,
+    ndjson_chunks,
+    result_lines,
+    stream,
+)
+from omnigraph.server.routes.describing import Responses, deprecated, errors
+from omnigraph.server.routes.states import allow_state
+
+router = topic("query")
+
+_STREAMS: dict[str, Callable[[Result], Iterator[bytes]]] = {
+    ARROW: arrow_chunks,
+    NDJSON: lambda result: ndjson_chunks(result_lines(result)),
+}
+_FORMS: Responses = {
+    200: {
+        "description": "Rows.",
+        "content": {
+            ARROW: {"schema": {"type": "string", "contentMediaType": ARROW}},
+            NDJSON: {"schema": {"type": "string"}},
+        },
+    }
+}
+
+
+@router.post("/query", response_model=ReadOutput, responses=_FORMS | errors(400, 404, 410, 413))
+async def query(call: CallOf, body: QueryRequest) -> Response:
+    """Run a read query; the Accept header chooses JSON, JSON lines or an Arrow stream."""
+    return await run_query(call, body)
+
+
+@router.post(
+    "/read", response_model=ReadOutput, responses=errors(400, 404, 410, 413), deprecated=True
+)
+async def read(call: CallOf, body: ReadRequest) -> Response:
+    """Run a read query, under the older name."""
+    asked = QueryRequest(
+        query=body.query_source,
+        name=body.query_name,
+        params=body.params,
+        branch=body.branch,
+        snapshot=body.snapshot,
+    )
+    found = await answer(call, asked)
+    answered = found.to_json(ints=_ints(call))
+    del answered["graph_commit_id"]
+    return json_response(answered, headers=deprecated("query"))
+
+
+async def run_query(call: Call, asked: QueryRequest) -> Response:
+    """Run a query and answer in the form the caller accepts."""
+    accept = call.request.headers.get("accept", "")
+    if asked.explain:
+        return await _explained(call, asked)
+    result = await answer(call, asked)
+    form = next((name for name in _STREAMS if name in accept), None)
+    if form is not None:
+        make = _STREAMS[form]
+        return await stream(call.service.threads, lambda: make(result), media_type=form)
+    ints = _ints(call)
+    return await call.service.threads.read(lambda: json_response(result.to_json(ints=ints)))
+
+
+async def answer(call: Call, asked: QueryRequest) -> Result:
+    """Ask the policy and run the query; hanging up stops it."""
+    branch, commit, version = state_of(asked.branch, asked.snapshot)
+    await allow_state(call, branch=branch, commit=commit, tag=asked.tag)
+    limit_s = call.service.settings.query_seconds_max
+    timeout_s = limit_s if asked.timeout is None else min(asked.timeout, limit_s)
+
+    def work(graph: Graph, cancel: threading.Event) -> Result:
+        return graph.query(
+            asked.query,
+            asked.params,
+            name=asked.name,
+            branch=branch,
+            snapshot=commit,
+            version=version if version is not None else asked.version,
+            tag=asked.tag,
+            timestamp=asked.timestamp,
+            timeout=timeout_s,
+            cancel=cancel,
+        )
+
+    result = await call.cancellable(work)
+    if asked.snapshot is not None:
+        result.target = {"branch": None, "snapshot": asked.snapshot}
+    return result
+
+
+async def _explained(call: Call, asked: QueryRequest) -> Response:
+    branch, commit, version = state_of(asked.branch, asked.snapshot)
+    await allow_state(call, branch=branch, commit=commit, tag=None)
+
+    def work(graph: Graph) -> dict[str, object]:
+        found = graph.explain(
+            asked.query,
+            asked.params,
+            name=asked.name,
+            branch=branch,
+            version=version if version is not None else asked.version,
+        )
+        return {
+            "query_name": asked.name or "",
+            "target": {"branch": branch or MAIN, "snapshot": None},
+            "row_count": found.rows,
+            "rows": [],
+            "explain": found.to_json(),
+        }
+
+    return json_response(await call.read(work))
+
+
+def _ints(call: Call) -> Literal["number", "string"]:
+    accept = call.request.headers.get("accept", "").replace(" ", "")
+    return "string" if f"{JSON};ints=string" in accept else "number"

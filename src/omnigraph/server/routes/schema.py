@@ -1,0 +1,69 @@
+"""The schema of a graph."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from omnigraph.errors import ConflictError
+from omnigraph.graph import Graph
+from omnigraph.manifest import MAIN
+from omnigraph.policy import Action
+from omnigraph.server.bodies import SchemaApplyOutput, SchemaOutput, SchemaRequest
+from omnigraph.server.call import CallOf
+from omnigraph.server.json_routes import topic
+from omnigraph.server.responses import json_response
+from omnigraph.server.routes.describing import errors
+
+router = topic("schema")
+
+
+@router.get("/schema", response_model=SchemaOutput, responses=errors(404))
+async def show_schema(call: CallOf) -> Response:
+    """Return the accepted schema; it is the same for all branches."""
+
+    def work(graph: Graph) -> str:
+        graph.accepted_schema()
+        return graph.schema_source
+
+    return json_response({"schema_source": await call.read(work)})
+
+
+@router.post("/schema/plan", response_model=SchemaApplyOutput, responses=errors(400, 404))
+async def plan_schema(call: CallOf, body: SchemaRequest) -> Response:
+    """Tell which steps lead to a schema and what stored rows say to them."""
+    call.allow_read()
+    found = await call.read(
+        lambda graph: graph.schema.plan(
+            body.schema_source, allow_data_loss=body.allow_data_loss, name="<schema>"
+        )
+    )
+    return json_response({**found.to_json(), "uri": call.uri, "render": found.render()})
+
+
+@router.post(
+    "/schema/apply",
+    response_model=SchemaApplyOutput,
+    responses=errors(400, 404, 409, 412, 413, 429),
+)
+async def apply_schema(call: CallOf, body: SchemaRequest) -> Response:
+    """Make a schema the graph's, with its tables, as one commit."""
+    call.allow(Action.SCHEMA_APPLY, target_branch=MAIN)
+    if call.served.schema_is_managed:
+        managed = ConflictError(
+            "the schema of this graph is managed by its cluster",
+            hint="change it in the cluster's configuration and apply that",
+        )
+        managed.retryable = False
+        raise managed
+    expected_head, operation_id = call.if_commit(), call.operation_id()
+    found = await call.write(
+        lambda graph: graph.schema.apply(
+            body.schema_source,
+            allow_data_loss=body.allow_data_loss,
+            name="<schema>",
+            expected_head=expected_head,
+            operation_id=operation_id,
+        )
+    )
+    call.committed(found.commit)
+    return json_response({**found.to_json(), "uri": call.uri, "render": found.render()})

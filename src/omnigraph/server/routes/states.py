@@ -1,0 +1,74 @@
+"""Which branch a state belongs to, for the policy to judge reading it."""
+
+from __future__ import annotations
+
+import re
+
+from omnigraph.errors import NotFoundError, PolicyDeniedError
+from omnigraph.graph import Graph
+from omnigraph.manifest import MAIN, GraphCommit
+from omnigraph.server.call import Call
+
+_COMMIT = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+
+
+async def allow_state(
+    call: Call, *, branch: str | None, commit: str | None, tag: str | None
+) -> None:
+    """Return when the branch a state was made on may be read.
+
+    A commit or tag of a branch the caller may not read is answered as one that does not exist.
+    """
+    if commit is not None:
+        await readable_commit(call, commit)
+        return
+    if tag is not None:
+        found = await call.read(lambda graph: branch_of_tag(graph, tag))
+        try:
+            call.allow_read(found)
+        except PolicyDeniedError:
+            raise _no_tag(tag) from None
+        return
+    call.allow_read(branch)
+
+
+async def readable_commit(call: Call, commit_id: str) -> GraphCommit:
+    """Return a commit, if the branch it was made on may be read; else it does not exist."""
+    unknown = NotFoundError(f"commit '{commit_id}' does not exist")
+    try:
+        found = await call.read(lambda graph: graph.commits.get(commit_id))
+        call.allow_read(found.branch)
+    except (NotFoundError, PolicyDeniedError):
+        raise unknown from None
+    return found
+
+
+async def allow_name(call: Call, name: str) -> None:
+    """Return when a state named as in a diff may be read."""
+    branch = await call.read(lambda graph: _branch_of(graph, name))
+    call.allow_read(branch)
+
+
+def branch_of_tag(graph: Graph, name: str) -> str:
+    """Return the branch a tag names a state of."""
+    for tag in graph.tags.list():
+        if tag.name == name:
+            return tag.branch.name
+    raise _no_tag(name)
+
+
+def _no_tag(name: str) -> NotFoundError:
+    return NotFoundError(f"tag '{name}' does not exist")
+
+
+def _branch_of(graph: Graph, name: str) -> str:
+    if graph.branches.exists(name):
+        return name
+    if _COMMIT.fullmatch(name):
+        return graph.commits.get(name).branch or MAIN
+    branch, separator, number = name.rpartition("@")
+    if separator and number.isdigit():
+        return branch
+    if name.isdigit():
+        return MAIN
+    return next((tag.branch.name for tag in graph.tags.list() if tag.name == name), MAIN)

@@ -1,0 +1,146 @@
+"""Mutations and loads."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Header, Query
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+
+from omnigraph.graph import LoadResult
+from omnigraph.manifest import MAIN
+from omnigraph.policy import Action
+from omnigraph.server.bodies import (
+    BatchLoadOutput,
+    ChangeOutput,
+    ChangeRequest,
+    IngestOutput,
+    IngestRequest,
+    Mode,
+)
+from omnigraph.server.call import IF_COMMIT, Call, CallOf
+from omnigraph.server.http_errors import HttpProblem
+from omnigraph.server.json_routes import topic
+from omnigraph.server.responses import NDJSON, json_response
+from omnigraph.server.routes.describing import WRITES, deprecated, errors
+
+router = topic("write")
+_NDJSON_BODY = {
+    "requestBody": {"required": True, "content": {NDJSON: {"schema": {"type": "string"}}}}
+}
+IfCommit = Annotated[str, Header(alias=IF_COMMIT, description="The commit expected at the head.")]
+
+
+@router.post("/mutate", response_model=ChangeOutput, responses=errors(*WRITES))
+async def mutate(call: CallOf, body: ChangeRequest) -> Response:
+    """Run a mutation as one commit."""
+    return json_response(await run_mutation(call, body, expected_head=call.if_commit()))
+
+
+@router.post("/change", response_model=ChangeOutput, responses=errors(*WRITES), deprecated=True)
+async def change(call: CallOf, body: ChangeRequest) -> Response:
+    """Run a mutation as one commit, under the older name."""
+    found = await run_mutation(call, body, expected_head=call.if_commit())
+    return json_response(found, headers=deprecated("mutate"))
+
+
+@router.post("/mutate/if-graph-commit", response_model=ChangeOutput, responses=errors(*WRITES, 412))
+async def mutate_if_commit(call: CallOf, body: ChangeRequest, _expected: IfCommit) -> Response:
+    """Run a mutation if the branch's head is the given commit."""
+    expected = call.if_commit(required=True)
+    return json_response(await run_mutation(call, body, expected_head=expected))
+
+
+async def run_mutation(
+    call: Call, body: ChangeRequest, *, expected_head: str | None
+) -> dict[str, object]:
+    """Ask the policy, write, and return the answer."""
+    branch = MAIN if body.branch is None else body.branch
+    call.allow(Action.CHANGE, branch=branch)
+    operation_id = call.operation_id()
+    found = await call.write(
+        lambda graph: graph.mutate(
+            body.query,
+            body.params,
+            name=body.name,
+            branch=branch,
+            expected_head=expected_head,
+            operation_id=operation_id,
+        )
+    )
+    call.committed(found.commit, repeated=found.repeated)
+    return found.to_json()
+
+
+@router.post("/load", response_model=IngestOutput, responses=errors(*WRITES))
+async def load(call: CallOf, body: IngestRequest) -> Response:
+    """Load entities as one commit; with `from` the branch is made if it is missing."""
+    return json_response(await _ingest(call, body))
+
+
+@router.post("/ingest", response_model=IngestOutput, responses=errors(*WRITES), deprecated=True)
+async def ingest(call: CallOf, body: IngestRequest) -> Response:
+    """Load entities as one commit, under the older name."""
+    return json_response(await _ingest(call, body), headers=deprecated("load"))
+
+
+async def _ingest(call: Call, body: IngestRequest) -> dict[str, object]:
+    found = await _load(
+        call, body.data.encode(), mode=body.mode, branch=body.branch, base=body.from_
+    )
+    answer = {"uri": call.uri, **found.to_json()}
+    # The oldest clients want a base branch whatever happened.
+    answer["base_branch"] = found.base_branch or body.from_ or MAIN
+    return answer
+
+
+@router.post(
+    "/load/ndjson",
+    response_model=BatchLoadOutput,
+    responses=errors(*WRITES),
+    openapi_extra=_NDJSON_BODY,
+)
+async def load_ndjson(
+    call: CallOf,
+    request: HttpRequest,
+    branch: Annotated[str | None, Query()] = None,
+    base: Annotated[str | None, Query(alias="from")] = None,
+    mode: Annotated[Mode, Query()] = "merge",
+    dry_run: Annotated[bool, Query()] = False,
+) -> Response:
+    """Load entities sent as they are, one JSON object per line."""
+    sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if sent != NDJSON:
+        raise HttpProblem(415, f"send {NDJSON}", type_="unsupported_media_type")
+    found = await _load(
+        call, await request.body(), mode=mode, branch=branch, base=base, dry_run=dry_run
+    )
+    return json_response(found.to_json())
+
+
+async def _load(
+    call: Call,
+    data: bytes,
+    *,
+    mode: str,
+    branch: str | None,
+    base: str | None,
+    dry_run: bool = False,
+) -> LoadResult:
+    name = MAIN if branch is None else branch
+    call.allow(Action.CHANGE, branch=name)
+    expected_head, operation_id = call.if_commit(), call.operation_id()
+    found = await call.write(
+        lambda graph: graph.load(
+            data,
+            mode=mode,
+            branch=name,
+            create_from=base,
+            expected_head=expected_head,
+            operation_id=operation_id,
+            dry_run=dry_run,
+        )
+    )
+    call.committed(found.commit, repeated=found.repeated)
+    return found

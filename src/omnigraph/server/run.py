@@ -1,0 +1,109 @@
+"""Runs the server: listens, serves, drains, stops."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import uvicorn
+
+from omnigraph.errors import BadRequestError
+from omnigraph.server.app import create_app
+from omnigraph.server.logs import log
+from omnigraph.server.service import Service
+
+LISTEN_RECORD = "OMNIGRAPH_LISTEN_ADDR"
+KEEP_ALIVE_S = 75
+BACKLOG = 2048
+HEADER_BYTES_MAX = 64 * 1024
+
+
+class Server(uvicorn.Server):
+    """A server that says no to new requests before it stops listening."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    def handle_exit(self, sig: int, frame: object) -> None:
+        """Begin to drain; a second signal ends at once."""
+        self._service.draining = True
+        log("draining", signal=signal.Signals(sig).name)
+        super().handle_exit(sig, frame)  # type: ignore[arg-type]  # a frame or None
+
+    async def _serve(self, sockets: list[socket.socket] | None = None) -> None:
+        await super()._serve(sockets)
+        # Having stopped as asked is a success: the signal is not raised again.
+        self._captured_signals.clear()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens. Raises `BadRequestError` for an address it cannot have."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host, port))
+        found.listen(BACKLOG)
+    except (OSError, OverflowError) as error:
+        found.close()
+        raise BadRequestError(f"cannot listen on {host}:{port}: {error}") from error
+    return found
+
+
+def make_server(service: Service) -> Server:
+    """Return a server that is ready to run."""
+    config = uvicorn.Config(
+        create_app(service),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=int(service.settings.drain_seconds),
+        h11_max_incomplete_event_size=HEADER_BYTES_MAX,
+        lifespan="off",
+        ws="none",
+        http="h11",
+    )
+    return Server(config, service)
+
+
+def run(service: Service, announce: Callable[[str], None]) -> None:
+    """Serve until told to stop. `announce` gets the line that names the address."""
+    host, port = service.settings.address()
+    server = make_server(service)
+    with contextlib.closing(listen(host, port)) as place:
+        address = place.getsockname()
+        shown = f"[{address[0]}]" if ":" in address[0] else address[0]
+        announce(f"{LISTEN_RECORD}={shown}:{address[1]}")
+        log("listening", address=f"{shown}:{address[1]}", state=str(service.state))
+        try:
+            server.run(sockets=[place])
+        finally:
+            service.close()
+            log("stopped")
+
+
+@contextlib.contextmanager
+def running(service: Service) -> Iterator[str]:
+    """Serve on a free port of this machine while the block runs; yields the address."""
+    with contextlib.closing(listen("127.0.0.1", 0)) as place:
+        server = make_server(service)
+        thread = threading.Thread(target=_serve, args=(server, place), daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{place.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(timeout=30)
+
+
+def _serve(server: Server, place: socket.socket) -> None:
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    asyncio.run(server.serve(sockets=[place]))

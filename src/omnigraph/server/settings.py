@@ -1,0 +1,135 @@
+"""How a server is set up: flags win over the environment, the environment over a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from omnigraph.errors import BadRequestError
+from omnigraph.limits import (
+    ACTOR_BYTES_MAX,
+    ACTOR_WRITES_MAX,
+    LOAD_REQUEST_BYTES_MAX,
+    REQUEST_BODY_SECONDS_MAX,
+    REQUEST_BYTES_MAX,
+    REQUESTS_IN_FLIGHT_MAX,
+    SERVER_DRAIN_SECONDS,
+    SERVER_QUERY_SECONDS_MAX,
+    SERVER_THREADS,
+)
+from omnigraph.server.graphs import check_graph_id
+from omnigraph.yaml_text import YamlError, parse_yaml
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything a server is told. Tokens are not part of it: they never travel with the rest."""
+
+    store: str | None = None
+    cluster: str | None = None
+    graph_id: str = "default"
+    bind: str = "127.0.0.1:8080"
+    unauthenticated: bool = False
+    require_all_graphs: bool = False
+    policy: str | None = None
+    tokens: str | None = None
+    queries: str | None = None
+    log_level: str = "info"
+    threads: int = SERVER_THREADS
+    request_bytes_max: int = REQUEST_BYTES_MAX
+    load_bytes_max: int = LOAD_REQUEST_BYTES_MAX
+    body_seconds_max: float = REQUEST_BODY_SECONDS_MAX
+    requests_max: int = REQUESTS_IN_FLIGHT_MAX
+    actor_writes_max: int = ACTOR_WRITES_MAX
+    actor_bytes_max: int = ACTOR_BYTES_MAX
+    query_seconds_max: float = SERVER_QUERY_SECONDS_MAX
+    drain_seconds: float = SERVER_DRAIN_SECONDS
+
+    def __post_init__(self) -> None:
+        if (self.store is None) == (self.cluster is None):
+            raise BadRequestError("serve one graph with --store, or a cluster with --cluster")
+        if self.cluster is not None and (self.policy or self.queries):
+            raise BadRequestError("a cluster describes its own policies and stored queries")
+        if self.log_level not in ("debug", "info", "warning", "error"):
+            raise BadRequestError(
+                f"log_level must be debug, info, warning or error, not {self.log_level!r}"
+            )
+        check_graph_id(self.graph_id)
+        self.address()
+        for name in _NUMBERS:
+            if getattr(self, name) <= 0:
+                raise BadRequestError(f"{name} must be more than 0")
+
+    def address(self) -> tuple[str, int]:
+        """Return the host and port to listen on."""
+        host, separator, port = self.bind.rpartition(":")
+        if not separator or not host or not port.isdigit() or int(port) > 65535:
+            raise BadRequestError(f"bind must be HOST:PORT, not {self.bind!r}")
+        return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+_NUMBERS = {
+    item.name: int if item.type == "int" else float
+    for item in fields(Settings)
+    if item.type in ("int", "float")
+}
+_FLAGS = {item.name for item in fields(Settings) if item.type == "bool"}
+# Names that came before the rest; every other setting is OMNIGRAPH_SERVER_<NAME>.
+_VARIABLES = {
+    "bind": "OMNIGRAPH_BIND",
+    "store": "OMNIGRAPH_STORE",
+    "cluster": "OMNIGRAPH_CLUSTER",
+    "unauthenticated": "OMNIGRAPH_UNAUTHENTICATED",
+    "require_all_graphs": "OMNIGRAPH_REQUIRE_ALL_GRAPHS",
+    "actor_writes_max": "OMNIGRAPH_PER_ACTOR_INFLIGHT_MAX",
+    "actor_bytes_max": "OMNIGRAPH_PER_ACTOR_BYTES_MAX",
+}
+
+
+def variable(name: str) -> str:
+    """Return the environment variable of a setting."""
+    return _VARIABLES.get(name, f"OMNIGRAPH_SERVER_{name.upper()}")
+
+
+def resolve(
+    flags: Mapping[str, object], env: Mapping[str, str], file_text: str | None = None
+) -> Settings:
+    """Return the settings: each from the flags, else the environment, else the file.
+
+    A flag that is None was not given. Raises `BadRequestError` for what makes no sense.
+    """
+    merged: dict[str, Any] = _from_file(file_text) if file_text is not None else {}
+    known = [item.name for item in fields(Settings)]
+    given = {name: env[variable(name)] for name in known if env.get(variable(name))}
+    named = {name: value for name, value in flags.items() if value is not None}
+    # Naming one place to serve takes back the other one, wherever that was named.
+    for layer in (given, named):
+        if "store" in layer or "cluster" in layer:
+            merged = {k: v for k, v in merged.items() if k not in ("store", "cluster")}
+        merged |= layer
+    return Settings(**{name: _value(name, value) for name, value in merged.items()})
+
+
+def _value(name: str, value: Any) -> Any:  # noqa: ANN401  # of many types
+    if name in _FLAGS:
+        return value if isinstance(value, bool) else str(value).lower() not in ("", "0", "false")
+    if name in _NUMBERS:
+        try:
+            return _NUMBERS[name](value)
+        except (TypeError, ValueError):
+            raise BadRequestError(f"{name} must be a number, not {value!r}") from None
+    return value if value is None else str(value)
+
+
+def _from_file(text: str) -> dict[str, Any]:
+    try:
+        found = parse_yaml(text) or {}
+    except YamlError as error:
+        raise BadRequestError(f"the server's configuration cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise BadRequestError("the server's configuration must be an object of settings")
+    unknown = sorted(str(name) for name in found.keys() - {item.name for item in fields(Settings)})
+    if unknown:
+        raise BadRequestError(f"unknown settings: {', '.join(unknown)}")
+    return found

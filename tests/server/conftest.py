@@ -1,0 +1,72 @@
+"""Real servers on free ports of this machine, each with a graph of its own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import omnigraph as og
+from omnigraph.policy import policy_from_text
+from omnigraph.server import Settings, Token, Tokens, open_service, running
+from tests.server.helpers import POLICY, SCHEMA, TOKENS, Api, Serve
+
+SCRATCH = {"OMNIGRAPH_DURABILITY": "none"}
+
+
+@pytest.fixture(scope="module")
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
+    """Starts servers; all of them stop when the module ends."""
+    numbers = itertools.count()
+    stack: list[Any] = []
+
+    def start(
+        schema: str = SCHEMA,
+        *,
+        tokens: Mapping[str, str] | None = None,
+        policy: str | None = None,
+        queries: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> Api:
+        folder = tmp_path_factory.mktemp(f"server{next(numbers)}")
+        og.init(folder / "g", schema, durability="none").close()
+        if queries is not None:
+            settings["queries"] = str(_write(folder / "queries", queries))
+        service = open_service(
+            Settings(store=str(folder / "g"), unauthenticated=tokens is None, **settings),
+            Tokens(Token.of(actor, secret) for actor, secret in (tokens or {}).items()),
+            SCRATCH,
+            policy=None if policy is None else policy_from_text(policy),
+        )
+        context = running(service)
+        api = Api(context.__enter__(), folder / "g", service)
+        stack.append((context, service, api))
+        return api
+
+    yield start
+    for context, service, api in reversed(stack):
+        api.close()
+        context.__exit__(None, None, None)
+        service.close()
+
+
+def _write(folder: Path, texts: Mapping[str, str]) -> Path:
+    folder.mkdir()
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def api(serve: Serve) -> Api:
+    """A server anybody may use, with a graph nobody else has touched."""
+    return serve()
+
+
+@pytest.fixture(scope="module")
+def guarded(serve: Serve) -> Api:
+    """A server with tokens and a policy."""
+    return serve(tokens=TOKENS, policy=POLICY)

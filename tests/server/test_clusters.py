@@ -1,0 +1,135 @@
+"""A server for a cluster: every graph that was applied, with its policy and its stored queries."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from omnigraph.errors import BadRequestError
+from omnigraph.server import Settings, Token, Tokens, open_service, running
+from tests.cluster.folders import Folder
+from tests.policy.bundles import BUNDLE
+from tests.server.helpers import Api, error
+
+SCRATCH = {"OMNIGRAPH_DURABILITY": "none"}
+ALL = "query q() { match { $p: Paper } return { $p.doi } }"
+
+
+GRANT = """\
+  - id: curators-schema
+    allow: {actors: {group: curators}, actions: [schema_apply], target_branch_scope: any}
+"""
+ACTORS = ("act-lena", "act-omar", "act-guest", "agent-7", "act-stranger")
+
+
+def secrets() -> Tokens:
+    return Tokens(Token.of(name, f"secret-of-{name}") for name in ACTORS)
+
+
+def by(actor: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer secret-of-{actor}"}
+
+
+@pytest.fixture(scope="module")
+def applied(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    folder = Folder(tmp_path_factory.mktemp("cluster") / "c")
+    folder.put("team.yaml", BUNDLE + GRANT)
+    report = folder.apply()
+    assert report["converged"], report
+    return folder
+
+
+@pytest.fixture(scope="module")
+def api(applied: Folder) -> Iterator[Api]:
+    service = open_service(Settings(cluster=str(applied.path)), secrets(), SCRATCH)
+    with running(service) as url:
+        found = Api(url, applied.path, service)
+        yield found
+        found.close()
+    service.close()
+
+
+def test_readiness_tells_what_is_served(api: Api) -> None:
+    body = api.ok(api.get("/readyz"))
+    assert body["served_graph_count"] == 2
+    assert body["booted_serving_digest"]
+    assert body["state_revision"] >= 1
+    assert body["state_cas"]
+
+
+def test_graphs_are_listed_to_those_who_may(api: Api) -> None:
+    found = api.ok(api.get("/graphs", headers=by("act-omar")))
+    assert found == {
+        "graphs": [
+            {"graph_id": "notes", "uri": "/graphs/notes"},
+            {"graph_id": "papers", "uri": "/graphs/papers"},
+        ]
+    }
+    error(api.get("/graphs", headers=by("act-stranger")), 403, "forbidden")
+
+
+def test_each_graph_has_its_own_policy(api: Api) -> None:
+    error(
+        api.post("/graphs/papers/query", {"query": ALL}, headers=by("act-stranger")),
+        403,
+        "forbidden",
+    )
+    notes = {"query": "query q() { match { $n: Note } return { $n.text } }"}
+    assert api.post("/graphs/notes/query", notes, headers=by("act-stranger")).status_code == 200
+    write = {"query": 'query w() { insert Note { text: "x" } }'}
+    error(api.post("/graphs/notes/mutate", write, headers=by("act-stranger")), 403, "forbidden")
+    error(api.get("/snapshot", headers=by("act-stranger")), 404, "not_found")
+
+
+def test_the_schema_is_changed_where_the_cluster_is_described(api: Api) -> None:
+    body = {"schema_source": "node Paper { doi: String @key }"}
+    path = "/graphs/papers/schema/apply"
+    error(api.post(path, body, headers=by("act-guest")), 403, "forbidden")
+    refused = error(api.post(path, body, headers=by("act-lena")), 409, "conflict")
+    assert "cluster" in refused["error"]
+
+
+def test_stored_queries_of_a_cluster_are_called(api: Api) -> None:
+    listed = api.ok(api.get("/graphs/papers/queries", headers=by("act-guest")))
+    names = {item["name"]: item for item in listed["queries"]}
+    assert set(names) == {"add", "all"}
+    assert names["all"]["description"] == "All papers"
+    assert names["add"]["mutation"] is True
+    assert names["add"]["params"] == [{"name": "doi", "kind": "string", "nullable": False}]
+    path = "/graphs/papers/queries/all"
+    assert api.ok(api.post(path, {}, headers=by("act-lena")))["rows"] == []
+    assert api.send("POST", path, headers=by("act-lena")).status_code == 200
+    error(api.post(path, {}, headers=by("act-guest")), 404, "not_found")
+    wrong = api.post(path, {"expect_mutation": True}, headers=by("act-lena"))
+    error(wrong, 400, "bad_request")
+
+
+def test_a_broken_graph_is_left_out(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "c")
+    folder.apply()
+    shutil.rmtree(folder.graph("notes"))
+    service = open_service(Settings(cluster=str(folder.path)), secrets(), SCRATCH)
+    with running(service) as url:
+        api = Api(url, folder.path, service)
+        assert api.ok(api.get("/readyz"))["quarantined_graph_count"] == 1
+        error(api.get("/graphs/notes/snapshot", headers=by("act-stranger")), 404, "not_found")
+        api.close()
+    service.close()
+    with pytest.raises(og.OmniGraphError):
+        open_service(
+            Settings(cluster=str(folder.path), require_all_graphs=True), secrets(), SCRATCH
+        )
+
+
+def test_a_cluster_that_was_never_applied_is_not_served(tmp_path: Path) -> None:
+    with pytest.raises(og.NotFoundError, match="nothing was applied"):
+        open_service(Settings(cluster=str(Folder(tmp_path / "c").path)), secrets(), SCRATCH)
+
+
+def test_a_policy_needs_tokens(applied: Folder) -> None:
+    with pytest.raises(BadRequestError, match="without tokens"):
+        open_service(Settings(cluster=str(applied.path), unauthenticated=True), Tokens(), SCRATCH)
