@@ -27,7 +27,7 @@ from _rivals import BareHead, BareTable, Kuzu, Sqlite, SyncedFile, edge_rows, no
 
 import omnigraph as og
 from omnigraph.manifest.records import GraphCommit, Pin, decode, encode, manifest_schema
-from omnigraph.store import Journal
+from omnigraph.store import Journal, locate
 
 SCHEMA = """
 node Person { name: String @key age: I32? }
@@ -431,7 +431,7 @@ def publish_alone(report: Report, folder: Path, *, depths: tuple[int, ...]) -> N
     """Append two rows to a journal again and again; look at it after more and more appends."""
     folder.mkdir(parents=True)
     schema = manifest_schema(1)
-    journal = Journal(str(folder / "journal"))
+    journal = Journal(locate(folder), "journal")
     view = journal.create(_published(1, schema), {})
     times: list[float] = []
     written = process_bytes()[1]
@@ -446,7 +446,7 @@ def publish_alone(report: Report, folder: Path, *, depths: tuple[int, ...]) -> N
             continue
         depth = number - 1
         start[depth] = median(times[-JOURNAL_WINDOW:])
-        opened[depth] = _cold_open_ms(journal)
+        opened[depth] = _cold_open_ms(folder)
         size = process_bytes()[1] - written
         note = (
             f"{len(view.dataset.get_fragments())} fragments, {size / 1e6:,.1f} MB written so far, "
@@ -459,12 +459,12 @@ def publish_alone(report: Report, folder: Path, *, depths: tuple[int, ...]) -> N
         report.figure(label, found[last] / found[first], "x")
 
 
-def _cold_open_ms(journal: Journal) -> float:
+def _cold_open_ms(folder: Path) -> float:
     """Return how long a new handle takes to know everything the journal says."""
     found: list[float] = []
     for _repeat in range(5):
         begin = time.perf_counter()
-        fresh = Journal(journal.path)
+        fresh = Journal(locate(folder), "journal")
         for rows in fresh.unread_rows(fresh.open_latest(), set()):
             for _record in decode(rows):
                 pass

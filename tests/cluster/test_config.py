@@ -84,7 +84,7 @@ def provider(**values: object) -> Edit:
     [
         ("invalid_cluster_yaml", config(extra=1)),
         ("invalid_cluster_yaml", config(version="one")),
-        ("invalid_cluster_yaml", config(storage="s3://bucket/x")),
+        ("invalid_cluster_yaml", config(storage="ftp://host/x")),
         ("invalid_cluster_yaml", config(graphs={"a_b": {"schema": "papers.pg"}}, policies={})),
         ("invalid_cluster_yaml", config(graphs={"cluster": {"schema": "papers.pg"}}, policies={})),
         ("invalid_cluster_yaml",

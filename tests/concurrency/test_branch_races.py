@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,22 +12,23 @@ import omnigraph as og
 from tests.concurrency.worker import Pool
 from tests.faults.model import perform
 from tests.faults.rig import ADD, new_graph, slots_of, state_of
+from tests.places import AnyPath
 
-CROWD = 6
+CROWD = 4
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    found = tmp_path / "graph"
+def root(place: AnyPath) -> AnyPath:
+    found = place / "graph"
     new_graph(found)
     return found
 
 
-def calls(root: Path, *listed: tuple[str, list[Any]]) -> dict[str, Any]:
+def calls(root: AnyPath, *listed: tuple[str, list[Any]]) -> dict[str, Any]:
     return {"do": "branching", "root": str(root), "calls": listed}
 
 
-def writes(root: Path, branch: str, slugs: list[str]) -> dict[str, Any]:
+def writes(root: AnyPath, branch: str, slugs: list[str]) -> dict[str, Any]:
     ops = [
         ({"op": "insert_person", "slug": slug, "name": slug, "level": 1}, {"branch": branch})
         for slug in slugs
@@ -40,7 +40,7 @@ def people(graph: og.Graph, branch: str) -> set[str]:
     return {slug for kind, slug in state_of(graph, branch=branch) if kind == "Person"}
 
 
-def test_of_many_who_make_one_branch_one_wins(pool: Pool, root: Path) -> None:
+def test_of_many_who_make_one_branch_one_wins(pool: Pool, root: AnyPath) -> None:
     answers = pool.run([calls(root, ("create", ["dev"])) for _ in range(CROWD)])
     errors = Counter(item[0]["error"] for item in answers)
     assert errors[None] == 1, errors
@@ -51,7 +51,7 @@ def test_of_many_who_make_one_branch_one_wins(pool: Pool, root: Path) -> None:
     assert slots_of(root) == []
 
 
-def test_names_that_collide_never_exist_together(pool: Pool, root: Path) -> None:
+def test_names_that_collide_never_exist_together(pool: Pool, root: AnyPath) -> None:
     names = ["a", "a/b", "a/b/c", "a/d"]
     answers = pool.run([calls(root, ("create", [name])) for name in names])
     made = {n for n, item in zip(names, answers, strict=True) if item[0]["error"] is None}
@@ -61,7 +61,7 @@ def test_names_that_collide_never_exist_together(pool: Pool, root: Path) -> None
         assert not any(other.startswith(f"{name}/") for other in made)
 
 
-def test_writers_on_their_own_branches_do_not_meet(pool: Pool, root: Path) -> None:
+def test_writers_on_their_own_branches_do_not_meet(pool: Pool, root: AnyPath) -> None:
     names = [f"b{i}" for i in range(4)]
     with og.open(root, durability="none") as graph:
         for name in names:
@@ -83,7 +83,7 @@ def test_writers_on_their_own_branches_do_not_meet(pool: Pool, root: Path) -> No
     assert slots_of(root) == []
 
 
-def test_writers_that_first_write_one_branch_together_all_land(pool: Pool, root: Path) -> None:
+def test_writers_that_first_write_one_branch_together_all_land(pool: Pool, root: AnyPath) -> None:
     with og.open(root, durability="none") as graph:
         graph.branches.create("dev")
         before = state_of(graph)
@@ -104,7 +104,7 @@ def test_writers_that_first_write_one_branch_together_all_land(pool: Pool, root:
     assert slots_of(root) == []
 
 
-def test_a_write_that_races_a_deletion_lands_before_it_or_fails(pool: Pool, root: Path) -> None:
+def test_a_write_that_races_a_deletion_lands_before_it_or_fails(pool: Pool, root: AnyPath) -> None:
     for turn in range(3):
         with og.open(root, durability="none") as graph:
             graph.branches.create("dev")
@@ -127,7 +127,7 @@ def test_a_write_that_races_a_deletion_lands_before_it_or_fails(pool: Pool, root
         assert slots_of(root) == []
 
 
-def test_two_merges_of_one_branch_make_one_commit(pool: Pool, root: Path) -> None:
+def test_two_merges_of_one_branch_make_one_commit(pool: Pool, root: AnyPath) -> None:
     with og.open(root, durability="none") as graph:
         graph.branches.create("dev")
         graph.mutate(ADD, {"s": "mine"}, branch="dev")
@@ -140,7 +140,7 @@ def test_two_merges_of_one_branch_make_one_commit(pool: Pool, root: Path) -> Non
         assert "mine" in people(graph, "main")
 
 
-def test_merges_and_writes_at_once_lose_nothing(pool: Pool, root: Path) -> None:
+def test_merges_and_writes_at_once_lose_nothing(pool: Pool, root: AnyPath) -> None:
     names = ["x", "y"]
     with og.open(root, durability="none") as graph:
         for name in names:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import omnigraph as og
 from tests.concurrency.worker import Pool
 from tests.faults.model import Model
 from tests.faults.rig import SCHEMA, Audit, assert_sound, state_of
+from tests.places import AnyPath
 
 SECONDS = float(os.environ.get("OMNIGRAPH_STRESS_S", "12"))
 SEED = os.environ.get("OMNIGRAPH_SEED") or str(random.SystemRandom().randrange(10**9))
@@ -24,7 +24,7 @@ THREADS = (1, 2, 1, 2)
 REFUSALS = {"DataError", "KeyConflictError", "VersionConflictError", "ConflictError"}
 
 
-def writer(root: Path, number: int, threads: int) -> dict[str, Any]:
+def writer(root: AnyPath, number: int, threads: int) -> dict[str, Any]:
     return {
         "do": "random",
         "root": str(root),
@@ -35,17 +35,17 @@ def writer(root: Path, number: int, threads: int) -> dict[str, Any]:
     }
 
 
-def test_random_writers_leave_exactly_what_their_lineage_says(pool: Pool, tmp_path: Path) -> None:
-    root = tmp_path / "graph"
+def test_random_writers_leave_exactly_what_their_lineage_says(pool: Pool, place: AnyPath) -> None:
+    root = place / "graph"
     og.init(root, SCHEMA, durability="none").close()
     jobs = [writer(root, number, threads) for number, threads in enumerate(THREADS)]
     check(root, [entry for answer in pool.run(jobs) for entry in answer])
 
 
 def test_two_processes_that_maintain_beside_writers_disturb_nobody(
-    pool: Pool, tmp_path: Path
+    pool: Pool, place: AnyPath
 ) -> None:
-    root = tmp_path / "graph"
+    root = place / "graph"
     og.init(root, SCHEMA, durability="none").close()
     jobs = [writer(root, number, 1) for number in range(2)]
     jobs += [{"do": "maintaining", "root": str(root), "seconds": SECONDS} for _ in range(2)]
@@ -56,7 +56,7 @@ def test_two_processes_that_maintain_beside_writers_disturb_nobody(
     check(root, [entry for answer in answers[:2] for entry in answer])
 
 
-def check(root: Path, log: list[dict[str, Any]]) -> None:
+def check(root: AnyPath, log: list[dict[str, Any]]) -> None:
     errors = Counter(entry["error"] for entry in log)
     print(f"OMNIGRAPH_SEED={SEED} {dict(errors)}")  # noqa: T201 - the seed of a random test
     assert set(errors) <= {None, *REFUSALS}, [e for e in log if e["error"] not in errors]
@@ -82,7 +82,7 @@ def _check_acknowledgements(log: list[dict[str, Any]], found: Audit) -> None:
             assert commit["object_id"] == entry["commit"]
 
 
-def _check_replay(root: Path, log: list[dict[str, Any]], found: Audit) -> None:
+def _check_replay(root: AnyPath, log: list[dict[str, Any]], found: Audit) -> None:
     """Replay the commits in lineage order; every one must have been legal where it stands."""
     ops = {entry["operation_id"]: entry["op"] for entry in log}
     model = Model()

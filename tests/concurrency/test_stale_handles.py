@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,23 +20,24 @@ from tests.faults.rig import (
     new_graph,
     state_of,
 )
+from tests.places import AnyPath
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    found = tmp_path / "graph"
+def root(place: AnyPath) -> AnyPath:
+    found = place / "graph"
     new_graph(found)
     return found
 
 
 @pytest.fixture
-def stale(root: Path) -> Iterator[og.Graph]:
+def stale(root: AnyPath) -> Iterator[og.Graph]:
     with og.open(root, durability="none") as found:
         yield found
 
 
 @pytest.fixture
-def other(root: Path, stale: og.Graph) -> Iterator[og.Graph]:
+def other(root: AnyPath, stale: og.Graph) -> Iterator[og.Graph]:
     """A handle opened after the stale one."""
     with og.open(root, durability="none") as found:
         yield found
@@ -52,7 +52,7 @@ def write_until_folded(graph: og.Graph) -> None:
     pytest.fail("no fold happened")
 
 
-def test_a_strict_write_passes_over_maintenance(root: Path) -> None:
+def test_a_strict_write_passes_over_maintenance(root: AnyPath) -> None:
     """W-19: the only thing that happened to the table is a fold."""
     with og.open(root, durability="none") as writer:
         for number in range(30):
@@ -75,7 +75,7 @@ def test_a_strict_write_passes_over_maintenance(root: Path) -> None:
 
 
 def test_a_strict_write_refuses_after_a_change_and_works_after_sync(
-    root: Path, stale: og.Graph, other: og.Graph
+    root: AnyPath, stale: og.Graph, other: og.Graph
 ) -> None:
     """W-20: update and delete."""
     other.mutate(ADD, {"s": "foreign"})
@@ -93,7 +93,7 @@ def test_a_strict_write_refuses_after_a_change_and_works_after_sync(
 
 
 def test_a_fold_after_a_change_does_not_hide_the_change(
-    root: Path, stale: og.Graph, other: og.Graph
+    root: AnyPath, stale: og.Graph, other: og.Graph
 ) -> None:
     write_until_folded(other)
     with pytest.raises(og.VersionConflictError):
@@ -117,7 +117,7 @@ def test_looking_at_the_past_is_no_look(stale: og.Graph, other: og.Graph) -> Non
 
 
 def test_a_change_of_another_table_does_not_disturb_a_strict_write(
-    root: Path, stale: og.Graph, other: og.Graph
+    root: AnyPath, stale: og.Graph, other: og.Graph
 ) -> None:
     other.mutate(ADD_FIRM, {"s": "foreign"})
     stale.mutate(NAME, {"s": "p1", "n": "x"})
@@ -134,7 +134,7 @@ def test_a_strict_overwrite_refuses_after_a_change(stale: og.Graph, other: og.Gr
 
 
 def test_a_cascade_refuses_when_the_edges_it_would_take_have_changed(
-    root: Path, stale: og.Graph, other: og.Graph
+    root: AnyPath, stale: og.Graph, other: og.Graph
 ) -> None:
     other.mutate(MEET, {"i": "e", "a": "p0", "b": "p5"})
     with pytest.raises(og.VersionConflictError):
@@ -145,7 +145,7 @@ def test_a_cascade_refuses_when_the_edges_it_would_take_have_changed(
 
 
 def test_a_stale_insert_prepares_again_and_both_rows_stay(
-    root: Path, stale: og.Graph, other: og.Graph
+    root: AnyPath, stale: og.Graph, other: og.Graph
 ) -> None:
     """W-21."""
     first = other.mutate(ADD, {"s": "theirs"}).commit
@@ -157,7 +157,7 @@ def test_a_stale_insert_prepares_again_and_both_rows_stay(
 
 
 def test_a_stale_handle_cannot_exceed_a_cardinality(
-    root: Path, stale: og.Graph, other: og.Graph
+    root: AnyPath, stale: og.Graph, other: og.Graph
 ) -> None:
     """W-22: p0 works for f0; two firms are the limit."""
     other.mutate(HIRE, {"i": "e1", "p": "p0", "f": "f1"})
@@ -167,7 +167,7 @@ def test_a_stale_handle_cannot_exceed_a_cardinality(
 
 
 def test_a_stale_handle_cannot_repeat_a_unique_pair(
-    root: Path, stale: og.Graph, other: og.Graph
+    root: AnyPath, stale: og.Graph, other: og.Graph
 ) -> None:
     other.mutate(HIRE, {"i": "e1", "p": "p4", "f": "f1"})
     with pytest.raises(og.DataError, match="@unique"):
@@ -194,7 +194,7 @@ def park_before_publish(
 
 
 def test_a_parked_edge_writer_does_not_outlive_its_endpoint(
-    root: Path, stale: og.Graph, other: og.Graph, monkeypatch: pytest.MonkeyPatch
+    root: AnyPath, stale: og.Graph, other: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     park_before_publish(stale, monkeypatch, lambda: other.mutate(DROP, {"s": "p5"}))
     with pytest.raises(og.DataError, match="p5"):
@@ -203,7 +203,7 @@ def test_a_parked_edge_writer_does_not_outlive_its_endpoint(
 
 
 def test_a_parked_edge_writer_does_not_outlive_an_overwritten_endpoint(
-    root: Path, stale: og.Graph, other: og.Graph, monkeypatch: pytest.MonkeyPatch
+    root: AnyPath, stale: og.Graph, other: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """W-23."""
     rows = [{"type": "Firm", "data": {"slug": "f0"}}]
@@ -214,7 +214,7 @@ def test_a_parked_edge_writer_does_not_outlive_an_overwritten_endpoint(
 
 
 def test_a_parked_delete_does_not_leave_a_new_edge_behind(
-    root: Path, stale: og.Graph, other: og.Graph, monkeypatch: pytest.MonkeyPatch
+    root: AnyPath, stale: og.Graph, other: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     park_before_publish(
         stale, monkeypatch, lambda: other.mutate(MEET, {"i": "e", "a": "p5", "b": "p4"})
@@ -228,7 +228,7 @@ def test_a_parked_delete_does_not_leave_a_new_edge_behind(
 
 
 def test_a_parked_append_meets_the_key_that_came_first(
-    root: Path, stale: og.Graph, other: og.Graph, monkeypatch: pytest.MonkeyPatch
+    root: AnyPath, stale: og.Graph, other: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     park_before_publish(stale, monkeypatch, lambda: other.mutate(ADD, {"s": "same"}))
     with pytest.raises(og.KeyConflictError):
@@ -237,7 +237,7 @@ def test_a_parked_append_meets_the_key_that_came_first(
 
 
 def test_a_parked_strict_write_refuses(
-    root: Path, stale: og.Graph, other: og.Graph, monkeypatch: pytest.MonkeyPatch
+    root: AnyPath, stale: og.Graph, other: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     park_before_publish(stale, monkeypatch, lambda: other.mutate(NAME, {"s": "p1", "n": "theirs"}))
     with pytest.raises(og.VersionConflictError):
@@ -247,7 +247,7 @@ def test_a_parked_strict_write_refuses(
 
 
 def test_an_expected_head_that_moves_while_the_write_is_parked_refuses(
-    root: Path, stale: og.Graph, other: og.Graph, monkeypatch: pytest.MonkeyPatch
+    root: AnyPath, stale: og.Graph, other: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """W-24, also for a write that would change nothing."""
     head = stale.commits.head().graph_commit_id
@@ -264,7 +264,7 @@ def test_an_expected_head_that_moves_while_the_write_is_parked_refuses(
     assert_sound(root)
 
 
-def test_a_chain_of_expected_heads_is_not_broken_by_a_fold(root: Path) -> None:
+def test_a_chain_of_expected_heads_is_not_broken_by_a_fold(root: AnyPath) -> None:
     with og.open(root, durability="none") as graph:
         head = graph.commits.head().graph_commit_id
         for number in range(40):

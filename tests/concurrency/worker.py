@@ -8,6 +8,7 @@ many tests, because starting one costs a second.
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -141,6 +142,7 @@ def serve() -> None:
 
     for line in sys.stdin:
         job = json.loads(line)
+        os.environ.update(job["environment"])
         with og.open(job["root"], durability=job.get("durability", "none")) as graph:
             _say({"ready": True})
             sys.stdin.readline()
@@ -193,8 +195,10 @@ class Pool:
                 )
             )
         chosen = self._processes[: len(jobs)]
+        # The server may have been started after the processes were.
+        reach = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
         for process, job in zip(chosen, jobs, strict=True):
-            self._send(process, json.dumps(job))
+            self._send(process, json.dumps({"environment": reach, **job}))
         for process in chosen:
             assert self._receive(process) == {"ready": True}
         for process in chosen:

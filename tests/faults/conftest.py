@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph.store import leases
 from tests.faults.matrix import Stage
 from tests.faults.victim import Zygote
+from tests.places import new_prefix
 
 MEMORY = "/dev/shm"  # noqa: S108 - only a place, the folder in it is private
 MEMORY_BYTES_MIN = 200_000_000
@@ -25,12 +27,19 @@ def _place() -> str | None:
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
+def stage(backend: str, request: pytest.FixtureRequest) -> Iterator[Stage]:
+    if backend == "s3":
+        with pytest.MonkeyPatch.context() as patch:
+            # The owners here are dead: there is no need to give them long.
+            patch.setattr(leases, "LEASE_S", 0.6)
+            patch.setattr(leases, "LEASE_MARGIN_S", 0.1)
+            yield Stage(new_prefix(request.getfixturevalue("s3").bucket))
+        return
     with tempfile.TemporaryDirectory(prefix="omnigraph-", dir=_place()) as folder:
         yield Stage(Path(folder))
 
 
 @pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
+def zygote(backend: str) -> Iterator[Zygote]:
     with Zygote() as found:
         yield found

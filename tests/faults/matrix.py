@@ -9,15 +9,11 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
-
-import lance
 
 import omnigraph as og
 from omnigraph import failpoints
@@ -27,12 +23,14 @@ from tests.faults.rig import (
     SCHEMA,
     State,
     assert_sound,
+    intent_of,
     new_graph,
     recoveries_of,
     slots_of,
     state_of,
 )
 from tests.faults.victim import FOLD_AT, OPERATION, write
+from tests.places import AnyPath, copy_tree, dataset, remove_tree
 
 FULL = os.environ.get("OMNIGRAPH_FAULTS", "") == "full"
 SEED = os.environ.get("OMNIGRAPH_SEED") or time.strftime("%Y%m%d%H%M%S")
@@ -86,23 +84,23 @@ def drawn(cases: list[T], number: int) -> list[T]:
 class Stage:
     """Graphs to stop writers on, made once and copied for every cell."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: AnyPath) -> None:
         self.folder = folder
-        self._made: dict[str, Path] = {}
+        self._made: dict[str, AnyPath] = {}
         self._count = 0
         self._cells: dict[str, list[Cell]] = {}
         self._ends: dict[str, dict[str, State]] = {}
         self._healed: dict[str, tuple[State, list[str]]] = {}
 
-    def fresh(self, writer: str) -> Path:
+    def fresh(self, writer: str) -> AnyPath:
         """Return a new copy of the graph a writer starts from."""
         self._count += 1
         root = self.folder / f"cell{self._count}"
         if writer != "init":
-            shutil.copytree(self._pristine(writer), root)
+            copy_tree(self._pristine(writer), root)
         return root
 
-    def _pristine(self, writer: str) -> Path:
+    def _pristine(self, writer: str) -> AnyPath:
         name = writer if writer in ("fold", *BROKEN) else "plain"
         if name not in self._made:
             root = self.folder / name
@@ -124,7 +122,7 @@ class Stage:
             with og.open(root, durability="none") as graph:
                 write(graph, writer)
                 self._ends[writer] = {BEFORE: before, AFTER: state_of(graph)}
-            shutil.rmtree(root)
+            remove_tree(root)
         return self._ends[writer]
 
     def healed(self, kind: str) -> tuple[State, list[str]]:
@@ -135,7 +133,7 @@ class Stage:
             og.open(root, durability="none").close()
             check_record(root, records, kind)
             self._healed[kind] = (final_state(root), records)
-            shutil.rmtree(root)
+            remove_tree(root)
         return self._healed[kind]
 
     def cells(self, writer: str) -> list[Cell]:
@@ -153,7 +151,7 @@ class Stage:
                 with og.open(root, durability="none") as graph:
                     passed.clear()
                     write(graph, writer)
-        shutil.rmtree(root)
+        remove_tree(root)
         seen: Counter[Failpoint] = Counter()
         found: list[Cell] = []
         for point in passed:
@@ -166,7 +164,7 @@ class Stage:
         return found
 
 
-def open_or_init(writer: str, root: Path) -> None:
+def open_or_init(writer: str, root: AnyPath) -> None:
     """Run a writer that is no write: creation, or the recovery in a read-write open."""
     if writer == "init":
         og.init(root, SCHEMA, durability="none").close()
@@ -222,7 +220,7 @@ class Foreseen:
     records: list[str]
 
 
-def foresee(root: Path) -> Foreseen:
+def foresee(root: AnyPath) -> Foreseen:
     """Judge an interrupted write from the disk, as the commit protocol's table says."""
     commits, pins = _manifest(root)
     head = max(commits.values(), key=lambda commit: int(commit["seq"]))["object_id"]
@@ -231,7 +229,7 @@ def foresee(root: Path) -> Foreseen:
     noted = {row["graph_commit_id"] for row in recoveries_of(root)}
     behind = {str(pin["location"]) for pin in pins.values() if _head(root, pin) > _version(pin)}
     for name in slots_of(root):
-        intent = json.loads((root / "__recovery" / name).read_bytes())
+        intent = intent_of(root, name)
         landed = commits.get(intent["commit_id"]) or commits.get(intent["rollback_id"])
         behind -= {table["path"] for table in intent["tables"]}
         if landed is not None:
@@ -248,10 +246,10 @@ def foresee(root: Path) -> Foreseen:
     return Foreseen(visible, records + (["RolledBack"] if behind else []))
 
 
-def _manifest(root: Path) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+def _manifest(root: AnyPath) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
     commits: dict[str, dict[str, Any]] = {}
     pins: dict[str, dict[str, Any]] = {}
-    for row in lance.dataset(str(root / "__manifest")).to_table().to_pylist():
+    for row in dataset(root / "__manifest").to_table().to_pylist():
         known = {**row, **json.loads(row["metadata"])}
         if row["object_type"] == "graph_commit":
             commits[row["object_id"]] = known
@@ -271,22 +269,22 @@ def _version(pin: dict[str, Any]) -> int:
     return int(pin["table_version"])
 
 
-def _head(root: Path, pin: dict[str, Any]) -> int:
-    return int(lance.dataset(str(root / pin["location"])).version)
+def _head(root: AnyPath, pin: dict[str, Any]) -> int:
+    return int(dataset(root / pin["location"]).version)
 
 
-def _moved(root: Path, table: dict[str, Any]) -> bool:
-    head = int(lance.dataset(str(root / table["path"])).version)
+def _moved(root: AnyPath, table: dict[str, Any]) -> bool:
+    head = int(dataset(root / table["path"]).version)
     return head > int(table["expected_version"])
 
 
-def _next_is_ours(root: Path, table: dict[str, Any]) -> bool:
+def _next_is_ours(root: AnyPath, table: dict[str, Any]) -> bool:
     if not _moved(root, table):
         return False
     following = int(table["expected_version"]) + 1
-    dataset = lance.dataset(str(root / table["path"]), version=following)
+    found = dataset(root / table["path"], version=following)
     try:
-        made: Any = dataset.read_transaction(following)
+        made: Any = found.read_transaction(following)
     except TypeError:
         # The library cannot describe every compaction; none of them is a staged write.
         return False
@@ -296,14 +294,14 @@ def _next_is_ours(root: Path, table: dict[str, Any]) -> bool:
 # ---- checks -------------------------------------------------------------------------------
 
 
-def check_record(root: Path, records: list[str], place: str) -> None:
+def check_record(root: AnyPath, records: list[str], place: str) -> None:
     """The graph is sound, and what recovery did is on record, no more and no less."""
     found = assert_sound(root)
     assert [row["recovery_kind"] for row in found.recoveries] == records, place
     assert len(found.by_operation(OPERATION)) <= 1, place
 
 
-def check_reopened(root: Path, wanted: list[State], records: list[str], place: str) -> None:
+def check_reopened(root: AnyPath, wanted: list[State], records: list[str], place: str) -> None:
     """Recover by opening, twice, then write; then repeat the interrupted operation."""
     with og.open(root, durability="none") as graph:
         found = state_of(graph)
@@ -315,7 +313,7 @@ def check_reopened(root: Path, wanted: list[State], records: list[str], place: s
     assert len(made) == 1, place
 
 
-def check_settled(root: Path, state: State, records: list[str], place: str) -> None:
+def check_settled(root: AnyPath, state: State, records: list[str], place: str) -> None:
     """Nothing is left to recover, and the graph can be written and is sound."""
     with og.open(root, durability="none") as graph:
         assert graph.recovered == [], place
@@ -325,7 +323,7 @@ def check_settled(root: Path, state: State, records: list[str], place: str) -> N
     check_record(root, records, place)
 
 
-def final_state(root: Path) -> State:
+def final_state(root: AnyPath) -> State:
     """Return what a reader sees."""
     with og.open(root, mode="ro") as graph:
         return state_of(graph)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import lance
 from lance import LanceDataset
 
 import omnigraph as og
+from omnigraph.store import locate
+from omnigraph.store.leases import slot_body
+from tests.places import AnyPath, S3Path, dataset, names_in
 
 SCHEMA = """
 node Person { slug: String @key  name: String?  level: I64? }
@@ -49,7 +49,7 @@ SEED: tuple[Mapping[str, object], ...] = (
 State = dict[tuple[str, str], str]
 
 
-def new_graph(root: Path, *, seed: Iterable[Mapping[str, object]] = SEED) -> None:
+def new_graph(root: AnyPath, *, seed: Iterable[Mapping[str, object]] = SEED) -> None:
     """Create a graph with a few rows in every table."""
     with og.init(root, SCHEMA, durability="none") as graph:
         graph.load(seed, mode="append")
@@ -104,10 +104,24 @@ def no_answer() -> None:
     raise OSError("no answer")
 
 
-def slots_of(root: Path) -> list[str]:
+def slots_of(root: AnyPath) -> list[str]:
     """Return the slots in a graph's recovery folder; unfinished temporary files do not count."""
-    folder = root / "__recovery"
-    return sorted(n for n in os.listdir(folder) if n[0] != ".") if folder.exists() else []
+    return names_in(root / "__recovery")
+
+
+def put_slot(root: AnyPath, name: str, body: bytes) -> None:
+    """Leave a slot behind, as a dead owner does."""
+    head = b'{"nonce": "dead"}\n' if isinstance(root, S3Path) else b""
+    location = locate(root)
+    location.files.replace(location.path("__recovery", name), head + body, sync=False)
+
+
+def intent_of(root: AnyPath, slot: str) -> dict[str, Any]:
+    """Return what a slot says."""
+    content = (root / "__recovery" / slot).read_bytes()
+    found = json.loads(slot_body(content) if isinstance(root, S3Path) else content)
+    assert isinstance(found, dict)
+    return found
 
 
 @dataclass(slots=True)
@@ -126,10 +140,10 @@ class Audit:
         return [c for c in self.commits if c["operation_id"] == operation_id]
 
 
-def audit(root: Path, *, heads: bool = True, slots: bool = True) -> Audit:
+def audit(root: AnyPath, *, heads: bool = True, slots: bool = True) -> Audit:
     """Read a graph with Lance alone and collect every broken rule."""
     found = Audit()
-    rows = lance.dataset(str(root / "__manifest")).to_table().to_pylist()
+    rows = dataset(root / "__manifest").to_table().to_pylist()
     pins: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         known = {**row, **json.loads(row["metadata"])}
@@ -150,13 +164,13 @@ def audit(root: Path, *, heads: bool = True, slots: bool = True) -> Audit:
     return found
 
 
-def recoveries_of(root: Path) -> list[dict[str, Any]]:
+def recoveries_of(root: AnyPath) -> list[dict[str, Any]]:
     """Return the rows of the record of recoveries."""
     path = root / "_graph_commit_recoveries.lance"
-    return lance.dataset(str(path)).to_table().to_pylist() if path.exists() else []
+    return dataset(path).to_table().to_pylist() if path.exists() else []
 
 
-def assert_sound(root: Path, *, heads: bool = True, slots: bool = True) -> Audit:
+def assert_sound(root: AnyPath, *, heads: bool = True, slots: bool = True) -> Audit:
     """Audit a graph and fail on the first sight of any problem."""
     found = audit(root, heads=heads, slots=slots)
     assert not found.problems, "\n".join(found.problems)
@@ -185,15 +199,15 @@ def _check_lineage(found: Audit) -> None:
 
 
 def _check_pins(
-    root: Path, found: Audit, key: str, history: list[dict[str, Any]], *, heads: bool
+    root: AnyPath, found: Audit, key: str, history: list[dict[str, Any]], *, heads: bool
 ) -> None:
     versions = [int(pin["table_version"]) for pin in history]
     if versions != sorted(set(versions)):
         found.problems.append(f"{key}: published versions do not grow: {versions}")
-    path = str(root / history[-1]["location"])
+    path = root / history[-1]["location"]
     for pin in history:
         try:
-            count = lance.dataset(path, version=int(pin["table_version"])).count_rows()
+            count = dataset(path, version=int(pin["table_version"])).count_rows()
         except (OSError, ValueError) as error:
             found.problems.append(f"{key}: version {pin['table_version']} is unreadable: {error}")
             continue
@@ -203,10 +217,10 @@ def _check_pins(
                 f"the manifest says {pin['row_count']}"
             )
     pin = found.pins[key] = history[-1]
-    head = lance.dataset(path)
+    head = dataset(path)
     if heads and head.version != pin["table_version"]:
         found.problems.append(f"{key}: head {head.version}, published {pin['table_version']}")
-    table = lance.dataset(path, version=int(pin["table_version"])).to_table()
+    table = dataset(path, version=int(pin["table_version"])).to_table()
     if not head.has_stable_row_ids:
         found.problems.append(f"{key}: no stable row ids")
     found.ids[key] = table["id"].to_pylist()

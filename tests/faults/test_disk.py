@@ -20,7 +20,8 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.failpoints import Failpoint
 from omnigraph.manifest import Publisher, publisher
-from omnigraph.store import Durability, Journal, Slots, Syncer, locate
+from omnigraph.store import Durability, Journal, Syncer, locate, open_slots
+from omnigraph.store.locks import LockedSlots
 from tests.faults.matrix import break_write
 from tests.faults.rig import ADD, NAME, assert_sound, new_graph, recoveries_of, slots_of, state_of
 from tests.faults.victim import ROOT
@@ -200,14 +201,14 @@ def test_a_reserved_slot_is_given_up_when_the_manifest_cannot_be_read(
 
 
 def test_a_slot_that_cannot_be_locked_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    slots = Slots(locate(root), Syncer(Durability.NONE))
+    slots = open_slots(locate(root), Syncer(Durability.NONE))
 
     def refuse(descriptor: int, operation: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     (root / "__recovery" / "main@x.json").write_bytes(b"")
     before = os.listdir("/proc/self/fd")
-    monkeypatch.setattr("omnigraph.store.slots.fcntl.flock", refuse)
+    monkeypatch.setattr("omnigraph.store.locks.fcntl.flock", refuse)
     with pytest.raises(og.StorageError, match="No locks"):
         slots.seize("main@x.json")
     with pytest.raises(og.StorageError, match="No locks"):
@@ -241,7 +242,7 @@ def test_a_slot_that_is_gone_when_it_is_looked_at_is_no_problem(
     root: Path, graph: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R-13: its owner removed it between the listing and the look."""
-    monkeypatch.setattr(Slots, "names", lambda self: ["main@gone.json"])
+    monkeypatch.setattr(LockedSlots, "names", lambda self: ["main@gone.json"])
     assert graph.pending_writes() == []
     assert graph.recover() == []
 
@@ -255,7 +256,7 @@ def test_a_record_that_was_never_completed_is_begun_again(root: Path, left: str)
     versions = root / "_graph_commit_recoveries.lance" / "_versions"
     versions.mkdir(parents=True)
     if left == "torn":
-        name = os.path.basename(Journal("").version_path(1))
+        name = os.path.basename(Journal(locate("/"), "g").version_path(1))
         (versions / name).write_bytes(b"")
     with og.open(root, durability="none") as graph:
         assert graph.recoveries() == []

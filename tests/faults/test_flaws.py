@@ -24,7 +24,8 @@ import omnigraph as og
 from omnigraph import store
 from omnigraph.manifest import Publisher, Verdict, publisher, recovery, slot_name
 from omnigraph.manifest.intents import Intent, IntentTable, decode_intent, encode_intent
-from omnigraph.store import Durability, Slots, Syncer, locate
+from omnigraph.store import Durability, Slots, Syncer, locate, open_slots
+from omnigraph.store.locks import LockedSlots
 from tests.faults.rig import (
     ADD,
     ADD_FIRM,
@@ -192,14 +193,14 @@ def test_f4_a_stale_slot_is_not_resolved_over_a_live_commit(
 
 
 def slots_at(folder: Path) -> Slots:
-    return Slots(locate(folder), Syncer(Durability.NONE))
+    return open_slots(locate(folder), Syncer(Durability.NONE))
 
 
 def test_f5_a_late_owner_does_not_delete_its_successors_slot(tmp_path: Path) -> None:
     slots = slots_at(tmp_path)
     late = slots.take("main@1.json", b"late")
     assert late is not None
-    os.unlink(late.path)
+    os.unlink(tmp_path / "__recovery" / "main@1.json")
     with late:
         owner = slots.take("main@1.json", b"owner")
         assert owner is not None
@@ -493,11 +494,11 @@ def test_a_read_write_open_does_not_wait_for_a_live_writer(
 ) -> None:
     waited: list[float] = []
 
-    def wait(self: Slots, name: str, *, timeout_s: float) -> bool:
+    def wait(self: LockedSlots, name: str, *, timeout_s: float) -> bool:
         waited.append(timeout_s)
         return False
 
-    monkeypatch.setattr(Slots, "wait", wait)
+    monkeypatch.setattr(LockedSlots, "wait", wait)
     with before_append(lambda: og.open(root, durability="none").close()):
         first.mutate(ADD, {"s": "mine"})
     assert waited == []

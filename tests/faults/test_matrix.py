@@ -8,10 +8,7 @@ repeats a draw.
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -37,8 +34,9 @@ from tests.faults.matrix import (
     foresee,
     numbered,
 )
-from tests.faults.rig import ADD, SCHEMA, State, recoveries_of, state_of
+from tests.faults.rig import ADD, SCHEMA, State, recoveries_of, slots_of, state_of
 from tests.faults.victim import Zygote, write
+from tests.places import AnyPath, remove_tree
 
 PUBLISHED = {
     Failpoint.PUBLISH_CAS_ANSWER_LOST,
@@ -50,6 +48,7 @@ PUBLISHED = {
 # ---- an error in a process that goes on ---------------------------------------------------
 
 
+@pytest.mark.full_only
 @pytest.mark.parametrize("writer", WRITES)
 def test_an_error_at_any_boundary_of_a_write(stage: Stage, writer: str) -> None:
     states = stage.ends(writer)
@@ -71,8 +70,8 @@ def test_an_error_at_any_boundary_of_a_write(stage: Stage, writer: str) -> None:
         # The slot of an older head is in nobody's way; an open takes it away, and nothing else.
         og.open(root, durability="none").close()
         check_settled(root, state, foreseen.records, str(cell))
-        assert os.listdir(root / "__recovery") == [], str(cell)
-        shutil.rmtree(root)
+        assert slots_of(root) == [], str(cell)
+        remove_tree(root)
 
 
 def check_error(cell: Cell, error: og.OmniGraphError | None, outcome: str) -> None:
@@ -89,6 +88,7 @@ def check_state(cell: Cell, state: State, wanted: State) -> None:
     assert {key: row for key, row in state.items() if key != ("Person", "again")} == wanted, cell
 
 
+@pytest.mark.full_only
 @pytest.mark.parametrize("kind", BROKEN)
 def test_an_error_at_any_boundary_of_a_recovery(stage: Stage, kind: str) -> None:
     state, wanted = stage.healed(kind)
@@ -109,7 +109,7 @@ def test_an_error_at_any_boundary_of_a_recovery(stage: Stage, kind: str) -> None
         swept = kind != "sweep" or recoveries_of(root)
         records = wanted if swept else []
         check_settled(root, again, records, str(cell))
-        shutil.rmtree(root)
+        remove_tree(root)
 
 
 def test_an_error_at_any_boundary_of_an_init(stage: Stage) -> None:
@@ -121,10 +121,10 @@ def test_an_error_at_any_boundary_of_an_init(stage: Stage) -> None:
         ):
             og.init(root, SCHEMA, durability="none")
         check_created(cell, root)
-        shutil.rmtree(root)
+        remove_tree(root)
 
 
-def check_created(cell: Cell, root: Path) -> None:
+def check_created(cell: Cell, root: AnyPath) -> None:
     """There is a graph, or none and then one can be made; what was left is no obstacle."""
     if cell.point is Failpoint.INIT_POST_MANIFEST_CREATE:
         with pytest.raises(og.AlreadyInitializedError):
@@ -140,6 +140,7 @@ def check_created(cell: Cell, root: Path) -> None:
 # ---- visibility ---------------------------------------------------------------------------
 
 
+@pytest.mark.full_only
 @pytest.mark.parametrize("writer", [name for name in WRITES if name != "fold"])
 def test_readers_see_nothing_before_the_publish_and_all_after_it(stage: Stage, writer: str) -> None:
     states, root = stage.ends(writer), stage.fresh(writer)
@@ -162,6 +163,7 @@ def test_readers_see_nothing_before_the_publish_and_all_after_it(stage: Stage, w
 # ---- kill -9 ------------------------------------------------------------------------------
 
 
+@pytest.mark.full_only
 def test_kill_minus_nine(stage: Stage, zygote: Zygote) -> None:
     cells = [
         (cell, tables)
@@ -187,10 +189,10 @@ def test_kill_minus_nine(stage: Stage, zygote: Zygote) -> None:
             check_reopened(root, [state], records, str(cell))
         else:
             check_killed_write(cell, tables, root, stage.ends(cell.writer))
-        shutil.rmtree(root)
+        remove_tree(root)
 
 
-def check_killed_write(cell: Cell, tables: int, root: Path, states: dict[str, State]) -> None:
+def check_killed_write(cell: Cell, tables: int, root: AnyPath, states: dict[str, State]) -> None:
     foreseen = foresee(root)
     outcome = AFTER if foreseen.visible else BEFORE
     assert outcome in demanded(cell, tables, killed=True), str(cell)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -24,19 +22,29 @@ from tests.faults.matrix import (
     check_settled,
     foresee,
 )
-from tests.faults.rig import ADD, ADD_FIRM, DROP, NAME, assert_sound, slots_of, state_of
+from tests.faults.rig import (
+    ADD,
+    ADD_FIRM,
+    DROP,
+    NAME,
+    assert_sound,
+    put_slot,
+    slots_of,
+    state_of,
+)
 from tests.faults.victim import OPERATION, Zygote, write
+from tests.places import AnyPath, hashes, remove_tree
 
 NEWER_INTENT = b'{"format": 99, "tables": [], "invented": "later"}'
 
 
 @pytest.fixture
-def root(stage: Stage) -> Path:
+def root(stage: Stage) -> AnyPath:
     return stage.fresh("insert")
 
 
 @pytest.fixture
-def graph(root: Path) -> Iterator[og.Graph]:
+def graph(root: AnyPath) -> Iterator[og.Graph]:
     with og.open(root, durability="none", actor="me") as found:
         yield found
 
@@ -65,7 +73,7 @@ def test_a_recovery_interrupted_twice_is_finished_by_the_third(
                 og.open(root, durability="none").close()
     og.open(root, durability="none").close()
     check_settled(root, state, records, f"{kind}, {point}")
-    shutil.rmtree(root)
+    remove_tree(root)
 
 
 @pytest.mark.parametrize("kind", BROKEN)
@@ -82,7 +90,7 @@ def test_two_processes_that_recover_at_once_leave_one_record(
             thread.join()
         # The one that came second may have found the first alive, and left everything to it.
         check_settled(root, state, records, kind)
-        shutil.rmtree(root)
+        remove_tree(root)
 
 
 @pytest.mark.parametrize("kind", ["finish", "undo"])
@@ -115,7 +123,9 @@ def skipped() -> Failpoint:
 # ---- handles that stay open ---------------------------------------------------------------
 
 
-def test_a_long_lived_handle_undoes_a_dead_peers_partial_write(root: Path, graph: og.Graph) -> None:
+def test_a_long_lived_handle_undoes_a_dead_peers_partial_write(
+    root: AnyPath, graph: og.Graph
+) -> None:
     before = state_of(graph)
     with og.open(root, durability="none") as peer:
         break_write(peer, "undo")
@@ -125,7 +135,9 @@ def test_a_long_lived_handle_undoes_a_dead_peers_partial_write(root: Path, graph
     assert [row["recovery_kind"] for row in assert_sound(root).recoveries] == ["RolledBack"]
 
 
-def test_a_long_lived_handle_finishes_a_dead_peers_whole_write(root: Path, graph: og.Graph) -> None:
+def test_a_long_lived_handle_finishes_a_dead_peers_whole_write(
+    root: AnyPath, graph: og.Graph
+) -> None:
     with og.open(root, durability="none") as peer:
         break_write(peer, "finish")
     assert ("Person", "new") not in state_of(graph)
@@ -134,15 +146,15 @@ def test_a_long_lived_handle_finishes_a_dead_peers_whole_write(root: Path, graph
     assert [row["recovery_kind"] for row in assert_sound(root).recoveries] == ["RolledForward"]
 
 
-def test_refresh_finishes_and_never_undoes(root: Path, graph: og.Graph) -> None:
+def test_refresh_finishes_and_never_undoes(root: AnyPath, graph: og.Graph) -> None:
     """R-09."""
     with og.open(root, durability="none") as peer:
         break_write(peer, "undo")
         left = slots_of(root)
-        versions = sorted(root.glob("*/*/_versions/*"))
+        before = hashes(root)
         graph.refresh()
         assert slots_of(root) == left
-        assert sorted(root.glob("*/*/_versions/*")) == versions
+        assert hashes(root) == before
         assert graph.recoveries() == []
     graph.mutate(ADD, {"s": "again"})
     with og.open(root, durability="none") as peer:
@@ -153,7 +165,7 @@ def test_refresh_finishes_and_never_undoes(root: Path, graph: og.Graph) -> None:
     assert_sound(root)
 
 
-def test_a_reader_never_finishes_anything(root: Path, graph: og.Graph) -> None:
+def test_a_reader_never_finishes_anything(root: AnyPath, graph: og.Graph) -> None:
     break_write(graph, "finish")
     with og.open(root, mode="ro") as reader:
         reader.refresh()
@@ -164,11 +176,11 @@ def test_a_reader_never_finishes_anything(root: Path, graph: og.Graph) -> None:
     assert len(slots_of(root)) == 1
 
 
-def test_slots_are_settled_one_after_the_other(root: Path, graph: og.Graph) -> None:
+def test_slots_are_settled_one_after_the_other(root: AnyPath, graph: og.Graph) -> None:
     """R-06: each on the state that the one before it left."""
     with failpoints.armed(Failpoint.PUBLISH_PRE_SLOT_DELETE, failpoints.error):
         graph.mutate(ADD, {"s": "done"})
-    (root / "__recovery" / "main@torn.json").write_bytes(b"{")
+    put_slot(root, "main@torn.json", b"{")
     break_write(graph, "finish")
     assert len(graph.pending_writes()) == 3
     assert sorted(graph.recover()) == [
@@ -233,10 +245,10 @@ def test_a_repeated_operation_is_applied_once(
     (record,) = og.open(root, mode="ro").recoveries()
     assert (record.graph_commit_id, record.operation_id) == (made["object_id"], OPERATION)
     assert (record.recovery_kind, record.recovery_for_actor) == ("RolledForward", "me")
-    shutil.rmtree(root)
+    remove_tree(root)
 
 
-def test_a_repeated_operation_says_so(root: Path, graph: og.Graph) -> None:
+def test_a_repeated_operation_says_so(root: AnyPath, graph: og.Graph) -> None:
     """Unless the call that lost its answer learns the outcome itself: then the counts are known."""
     with failpoints.armed(Failpoint.PUBLISH_CAS_ANSWER_LOST, failpoints.error):
         done = graph.mutate(DROP, {"s": "p0"}, operation_id="one")
@@ -247,7 +259,7 @@ def test_a_repeated_operation_says_so(root: Path, graph: og.Graph) -> None:
 
 
 def test_a_commit_somebody_else_made_of_the_same_operation_is_a_repetition(
-    root: Path, graph: og.Graph
+    root: AnyPath, graph: og.Graph
 ) -> None:
     """Both prepare the write; the counts of the one that lost are not those of the commit."""
     with og.open(root, durability="none") as other:
@@ -267,7 +279,7 @@ def test_a_commit_somebody_else_made_of_the_same_operation_is_a_repetition(
 # ---- what an operator sees ----------------------------------------------------------------
 
 
-def test_the_record_says_who_was_undone_and_how_far(root: Path, graph: og.Graph) -> None:
+def test_the_record_says_who_was_undone_and_how_far(root: AnyPath, graph: og.Graph) -> None:
     pins = {key: pin.version for key, pin in graph.snapshot().tables.items()}
     break_write(graph, "undo")
     assert graph.recover() == [Verdict.ROLLED_BACK]
@@ -288,7 +300,7 @@ def test_the_record_says_who_was_undone_and_how_far(root: Path, graph: og.Graph)
 
 
 def test_a_finished_write_keeps_its_commit_id_and_names_its_author(
-    root: Path, graph: og.Graph
+    root: AnyPath, graph: og.Graph
 ) -> None:
     """R-02."""
     break_write(graph, "finish")
@@ -302,7 +314,7 @@ def test_a_finished_write_keeps_its_commit_id_and_names_its_author(
     assert (table.table_key, table.to_version - table.from_version) == ("node:Person", 1)
 
 
-def test_pending_writes_tell_the_living_from_the_dead(root: Path, graph: og.Graph) -> None:
+def test_pending_writes_tell_the_living_from_the_dead(root: AnyPath, graph: og.Graph) -> None:
     assert graph.pending_writes() == []
     pause = failpoints.Pause()
     failpoints.arm(Failpoint.PUBLISH_PRE_CAS, pause)
@@ -326,7 +338,7 @@ def test_pending_writes_tell_the_living_from_the_dead(root: Path, graph: og.Grap
     assert len(pending.tables) == 3
 
 
-def test_a_handle_for_another_actor_shares_the_graph(root: Path, graph: og.Graph) -> None:
+def test_a_handle_for_another_actor_shares_the_graph(root: AnyPath, graph: og.Graph) -> None:
     other = graph.as_actor("ann")
     assert (graph.actor, other.actor, other.uri) == ("me", "ann", graph.uri)
     made = other.mutate(ADD, {"s": "x"}).commit
@@ -348,12 +360,12 @@ def test_a_handle_for_another_actor_shares_the_graph(root: Path, graph: og.Graph
 
 @pytest.mark.parametrize("head", ["current", "older"])
 def test_an_intent_of_a_newer_release_is_refused_and_kept(
-    root: Path, graph: og.Graph, head: str
+    root: AnyPath, graph: og.Graph, head: str
 ) -> None:
     """R-17."""
     commits = graph.commits.list()
     name = slot_name("main", commits[0 if head == "current" else -1].graph_commit_id)
-    (root / "__recovery" / name).write_bytes(NEWER_INTENT)
+    put_slot(root, name, NEWER_INTENT)
     with pytest.raises(og.OmniGraphError) as refused:
         og.open(root, durability="none")
     assert f"{name} has format 99, which is newer" in refused.value.message
@@ -364,12 +376,12 @@ def test_an_intent_of_a_newer_release_is_refused_and_kept(
         (pending,) = reader.pending_writes()
         assert (pending.slot, pending.operation_id, pending.alive) == (name, None, False)
         assert state_of(reader)
-    assert (root / "__recovery" / name).read_bytes() == NEWER_INTENT
+    assert (root / "__recovery" / name).read_bytes().endswith(NEWER_INTENT)
 
 
-def test_a_torn_intent_shows_as_unreadable_and_goes(root: Path, graph: og.Graph) -> None:
+def test_a_torn_intent_shows_as_unreadable_and_goes(root: AnyPath, graph: og.Graph) -> None:
     name = slot_name("main", graph.commits.head().graph_commit_id)
-    (root / "__recovery" / name).write_bytes(b'{"format": 1, "operation')
+    put_slot(root, name, b'{"format": 1, "operation')
     (pending,) = graph.pending_writes()
     assert (pending.operation_id, pending.tables) == (None, ())
     assert graph.recover() == [Verdict.NEVER_ARMED]

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
+import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.failpoints import Failpoint
-from omnigraph.store import newest_version
+from omnigraph.store import locate, newest_version
 from tests.faults.matrix import RECOVERIES, Stage, final_state
 from tests.faults.rig import ADD, State, slots_of, state_of
 from tests.faults.victim import DESCRIBED, MIGRATED, OPERATION, Zygote, write
+from tests.places import AnyPath, copy_tree, names_in, remove_tree
 
+pytestmark = pytest.mark.full_only
 WRITERS = {"schema": MIGRATED, "metadata": DESCRIBED}
 LANDED = {
     Failpoint.PUBLISH_CAS_ANSWER_LOST,
@@ -33,7 +34,7 @@ def cells_of(stage: Stage, writer: str) -> list[Cell]:
     root = stage.fresh("plain")
     with og.open(root, durability="none") as graph, failpoints.recorded() as passed:
         write(graph, writer)
-    shutil.rmtree(root)
+    remove_tree(root)
     seen: Counter[Failpoint] = Counter()
     found: list[Cell] = []
     for point in passed:
@@ -48,28 +49,30 @@ def ends_of(stage: Stage, writer: str) -> tuple[State, State]:
     with og.open(root, durability="none") as graph:
         write(graph, writer)
         after = state_of(graph)
-    shutil.rmtree(root)
+    remove_tree(root)
     return before, after
 
 
-def assert_coherent(root: Path, place: str) -> None:
+def assert_coherent(root: AnyPath, place: str) -> None:
     """Head, root files and tables agree, and nothing is left to resolve."""
     with og.open(root, mode="ro") as graph:
         head = graph.commits.head()
-        assert head.schema_hash.removeprefix("sha256:") in {
-            name.removesuffix(".json") for name in (p.name for p in root.glob("_schema_history/*"))
-        }, place
-        assert head.schema_hash in (root / "__schema_state.json").read_text(), place
+        kept = [name.removesuffix(".json") for name in names_in(root / "_schema_history")]
+        assert head.schema_hash.removeprefix("sha256:") in kept, place
+        state = json.loads((root / "__schema_state.json").read_bytes())
+        assert head.schema_hash == state["ir_hash"], place
         tables = graph.snapshot().tables
         assert set(tables) == {entity.table_key for entity in graph.catalog.entities()}, place
         for pin in tables.values():
-            assert newest_version(str(root / pin.path)) == pin.version, f"{place}: {pin.path}"
+            assert newest_version(locate(root).files, str(root / pin.path)) == pin.version, (
+                f"{place}: {pin.path}"
+            )
         operations = [c.operation_id for c in graph.commits.list()]
         assert len(set(operations)) == len(operations), place
     assert slots_of(root) == [], place
 
 
-def check_reopened(root: Path, writer: str, wanted: State, place: str) -> None:
+def check_reopened(root: AnyPath, writer: str, wanted: State, place: str) -> None:
     """Recover by opening, twice, then write; then repeat the interrupted change."""
     with og.open(root, durability="none") as graph:
         assert state_of(graph) == wanted, place
@@ -83,7 +86,7 @@ def check_reopened(root: Path, writer: str, wanted: State, place: str) -> None:
     assert_coherent(root, place)
 
 
-def check_resident(resident: og.Graph, root: Path, wanted: State, place: str) -> None:
+def check_resident(resident: og.Graph, root: AnyPath, wanted: State, place: str) -> None:
     """A handle that was open all the time resolves the dead writer by itself."""
     resident.mutate(ADD, {"s": "probe"})
     found = state_of(resident)
@@ -124,7 +127,7 @@ def test_an_error_at_any_boundary_leaves_one_schema(stage: Stage, writer: str) -
             found = state_of(graph)
             assert found.keys() == {*after, ("Person", "probe")}, place
         assert_coherent(root, place)
-        shutil.rmtree(root)
+        remove_tree(root)
 
 
 @pytest.mark.parametrize("writer", WRITERS)
@@ -138,14 +141,14 @@ def test_a_kill_at_any_boundary_leaves_one_schema(
         with og.open(root, durability="none") as resident:
             assert zygote.run(writer, root, point=point, number=hit)["killed"], place
             copy = root.with_name("copy")
-            shutil.copytree(root, copy)
+            copy_tree(root, copy)
             wanted = after if point in LANDED else before
             with og.open(copy, mode="ro") as reader:
                 assert state_of(reader) == wanted, place
             check_reopened(copy, writer, wanted, place)
             check_resident(resident, root, wanted, place)
-        shutil.rmtree(copy)
-        shutil.rmtree(root)
+        remove_tree(copy)
+        remove_tree(root)
 
 
 def test_a_killed_recovery_of_a_schema_change_is_finished_by_the_next_one(
@@ -156,10 +159,10 @@ def test_a_killed_recovery_of_a_schema_change_is_finished_by_the_next_one(
     assert zygote.run("schema", broken, point=Failpoint.PUBLISH_POST_EFFECTS, number=1)["killed"]
     for point in RECOVERIES:
         root = broken.with_name("recovering")
-        shutil.copytree(broken, root)
+        copy_tree(broken, root)
         outcome = zygote.run("reopen", root, point=point, number=1)
         check_reopened(root, "schema", before, f"recovery stopped at {point}: {outcome}")
-        shutil.rmtree(root)
+        remove_tree(root)
 
 
 def test_writers_before_and_after_see_one_order(stage: Stage) -> None:

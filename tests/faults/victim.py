@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from tests.faults.rig import ADD, DROP, NAME, SCHEMA
+from tests.places import AnyPath
 
 if TYPE_CHECKING:
     from omnigraph import Graph
@@ -81,8 +82,8 @@ class Steps:
                     os.kill(os.getpid(), signal.SIGKILL)
                 return found
 
-        is_class = isinstance(owner, type)
-        setattr(owner, attribute, staticmethod(counted) if is_class else counted)
+        static = isinstance(owner, type) and isinstance(vars(owner)[attribute], staticmethod)
+        setattr(owner, attribute, staticmethod(counted) if static else counted)
 
 
 def watch(steps: Steps) -> None:
@@ -93,6 +94,7 @@ def watch(steps: Steps) -> None:
     from omnigraph.manifest import branches as directory
     from omnigraph.ops import cleanup
     from omnigraph.store import branches, journal, staging, upsert
+    from omnigraph.store.object_files import ObjectFiles
 
     steps.wrap(branches, "make_branch", "fork")
     steps.wrap(branches, "delete_branch", "fork_delete")
@@ -105,6 +107,8 @@ def watch(steps: Steps) -> None:
     steps.wrap(os, "link", "link")
     steps.wrap(os, "unlink", "unlink")
     steps.wrap(os, "fsync", "fsync")
+    steps.wrap(ObjectFiles, "put_new", "slot_put")
+    steps.wrap(ObjectFiles, "delete", "slot_delete")
     steps.wrap(staging, "write_fragments", "stage")
     steps.wrap(upsert, "write_fragments", "stage")
     steps.wrap(journal, "write_fragments", "stage_manifest")
@@ -260,7 +264,7 @@ class Zygote:
     def run(
         self,
         action: str,
-        root: Path,
+        root: AnyPath,
         *,
         call: str | None = None,
         point: str | None = None,

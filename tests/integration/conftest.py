@@ -13,14 +13,15 @@ import pytest
 import omnigraph as og
 from omnigraph.cli.main import main
 from tests.integration.helpers import PEOPLE, NewGraph
+from tests.places import AnyPath
 
 
 @pytest.fixture
-def new_graph(tmp_path: Path) -> Iterator[NewGraph]:
+def new_graph(place: AnyPath) -> Iterator[NewGraph]:
     opened: list[og.Graph] = []
 
     def make(schema: str = PEOPLE, *, name: str = "g") -> og.Graph:
-        graph = og.init(tmp_path / name, schema, durability="none")
+        graph = og.init(place / name, schema, durability="none")
         opened.append(graph)
         return graph
 

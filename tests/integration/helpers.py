@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import omnigraph as og
+from tests.places import hashes
 
 Envelope = dict[str, Any]
 
@@ -87,14 +86,7 @@ def head(graph: og.Graph) -> str:
 
 def files(root: str | Path) -> dict[str, str]:
     """Return the hash of every file below a folder; temporary files start with a dot."""
-    found: dict[str, str] = {}
-    for parent, _folders, names in os.walk(root):
-        for name in names:
-            if not name.startswith("."):
-                path = Path(parent, name)
-                digest = hashlib.sha256(path.read_bytes()).hexdigest()
-                found[path.relative_to(root).as_posix()] = digest
-    return found
+    return hashes(str(root))
 
 
 def pins(graph: og.Graph) -> dict[str, int]:

@@ -124,6 +124,7 @@ def test_a_place_is_named_once(graph: og.Graph) -> None:
         graph.blobs.stat("node", "File", "a", "data", snapshot="01NOTHERE")
 
 
+@pytest.mark.local
 def test_external_values_are_reported_not_fetched(
     graph: og.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,16 +184,18 @@ def test_a_range_starts_inside_the_value(size: int, offset: int) -> None:
 
 
 def test_get_writes_a_file(cli: Cli, graph: og.Graph, tmp_path: Path) -> None:
-    assert cli("blob", "get", "node", "File", "a", "data", "--store", "g").out == "hello world"
-    done = cli("blob", "get", "node", "File", "b", "data", "--store", "g", "--out", "b.bin")
+    uri = graph.uri
+    assert cli("blob", "get", "node", "File", "a", "data", "--store", uri).out == "hello world"
+    done = cli("blob", "get", "node", "File", "b", "data", "--store", uri, "--out", "b.bin")
     assert (done.code, done.out) == (0, "")
     assert (tmp_path / "b.bin").read_bytes() == LARGE
     part = ("--offset", "6", "--length", "3", "--out", "a.bin")
-    assert cli("blob", "get", "node", "File", "a", "data", "--store", "g", *part).code == 0
+    assert cli("blob", "get", "node", "File", "a", "data", "--store", uri, *part).code == 0
     assert (tmp_path / "a.bin").read_bytes() == b"wor"
 
 
 def test_a_failed_get_leaves_the_file_alone(cli: Cli, graph: og.Graph, tmp_path: Path) -> None:
+    uri = graph.uri
     (tmp_path / "a.bin").write_bytes(b"old")
     for arguments in (
         ("a", "data", "--offset", "11"),
@@ -202,19 +205,30 @@ def test_a_failed_get_leaves_the_file_alone(cli: Cli, graph: og.Graph, tmp_path:
         ("nobody", "data"),
         ("a", "note"),
     ):
-        done = cli("blob", "get", "node", "File", *arguments, "--store", "g", "--out", "a.bin")
+        done = cli("blob", "get", "node", "File", *arguments, "--store", uri, "--out", "a.bin")
         assert done.code != 0, arguments
     assert (tmp_path / "a.bin").read_bytes() == b"old"
-    behind = cli("blob", "get", "node", "File", "a", "data", "--offset", "99", "--store", "g")
+    behind = cli("blob", "get", "node", "File", "a", "data", "--offset", "99", "--store", uri)
     assert (behind.code, behind.err.count("error:")) == (1, 1)
-    assert cli("blob", "get", "node", "File", "nobody", "data", "--store", "g").code == 3
+    assert cli("blob", "get", "node", "File", "nobody", "data", "--store", uri).code == 3
 
 
 def test_stat_prints(cli: Cli, graph: og.Graph) -> None:
-    done = cli("blob", "stat", "node", "File", "a", "data", "--store", "g")
+    uri = graph.uri
+    done = cli("blob", "stat", "node", "File", "a", "data", "--store", uri)
     assert done.out.splitlines()[:2] == ["kind: managed", "size: 11"]
     head = graph.commits.head().graph_commit_id
     found = cli(
-        "blob", "stat", "node", "File", "a", "data", "--store", "g", "--snapshot", head, "--json"
+        "blob",
+        "stat",
+        "node",
+        "File",
+        "a",
+        "data",
+        "--store",
+        graph.uri,
+        "--snapshot",
+        head,
+        "--json",
     )
     assert found.json["target"] == {"snapshot": head, "resolved_snapshot": head}

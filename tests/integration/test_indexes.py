@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import lance
 import pytest
 
 import omnigraph as og
@@ -15,6 +14,7 @@ from omnigraph.limits import INDEX_SEGMENTS_MAX
 from omnigraph.store import measured, stage_indexes
 from tests.integration.conftest import Cli
 from tests.integration.helpers import NewGraph, edge, exported, node, pins, run
+from tests.places import dataset as dataset_at
 
 SCHEMA = """\
 node Doc {
@@ -82,14 +82,14 @@ def citations(start: int, stop: int) -> list[dict[str, Any]]:
 
 def indexes(graph: og.Graph, key: str) -> dict[str, Any]:
     pin = graph.snapshot().tables[key]
-    dataset = lance.dataset(str(Path(graph.uri) / pin.path), version=pin.version)
+    dataset = dataset_at(f"{graph.uri}/{pin.path}", pin.version)
     return {item.name: item for item in dataset.describe_indices()}
 
 
 def covered(graph: og.Graph, key: str) -> bool:
     """Whether every index of a table covers every fragment of it."""
     pin = graph.snapshot().tables[key]
-    dataset = lance.dataset(str(Path(graph.uri) / pin.path), version=pin.version)
+    dataset = dataset_at(f"{graph.uri}/{pin.path}", pin.version)
     fragments = {item.fragment_id for item in dataset.get_fragments()}
     return all(
         {number for segment in item.segments for number in segment.fragment_ids} >= fragments
@@ -183,7 +183,7 @@ def test_storage_searches_what_was_built(new_graph: NewGraph) -> None:
     graph.load(documents(20, 40), mode="append")
     graph.ensure_indices()
     pin = graph.snapshot().tables["node:Doc"]
-    dataset: Any = lance.dataset(str(Path(graph.uri) / pin.path), version=pin.version)
+    dataset: Any = dataset_at(f"{graph.uri}/{pin.path}", pin.version)
     words = dataset.scanner(columns=["id", "_score"], full_text_query="fox").to_table()
     assert words.num_rows == 16
     query = {"column": "vec", "q": [1.0, 1.0, 1.0, 1.0], "k": 40}
@@ -386,7 +386,7 @@ def test_compaction_keeps_indexes_and_answers(new_graph: NewGraph) -> None:
     assert answers(indexed) == answers(plain)
     query = {"column": "vec", "q": [3.0, 2.0, 1.0, 1.0], "k": 99}
     pin = indexed.snapshot().tables["node:Doc"]
-    dataset: Any = lance.dataset(str(Path(indexed.uri) / pin.path), version=pin.version)
+    dataset: Any = dataset_at(f"{indexed.uri}/{pin.path}", pin.version)
     rows = dataset.scanner(columns=["id", "_distance"], nearest=query).to_table()
     vectors = dataset.count_rows(filter="vec IS NOT NULL")
     assert rows.num_rows == len(set(rows["id"].to_pylist())) == vectors

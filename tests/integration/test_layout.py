@@ -16,6 +16,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.catalog import TypeKind
+from omnigraph.store import locate
 from omnigraph.write import table_folder
 from tests.integration.conftest import Cli
 from tests.integration.helpers import PEOPLE, NewGraph, files, load, node, rows, run
@@ -38,6 +39,7 @@ def datasets(root: str) -> list[Path]:
 # ---- the tree -----------------------------------------------------------------------------
 
 
+@pytest.mark.local
 def test_init_creates_exactly_the_tree(graph: og.Graph) -> None:
     names = sorted(os.listdir(graph.uri))
     assert names == [
@@ -63,6 +65,7 @@ def test_retired_datasets_never_appear(graph: og.Graph) -> None:
     assert not [path for path in files(graph.uri) for name in RETIRED if name in path]
 
 
+@pytest.mark.local
 def test_writes_leave_no_slot_and_no_staging_file(graph: og.Graph) -> None:
     run(graph, 'insert Person { name: "a" }')
     assert os.listdir(Path(graph.uri, "__recovery")) == []
@@ -84,6 +87,7 @@ def test_stamp_genesis_commit_and_tables_are_one_manifest_version(graph: og.Grap
     assert (genesis.kind, genesis.parent_commit_id, genesis.manifest_version) == ("init", None, 1)
 
 
+@pytest.mark.local
 def test_every_dataset_has_row_ids_key_format_and_no_auto_cleanup(graph: og.Graph) -> None:
     load(graph, [node("Person", name="a"), node("Paper", id="p", title="t")])
     run(graph, 'insert Knows { from: "a", to: "a" } insert Wrote { from: "a", to: "p" }')
@@ -128,6 +132,7 @@ def test_a_folder_is_the_fnv_1a_hash_of_the_type_name(name: str, digits: str) ->
     assert table_folder(TypeKind.EDGE, name) == f"edges/{digits}"
 
 
+@pytest.mark.local
 def test_tables_lie_at_the_hashed_paths(graph: og.Graph) -> None:
     tables = graph.snapshot().tables
     assert tables["node:Person"].path == PERSON
@@ -279,11 +284,11 @@ def test_init_after_an_init_killed_before_the_manifest_starts_anew(tmp_path: Pat
 
 
 def drift(graph: og.Graph, name: str, content: bytes | None) -> None:
-    path = Path(graph.uri, name)
+    place = locate(graph.uri)
     if content is None:
-        path.unlink()
+        place.files.delete(place.path(name))
     else:
-        path.write_bytes(content)
+        place.files.replace(place.path(name), content, sync=False)
 
 
 def assert_refused_everywhere(graph: og.Graph) -> None:
@@ -332,7 +337,7 @@ def test_a_state_file_that_is_no_object_is_refused(graph: og.Graph) -> None:
 
 def test_the_ir_of_another_graph_is_refused(graph: og.Graph, new_graph: NewGraph) -> None:
     other = new_graph(name="other")
-    drift(graph, "_schema.ir.json", Path(other.uri, "_schema.ir.json").read_bytes())
+    drift(graph, "_schema.ir.json", locate(other.uri).files.read(f"{other.uri}/_schema.ir.json"))
     assert_refused_everywhere(graph)
 
 
@@ -367,6 +372,7 @@ def restamp(graph: og.Graph, stamp: str | None) -> None:
     dataset.update_schema_metadata({} if stamp is None else {STAMP: stamp}, replace=True)
 
 
+@pytest.mark.local
 @pytest.mark.parametrize(
     ("stamp", "message", "remedy"),
     [

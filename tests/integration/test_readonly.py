@@ -52,6 +52,7 @@ def test_a_clean_open_writes_nothing(filled: og.Graph, mode: Literal["rw", "ro"]
     assert tree(filled.uri) == before
 
 
+@pytest.mark.local
 def test_a_pending_slot_is_left_alone_by_a_reader(filled: og.Graph) -> None:
     slot = Path(filled.uri, "__recovery", "main@nobody.json")
     slot.write_bytes(b'{"torn')
@@ -97,7 +98,7 @@ def test_opening_what_is_no_graph_creates_nothing(
     ("place", "message"),
     [
         ("http://host/g", "names a server"),
-        ("s3://bucket/g", "not supported"),
+        ("ftp://host/g", "not supported"),
         (" ", "location is empty"),
     ],
 )
@@ -106,6 +107,7 @@ def test_a_place_that_is_no_folder_is_refused(place: str, message: str) -> None:
         og.open(place)
 
 
+@pytest.mark.local
 def test_a_file_uri_and_a_link_name_the_same_graph(filled: og.Graph, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(filled.uri)
     for place in (f"file://{filled.uri}", tmp_path / "link"):

@@ -115,7 +115,7 @@ def plan(
 
 
 def _is_graph(place: str) -> bool:
-    return os.path.isdir(os.path.join(place, "__manifest"))
+    return "://" in place or os.path.isdir(os.path.join(place, "__manifest"))
 
 
 def _desired_text(path: str, *, quiet: bool) -> str:

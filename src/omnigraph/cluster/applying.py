@@ -28,10 +28,12 @@ from omnigraph.cluster.ledger import (
     now_us,
 )
 from omnigraph.cluster.planning import Change, Plan, make_plan, rests_on_blocked
-from omnigraph.errors import NotFoundError, OmniGraphError
+from omnigraph.errors import NotFoundError, OmniGraphError, StorageError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.graph import init, open_graph
 from omnigraph.limits import CLUSTER_RECORDS_KEPT
+from omnigraph.manifest import MANIFEST
+from omnigraph.store import locate
 
 
 @dataclass(slots=True, kw_only=True)
@@ -212,9 +214,9 @@ class Apply:
         if work.operation == "graph_delete" and work.resource not in _resources(state):
             try:
                 remove_graph(self._root, work.resource.partition(".")[2])
-            except OSError as error:
+            except (OSError, StorageError) as error:
                 # The note stays, and with it the work for the next apply.
-                message = f"its files are still there: {error.strerror}"
+                message = f"its files are still there: {error}"
                 self._findings.error("graph_delete_incomplete", work.resource, message)
                 return
         self._ledger.end(work)
@@ -275,6 +277,13 @@ class Apply:
 def remove_graph(root: str, graph_id: str) -> None:
     """Remove a graph's files: first its name, so that nobody opens half of it."""
     uri = graph_uri(root, graph_id)
+    files = locate(uri).files
+    if files.safe:
+        # No folder has a name of its own there: without its manifest it is no graph.
+        files.remove(f"{uri}/{MANIFEST}")
+        fire(Failpoint.CLUSTER_POST_REMOVE)
+        files.remove(uri)
+        return
     doomed = os.path.join(os.path.dirname(uri), f".removed-{graph_id}")
     if os.path.isdir(uri):
         if os.path.isdir(doomed):

@@ -17,7 +17,7 @@ import msgspec
 from omnigraph.errors import OmniGraphError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
-from omnigraph.store import ControlFiles, Durability, HeldSlot, Location, Slots, Syncer
+from omnigraph.store import ControlFiles, Durability, HeldSlot, locate, new_syncer, open_slots
 
 FOLDER = "__cluster"
 STATE = f"{FOLDER}/state.json"
@@ -106,10 +106,10 @@ class Ledger:
 
     def __init__(self, root: str, *, durability: Durability = Durability.FULL) -> None:
         self.root = root
-        self._location = Location(root)
-        self._syncer = Syncer(durability, root=root)
+        self._location = locate(root)
+        self._syncer = new_syncer(self._location, durability)
         self._control = ControlFiles(self._location, self._syncer)
-        self._slots = Slots(self._location, self._syncer, folder=FOLDER)
+        self._slots = open_slots(self._location, self._syncer, folder=FOLDER)
         self._ids = UlidSource()
 
     def close(self) -> None:
@@ -157,6 +157,7 @@ class Ledger:
         body = msgspec.json.encode(held)
         slot = self._slots.take(LOCK, body)
         if slot is None:
+            self._slots.settle([LOCK])
             slot = self._slots.seize(LOCK)
             if slot is not None:
                 slot.rewrite(body)

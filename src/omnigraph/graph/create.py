@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.catalog import accept_initial
@@ -17,7 +17,7 @@ from omnigraph.ids import UlidSource
 from omnigraph.lang import compile_schema
 from omnigraph.ops.initialize import initialize
 from omnigraph.policy import Policy, load_policy
-from omnigraph.store import Durability, Syncer, locate, parse_durability
+from omnigraph.store import Durability, locate, new_syncer
 from omnigraph.store.archive import read_header, unpack_archive
 
 
@@ -27,20 +27,22 @@ def init(
     *,
     force: bool = False,
     durability: Durability | str = Durability.FULL,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Graph:
     """Create a graph and open it.
 
     Args:
-        uri: Where it shall live; the folder must not hold a graph yet.
+        uri: Where it shall live, a folder or `s3://bucket/prefix`; no graph may be there yet.
         schema: Schema text, or the path of a `.pg` file.
         force: Replace schema files left there without a graph.
         durability: `full` survives power loss; `none` is for scratch graphs.
+        storage_options: How to reach an object store, beside what the environment says.
     """
-    location = locate(uri)
+    location = locate(uri, storage_options)
     text, name = schema_text(schema)
     compiled = compile_schema(text, name=name)
     ids = UlidSource()
-    syncer = Syncer(parse_durability(durability), root=location.root)
+    syncer = new_syncer(location, durability)
     initialize(
         location,
         syncer,
@@ -51,7 +53,7 @@ def init(
         force=force,
     )
     syncer.close()
-    return Graph(uri, durability=durability)
+    return Graph(uri, durability=durability, storage_options=storage_options)
 
 
 def open_graph(
@@ -62,6 +64,7 @@ def open_graph(
     durability: Durability | str = Durability.FULL,
     embedder: Embedder | None = None,
     policy: Policy | str | os.PathLike[str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Graph:
     """Open a graph.
 
@@ -72,10 +75,17 @@ def open_graph(
         durability: `full` survives power loss; `none` is for scratch graphs.
         embedder: Turns texts into vectors, for `@embed` properties and `nearest` with a text.
         policy: Who may do what: a policy, or the path of a bundle. With one, an actor is needed.
+        storage_options: How to reach an object store, beside what the environment says.
     """
     rules = load_policy(policy) if isinstance(policy, str | os.PathLike) else policy
     return Graph(
-        uri, mode=mode, actor=actor, durability=durability, embedder=embedder, policy=rules
+        uri,
+        mode=mode,
+        actor=actor,
+        durability=durability,
+        embedder=embedder,
+        policy=rules,
+        storage_options=storage_options,
     )
 
 
@@ -85,13 +95,14 @@ def restore(
     *,
     durability: Durability | str = Durability.FULL,
     progress: Callable[[str], None] | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Graph:
     """Make a graph out of an archive that `dump` wrote, and open it.
 
     The place must be free. Either the whole graph is there afterwards, or nothing.
     """
     path = os.fspath(archive)
-    location = locate(uri)
+    location = locate(uri, storage_options)
     header = read_header(path)
     found, stamp = header.get("format"), header.get("internal_schema_version")
     if found != DUMP_FORMAT:
@@ -105,17 +116,17 @@ def restore(
             supported=INTERNAL_SCHEMA_VERSION,
             remedy="restore it with the release that wrote it, then export, init and load",
         )
-    syncer = Syncer(parse_durability(durability), root=location.root)
+    syncer = new_syncer(location, durability)
     try:
-        unpack_archive(path, location.root, syncer, progress or (lambda _name: None))
+        unpack_archive(path, location, syncer, progress or (lambda _name: None))
     finally:
         syncer.close()
-    graph = Graph(uri, durability=durability)
+    graph = Graph(uri, durability=durability, storage_options=storage_options)
     heads = {name: graph.commits.head(name).graph_commit_id for name in graph.branches.list()}
     if heads != header["branches"]:
         graph.close()
         raise StorageError(
             f"the graph restored from {path} is not the one that was dumped",
-            hint=f"do not use {location.root}",
+            hint=f"do not use {location.uri}",
         )
     return graph

@@ -12,6 +12,7 @@ from omnigraph.graph.lines import Lines
 from omnigraph.manifest import MANIFEST, Capture
 from omnigraph.store import Location
 from omnigraph.store.archive import write_archive
+from omnigraph.store.conditional import PROBE
 from omnigraph.store.slots import RECOVERY_FOLDER
 from omnigraph.store.torn import ASIDE, version_of
 
@@ -51,8 +52,8 @@ def dump(location: Location, lines: Lines, archive: str, progress: Progress | No
             for info in lines.directory.branches()
         }
         # The manifest first: whatever it names is there already.
-        names = list(_manifest_files(location.root, captures.values()))
-        names += _other_files(location.root, captures.values())
+        names = list(_manifest_files(location, captures.values()))
+        names += _other_files(location, captures.values())
     heads = {name: capture.head.graph_commit_id for name, capture in captures.items()}
     header = {
         "format": DUMP_FORMAT,
@@ -62,21 +63,21 @@ def dump(location: Location, lines: Lines, archive: str, progress: Progress | No
         "branches": heads,
         "files": len(names),
     }
-    size = write_archive(archive, location.root, names, header, progress or (lambda _name: None))
+    size = write_archive(archive, location, names, header, progress or (lambda _name: None))
     return DumpReport(uri=location.uri, archive=archive, heads=heads, files=len(names), bytes=size)
 
 
-def _manifest_files(root: str, captures: Iterable[Capture]) -> Iterator[str]:
+def _manifest_files(location: Location, captures: Iterable[Capture]) -> Iterator[str]:
     """Yield the files of the manifest, but no version that came after a capture."""
     limits = {capture.branch.path: capture.version for capture in captures}
     # References first: a branch that is named has its folder already.
-    yield from _files(root, f"{MANIFEST}/_refs")
-    for name in _files(root, MANIFEST):
+    yield from _files(location, f"{MANIFEST}/_refs")
+    for name in _files(location, MANIFEST):
         if not name.startswith(f"{MANIFEST}/_refs/") and not _is_newer(name, limits):
             yield name
 
 
-def _other_files(root: str, captures: Iterable[Capture]) -> Iterator[str]:
+def _other_files(location: Location, captures: Iterable[Capture]) -> Iterator[str]:
     """Yield all other files, but no version of a table that nobody published."""
     limits = {
         pin.path: pin.version
@@ -84,20 +85,20 @@ def _other_files(root: str, captures: Iterable[Capture]) -> Iterator[str]:
         for pin in capture.pins.values()
         if capture.branch.owns(pin.table_branch)
     }
-    for name in _files(root, ""):
+    for name in _files(location, ""):
         if not name.startswith(f"{MANIFEST}/") and not _is_newer(name, limits):
             yield name
 
 
-def _files(root: str, folder: str) -> Iterator[str]:
+def _files(location: Location, folder: str) -> Iterator[str]:
     """Yield files below a folder, relative to the root, without slots and unfinished ones."""
-    for parent, folders, names in os.walk(os.path.join(root, folder)):
-        relative = os.path.relpath(parent, root)
-        folders[:] = sorted(f for f in folders if f not in (RECOVERY_FOLDER, ASIDE))
-        for name in sorted(names):
-            # Lance gives a file its name when it is complete.
-            if not name.startswith(".") and "#" not in name:
-                yield os.path.normpath(os.path.join(relative, name))
+    for path in sorted(location.files.below(location.path(folder).rstrip("/"))):
+        name = path.removeprefix(f"{location.root}/")
+        *folders, file = name.split("/")
+        # Lance gives a file its name when it is complete.
+        finished = not file.startswith(".") and "#" not in file
+        if finished and not {RECOVERY_FOLDER, ASIDE} & set(folders) and name != PROBE:
+            yield name
 
 
 def _is_newer(name: str, limits: Mapping[str, int]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Literal, Self
 
@@ -41,10 +42,10 @@ from omnigraph.store import (
     Durability,
     Journal,
     KeyProbe,
-    Syncer,
     Tables,
+    check_conditional_put,
     locate,
-    parse_durability,
+    new_syncer,
 )
 from omnigraph.write import ChangeSet, Request
 from omnigraph.write.contract import SchemaContract
@@ -72,20 +73,21 @@ class Handle:
         durability: Durability | str = Durability.FULL,
         embedder: Embedder | None = None,
         policy: Policy | None = None,
+        storage_options: Mapping[str, str] | None = None,
     ) -> None:
         if mode not in ("rw", "ro"):
             raise BadRequestError(f"mode must be 'rw' or 'ro', not {mode!r}")
         check_actor(actor)
-        self._location = locate(uri)
+        self._location = locate(uri, storage_options)
         self._mode = mode
         self.actor = actor
         self._policy = policy
-        self._syncer = Syncer(parse_durability(durability), root=self._location.root)
+        self._syncer = new_syncer(self._location, durability)
         self._control = ControlFiles(self._location, self._syncer)
         self._tables = Tables(self._location)
         self._probe = KeyProbe()
         self._ids = UlidSource()
-        self._audit = RecoveryAudit(Journal(self._location.path(AUDIT)), self._syncer)
+        self._audit = RecoveryAudit(Journal(self._location, AUDIT), self._syncer)
         self._lines = Lines(
             self._location,
             tables=self._tables,
@@ -96,6 +98,8 @@ class Handle:
             stamp=INTERNAL_SCHEMA_VERSION,
             writable=mode == "rw",
         )
+        if mode == "rw":
+            check_conditional_put(self._location)
         self._embedder = embedder
         self._reader = Reader(self._tables, embedder=embedder)
         self._contract = SchemaContract(
@@ -251,11 +255,19 @@ class Handle:
             observed=self._observed(line) if self._remembers else None,
         )
 
-    def settle(self, line: Line, commit: GraphCommit | None, changes: ChangeSet | None) -> None:
+    def settle(
+        self,
+        line: Line,
+        commit: GraphCommit | None,
+        changes: ChangeSet | None,
+        *,
+        fold: bool = True,
+    ) -> None:
         """After a write: this handle has seen the tables it wrote; long tails are folded away."""
         if commit is None or changes is None:
             return
-        line.folding.run_if_due(self._schema)
+        if fold:
+            line.folding.run_if_due(self._schema)
         if self._auto is not None:
             self._auto.note_commit()
         if not self._remembers:

@@ -29,9 +29,9 @@ from omnigraph.store import (
     JournalView,
     KeyProbe,
     Location,
-    Slots,
     Syncer,
     Tables,
+    open_slots,
     split_branch,
 )
 from omnigraph.store.relocate import is_moved, relocate_branches
@@ -74,7 +74,7 @@ class Lines:
         self._stamp = stamp
         self._writable = writable
         self._lock = threading.RLock()
-        self._slots = Slots(location, syncer)
+        self._slots = open_slots(location, syncer)
         self._placed = False
         self.main = self._open(MAIN_BRANCH)
         self._known: dict[str, Line] = {}
@@ -107,7 +107,7 @@ class Lines:
 
     def _open(self, branch: BranchId, parent: JournalView | None = None) -> Line:
         if self._writable:
-            Journal(self._location.path(branch.path)).set_aside_torn()
+            Journal(self._location, branch.path).set_aside_torn()
         coordinator = self._manifest(branch, parent)
         publisher = Publisher(coordinator, self._tables, self._slots, self._syncer)
         recovery = Recovery(publisher, self._audit)
@@ -123,12 +123,12 @@ class Lines:
     def _manifest(self, branch: BranchId, parent: JournalView | None) -> Coordinator:
         if not branch.is_main and not self._placed:
             self._place(branch)
-        journal = Journal(self._location.path(branch.path))
+        journal = Journal(self._location, branch.path)
         return Coordinator(journal, stamp=self._stamp, branch=branch, parent=parent)
 
     def _place(self, branch: BranchId) -> None:
         """Make branches of a graph that was moved or copied share the files of this place."""
-        dataset = Journal(self._location.path(branch.path)).open_latest().dataset
+        dataset = Journal(self._location, branch.path).open_latest().dataset
         if is_moved(dataset, self._location.path(MANIFEST)):
             if not self._writable:
                 raise StorageError(
@@ -137,9 +137,9 @@ class Lines:
                 )
             pins = self.main.coordinator.ledger.pins_at(self.main.coordinator.view.version)
             for path in sorted({split_branch(pin.path)[0] for pin in pins.values()}):
-                relocate_branches(self._tables.folder(path))
+                relocate_branches(self._location.files, self._tables.folder(path))
             # Last: until then the next open finds that there is work to do.
-            relocate_branches(self._location.path(MANIFEST))
+            relocate_branches(self._location.files, self._location.path(MANIFEST))
         self._placed = True
 
     def sweep(self) -> list[Verdict]:
@@ -147,7 +147,9 @@ class Lines:
         found: list[Verdict] = []
         self.main.recovery.set_aside_torn()
         self._slots.remove_unfinished()
-        for name in self._slots.names():
+        names = self._slots.names()
+        self._slots.settle(names)
+        for name in names:
             incarnation = self.main.recovery.branch_of(name)
             verdict: Verdict | None
             if incarnation is None or incarnation.is_main:

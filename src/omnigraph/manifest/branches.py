@@ -113,6 +113,7 @@ class BranchDirectory:
     ) -> None:
         self._main = main
         self._tables = tables
+        self._files = tables.files
         self._root = tables.folder(MANIFEST)
         self._slots = slots
         self._syncer = syncer
@@ -122,13 +123,13 @@ class BranchDirectory:
 
     def branches(self) -> list[BranchInfo]:
         """Return every branch: main first, the others by name."""
-        retired = retired_branches(self._root)
+        retired = retired_branches(self._files, self._root)
         lines = self._lines()
         return [info for info in lines if info.id.incarnation not in retired]
 
     def retired(self) -> list[BranchInfo]:
         """Return deleted branches whose history is kept, each before the one it was made from."""
-        retired = retired_branches(self._root)
+        retired = retired_branches(self._files, self._root)
         found = [info for info in self._lines() if info.id.incarnation in retired]
         return sorted(found, key=lambda info: info.forked_at, reverse=True)
 
@@ -158,7 +159,7 @@ class BranchDirectory:
 
     def exists(self, branch: BranchId) -> bool:
         """Whether this life of a branch still goes on."""
-        return branch.is_main or branch_exists(self._root, branch.incarnation)
+        return branch.is_main or branch_exists(self._files, self._root, branch.incarnation)
 
     # ---- changing -------------------------------------------------------------------------
 
@@ -210,7 +211,7 @@ class BranchDirectory:
                 if not self.exists(branch):
                     raise
             fire(Failpoint.BRANCH_CREATE_POST_NATIVE)
-            self._syncer.sync(branch_files(self._root, branch.incarnation))
+            self._syncer.sync(branch_files(self._files, self._root, branch.incarnation))
             return self.find(name)
 
     def delete(
@@ -250,7 +251,8 @@ class BranchDirectory:
                 f"branch '{capture.branch.name}' is written to all the time", hint="try again"
             ) from None
         fire(Failpoint.BRANCH_DELETE_POST_FENCE)
-        self._syncer.sync([retire_branch(self._root, capture.branch.incarnation)])
+        mark = retire_branch(self._files, self._root, capture.branch.incarnation)
+        self._syncer.sync([mark])
 
     def _delete_line(self, branch: BranchId) -> None:
         try:
@@ -258,7 +260,7 @@ class BranchDirectory:
         except OmniGraphError:
             # A writer may still put files into its folder, which then cannot go. Without its ref
             # the branch is gone all the same; cleanup takes the folder.
-            if is_stored(self._root, branch.incarnation):
+            if is_stored(self._files, self._root, branch.incarnation):
                 raise
         self._syncer.sync_folder(f"{self._root}/_refs/branches")
 
@@ -273,7 +275,7 @@ class BranchDirectory:
         self._delete_forks(branch)
         self._delete_line(branch)
         fire(Failpoint.BRANCH_PURGE_POST_NATIVE)
-        forget_retired(self._root, branch.incarnation)
+        forget_retired(self._files, self._root, branch.incarnation)
 
     def _refuse_missing(self, branch: BranchId) -> None:
         if not self.exists(branch):

@@ -144,7 +144,9 @@ class Publisher:
     def exists(self) -> bool:
         """Whether the branch exists. Whoever deletes it owns its slot, so ask under the slot."""
         branch = self.coordinator.branch
-        return branch.is_main or branch_exists(self.tables.folder(MANIFEST), branch.incarnation)
+        if branch.is_main:
+            return True
+        return branch_exists(self.tables.files, self.tables.folder(MANIFEST), branch.incarnation)
 
     def _moved(self, capture: Capture) -> bool:
         """Whether the manifest moved since the capture."""
@@ -240,7 +242,7 @@ class Publisher:
             if not self.exists():
                 slot.remove()
                 raise NotFoundError(f"branch '{capture.branch.name}' was deleted")
-            if self._moved(capture):
+            if self._moved(capture) or slot.lapsed:
                 slot.remove()
                 raise Lost
             try:

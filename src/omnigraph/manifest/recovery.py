@@ -27,6 +27,7 @@ from omnigraph.store import (
     only_ours,
     restore,
     set_aside_torn,
+    side_by_side,
 )
 
 RECOVERY = "recovery"
@@ -111,9 +112,8 @@ class Recovery:
         self._audit.set_aside_torn()
         publisher = self._publisher
         for pin in self._own_pins(publisher.coordinator.capture(fresh=False)):
-            folder = publisher.tables.folder(pin.path)
-            if newest_version(folder) > pin.version:
-                set_aside_torn(folder, above=pin.version)
+            tables = publisher.tables
+            set_aside_torn(tables.files, tables.folder(pin.path), above=pin.version)
 
     @staticmethod
     def _own_pins(capture: Capture) -> list[Pin]:
@@ -128,13 +128,14 @@ class Recovery:
         """
         publisher = self._publisher
         capture = publisher.coordinator.capture()
-        effects: list[Effect] = []
-        for pin in self._own_pins(capture):
-            newest = newest_version(publisher.tables.folder(pin.path))
-            if newest > pin.version and only_ours(
-                publisher.tables, pin.path, after=pin.version, up_to=newest
-            ):
-                effects.append(Effect(pin=pin, apply=partial(self._restore, pin)))
+        own = self._own_pins(capture)
+        at_once = publisher.tables.files.calls_at_once
+        above = side_by_side(self._stands_above, own, at_once=at_once)
+        effects = [
+            Effect(pin=pin, apply=partial(self._restore, pin))
+            for pin, found in zip(own, above, strict=True)
+            if found
+        ]
         if not effects:
             return False
         identity = Identity(
@@ -159,6 +160,12 @@ class Recovery:
             ) from error
         return True
 
+    def _stands_above(self, pin: Pin) -> bool:
+        """Whether a table stands above its published version, by this engine's own doing."""
+        tables = self._publisher.tables
+        newest = newest_version(tables.files, tables.folder(pin.path))
+        return newest > pin.version and only_ours(tables, pin.path, after=pin.version, up_to=newest)
+
     def _restore(self, pin: Pin) -> Table:
         table = restore(self._publisher.tables, pin.path, pin.version)
         fire(Failpoint.RECOVERY_POST_RESTORE)
@@ -167,7 +174,9 @@ class Recovery:
     def pending(self) -> list[PendingWrite]:
         """Return the writes that hold or left a slot, without touching anything."""
         found: list[PendingWrite] = []
-        for name in self._publisher.slots.names():
+        names = self._publisher.slots.names()
+        self._publisher.slots.settle(names)
+        for name in names:
             seen = self._publisher.slots.peek(name)
             if seen is None:
                 continue

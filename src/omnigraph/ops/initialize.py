@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import time
 
 from omnigraph.catalog import AcceptedSchema
@@ -13,7 +11,17 @@ from omnigraph.errors import AlreadyInitializedError, BadRequestError, OmniGraph
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
 from omnigraph.manifest import GraphCommit, Pin, TableRecord, encode, manifest_schema
-from omnigraph.store import ControlFiles, Journal, Location, Slots, Syncer, Tables, version_file
+from omnigraph.store import (
+    ControlFiles,
+    Journal,
+    Location,
+    Syncer,
+    Tables,
+    check_conditional_put,
+    open_slots,
+    side_by_side,
+    version_file,
+)
 from omnigraph.write import table_folder, table_schema
 from omnigraph.write.contract import CONTRACT_FILES, write_contract, write_history
 
@@ -36,12 +44,15 @@ def initialize(
     Raises `AlreadyInitializedError` when a graph, or files of one, are there. `force` replaces
     schema files that lie around without a manifest, never a graph.
     """
-    if os.path.exists(location.root) and not os.path.isdir(location.root):
+    if not location.files.can_be_folder(location.root):
         raise BadRequestError(f"{location.uri} is a file, not a folder")
-    claims = Slots(location, syncer, folder="")
+    check_conditional_put(location)
+    claims = open_slots(location, syncer, folder="")
     paths = [table_folder(e.kind, e.name) for e in accepted.catalog.entities()]
     body = json.dumps({"tables": paths}).encode()
     slot = claims.take(CLAIM, body)
+    if slot is None:
+        claims.settle([CLAIM])
     abandoned = claims.seize(CLAIM) if slot is None else None
     slot = slot or abandoned
     if slot is None:
@@ -64,7 +75,7 @@ def initialize(
 
 def _refuse_existing(location: Location, syncer: Syncer, *, force: bool, abandoned: bool) -> None:
     control = ControlFiles(location, syncer)
-    if Journal(location.path(MANIFEST)).exists():
+    if Journal(location, MANIFEST).exists():
         raise AlreadyInitializedError(
             f"{location.uri} already holds a graph", hint="open it, or choose another place"
         )
@@ -84,7 +95,7 @@ def _remove_abandoned(location: Location, claim: bytes) -> None:
         return
     for path in [*paths, MANIFEST]:
         if re.fullmatch(r"(nodes|edges)/[0-9a-f]{16}|__manifest", str(path)):
-            shutil.rmtree(location.path(str(path)), ignore_errors=True)
+            location.files.remove(location.path(str(path)))
 
 
 def _create(
@@ -98,9 +109,13 @@ def _create(
     tables = Tables(location)
     records: list[TableRecord | Pin | GraphCommit] = []
     files: list[str] = []
-    for entity in accepted.catalog.entities():
-        path = table_folder(entity.kind, entity.name)
-        table = tables.create(path, table_schema(entity))
+    made = side_by_side(
+        lambda entity: tables.create(table_folder(entity.kind, entity.name), table_schema(entity)),
+        accepted.catalog.entities(),
+        at_once=location.files.calls_at_once,
+    )
+    for entity, table in zip(accepted.catalog.entities(), made, strict=True):
+        path = table.path
         files.append(f"{location.path(path)}/{version_file(table)}")
         _type_id, incarnation = accepted.table_identity(entity.kind, entity.name)
         records.append(
@@ -134,7 +149,7 @@ def _create(
             schema_hash=accepted.ir_hash(),
         )
     )
-    journal = Journal(location.path(MANIFEST))
+    journal = Journal(location, MANIFEST)
     view = journal.create(
         encode(records, manifest_schema(stamp)), {"omnigraph.operation_id": operation_id}
     )

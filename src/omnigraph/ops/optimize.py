@@ -185,7 +185,7 @@ class Optimize:
         tables = self._publisher.tables
         if not capture.branch.owns(pin.table_branch):
             return INHERITED, pin.version
-        head = newest_version(tables.folder(pin.path))
+        head = newest_version(tables.files, tables.folder(pin.path))
         # Above the published version lies a living writer's work, or somebody else's.
         if head > pin.version and not only_ours(tables, pin.path, after=pin.version, up_to=head):
             return DRIFT, head

@@ -92,7 +92,7 @@ class Repair:
 
     def _classify(self, pin: Pin) -> RepairedTable:
         tables = self._publisher.tables
-        head = newest_version(tables.folder(pin.path))
+        head = newest_version(tables.files, tables.folder(pin.path))
         operations: list[str] = []
         verdict = Classification.NO_DRIFT
         for version in range(pin.version + 1, head + 1):

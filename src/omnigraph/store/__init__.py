@@ -24,11 +24,19 @@ from omnigraph.store.branches import (
     split_branch,
     tag_file,
 )
+from omnigraph.store.bulk import (
+    fragment_ids,
+    joined_rewrites,
+    read_fragments,
+    rewrite_fragments,
+    write_rows,
+)
 from omnigraph.store.columns import ColumnChanges, change_columns
+from omnigraph.store.conditional import check_conditional_put
 from omnigraph.store.control import ControlFiles
 from omnigraph.store.counters import count, measured
 from omnigraph.store.delta import TableDelta, table_delta
-from omnigraph.store.durability import Durability, Syncer, parse_durability
+from omnigraph.store.durability import Durability, Syncer, new_syncer
 from omnigraph.store.fragments import FragmentGroup, fragment_groups
 from omnigraph.store.indexing import (
     IndexSpec,
@@ -42,13 +50,15 @@ from omnigraph.store.journal import Journal, JournalView, StagedAppend, StaleJou
 from omnigraph.store.keys import ID_INDEX, KeyProbe, addresses_of, id_filter, quoted
 from omnigraph.store.location import Location, locate
 from omnigraph.store.op_class import only_maintenance, only_ours
-from omnigraph.store.slots import HeldSlot, Slots
+from omnigraph.store.parallel import side_by_side
+from omnigraph.store.slots import HeldSlot, Slots, open_slots
 from omnigraph.store.staging import (
     OPERATION_PROPERTY,
     StagedTable,
     commit_staged,
     restore,
     stage_delete,
+    stage_fragments,
     stage_index,
     stage_insert,
     stage_overwrite,
@@ -63,7 +73,7 @@ from omnigraph.store.tables import (
     primary_key_field,
 )
 from omnigraph.store.torn import newest_version, set_aside_torn
-from omnigraph.store.upsert import stage_upsert
+from omnigraph.store.upsert import stage_rewritten, stage_upsert
 
 __all__ = [
     "ID_INDEX",
@@ -96,6 +106,7 @@ __all__ = [
     "branch_files",
     "branch_path",
     "change_columns",
+    "check_conditional_put",
     "commit_staged",
     "count",
     "create_tag",
@@ -106,9 +117,11 @@ __all__ = [
     "forget_retired",
     "fork_table",
     "fragment_groups",
+    "fragment_ids",
     "id_filter",
     "is_blob",
     "is_stored",
+    "joined_rewrites",
     "lacking_indexes",
     "list_branches",
     "list_tags",
@@ -117,26 +130,33 @@ __all__ = [
     "measured",
     "missing_indexes",
     "nearest_rows",
+    "new_syncer",
     "newest_version",
     "only_maintenance",
     "only_ours",
     "open_blob",
-    "parse_durability",
+    "open_slots",
     "primary_key_field",
     "quoted",
+    "read_fragments",
     "rebased",
     "restore",
     "retire_branch",
     "retired_branches",
+    "rewrite_fragments",
     "set_aside_torn",
+    "side_by_side",
     "split_branch",
     "stage_delete",
+    "stage_fragments",
     "stage_index",
     "stage_indexes",
     "stage_insert",
     "stage_overwrite",
+    "stage_rewritten",
     "stage_upsert",
     "table_delta",
     "tag_file",
     "version_file",
+    "write_rows",
 ]

@@ -24,12 +24,15 @@ from omnigraph.errors import (
     NotFoundError,
     StorageError,
 )
-from omnigraph.store.control import failure
 from omnigraph.store.durability import Syncer
+from omnigraph.store.local_files import failure
+from omnigraph.store.location import Location
 
 HEADER = "omnigraph-dump.json"
 CHECKSUMS = "omnigraph-checksums.json"
 INSIDE = "graph"
+LAST = "__manifest/_versions/"
+"""Files without which the others are no graph."""
 Progress = Callable[[str], None]
 
 
@@ -47,9 +50,13 @@ class _Hashing(io.RawIOBase):
 
 
 def write_archive(
-    path: str, root: str, names: Sequence[str], header: Mapping[str, object], progress: Progress
+    path: str,
+    location: Location,
+    names: Sequence[str],
+    header: Mapping[str, object],
+    progress: Progress,
 ) -> int:
-    """Write files below `root` into an archive; return its size. It appears when it is whole."""
+    """Write files below a root into an archive; return its size. It appears when it is whole."""
     part = f"{path}.{secrets.token_hex(4)}.part"
     mode: Any = "x:gz" if path.endswith((".gz", ".tgz")) else "x"
     sums: dict[str, str] = {}
@@ -57,7 +64,7 @@ def write_archive(
         with tarfile.open(part, mode) as archive:
             _add(archive, HEADER, json.dumps(header, indent=2).encode())
             for name in names:
-                sums[name] = _add_file(archive, os.path.join(root, name), f"{INSIDE}/{name}")
+                sums[name] = _add_file(archive, location, name)
                 progress(name)
             _add(archive, CHECKSUMS, json.dumps(sums).encode())
         with open(part, "rb") as handle:
@@ -77,18 +84,20 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
     archive.addfile(info, io.BytesIO(data))
 
 
-def _add_file(archive: tarfile.TarFile, path: str, name: str) -> str:
-    try:
-        with open(path, "rb") as handle:
-            info = tarfile.TarInfo(name)
-            info.size = os.fstat(handle.fileno()).st_size
-            source = _Hashing(handle)
-            archive.addfile(info, source)
-            return source.digest.hexdigest()
-    except FileNotFoundError:
+def _add_file(archive: tarfile.TarFile, location: Location, name: str) -> str:
+    found = location.files.open(location.path(name))
+    if found is None:
         raise StorageError(
-            f"{path} was removed while the graph was read", hint="a cleanup ran; dump again"
-        ) from None
+            f"{location.path(name)} was removed while the graph was read",
+            hint="a cleanup ran; dump again",
+        )
+    handle, size = found
+    with contextlib.closing(handle):
+        info = tarfile.TarInfo(f"{INSIDE}/{name}")
+        info.size = size
+        source = _Hashing(handle)
+        archive.addfile(info, source)
+        return source.digest.hexdigest()
 
 
 def read_header(path: str) -> dict[str, Any]:
@@ -97,24 +106,22 @@ def read_header(path: str) -> dict[str, Any]:
         return _header(archive, path)
 
 
-def unpack_archive(path: str, target: str, syncer: Syncer, progress: Progress) -> None:
-    """Put the files of an archive into a new folder, all of them or none.
+def unpack_archive(path: str, location: Location, syncer: Syncer, progress: Progress) -> None:
+    """Put the files of an archive into a new place, all of them or none.
 
     Raises `AlreadyExistsError` when something is there, `BadRequestError` for a damaged archive.
     """
-    if os.path.lexists(target) and not (os.path.isdir(target) and not os.listdir(target)):
+    files, target = location.files, location.root
+    if not files.is_free(target):
         raise AlreadyExistsError(f"{target} exists already", hint="restore to a new place")
-    beside = f"{target.rstrip(os.sep)}.restoring-{secrets.token_hex(4)}"
+    beside = files.workplace(target)
     try:
-        os.makedirs(beside)
         with _opened(path) as archive:
             _header(archive, path)
-            files = _unpack(archive, path, beside, progress)
-        syncer.sync(files)
-        if os.path.isdir(target):
-            os.rmdir(target)
-        os.rename(beside, target)
-        syncer.sync_folder(os.path.dirname(os.path.abspath(target)))
+            unpacked = _unpack(archive, path, beside, progress)
+        syncer.sync(unpacked)
+        files.adopt(beside, target, last=LAST)
+        syncer.sync_folder(os.path.dirname(target))
     except OSError as error:
         raise failure("restore", target, error) from error
     finally:

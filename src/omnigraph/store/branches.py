@@ -6,7 +6,6 @@ files: making one costs the same whatever the size. Its path is all anybody need
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +13,9 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from omnigraph.store.counters import count
+from omnigraph.store.files import Files
 from omnigraph.store.lance_errors import translated
+from omnigraph.store.parallel import side_by_side
 from omnigraph.store.tables import Table, Tables
 
 TREE = "tree"
@@ -57,15 +58,19 @@ def ref_file(root: str, name: str) -> str:
     return os.path.join(root, "_refs", "branches", f"{quote(name, safe='')}.json")
 
 
-def branch_exists(root: str, name: str) -> bool:
+def branch_exists(files: Files, root: str, name: str) -> bool:
     """Whether a branch exists and was not retired: a look at two files."""
     count("branch_probes")
-    return is_stored(root, name) and not os.path.exists(retired_file(root, name))
+    if files.calls_at_once == 1:
+        return is_stored(files, root, name) and not files.exists(retired_file(root, name))
+    paths = (ref_file(root, name), retired_file(root, name))
+    stored, retired = side_by_side(files.exists, paths, at_once=len(paths))
+    return stored and not retired
 
 
-def is_stored(root: str, name: str) -> bool:
+def is_stored(files: Files, root: str, name: str) -> bool:
     """Whether a branch exists or is kept for its history."""
-    return os.path.exists(ref_file(root, name))
+    return files.exists(ref_file(root, name))
 
 
 def retired_file(root: str, name: str) -> str:
@@ -73,31 +78,24 @@ def retired_file(root: str, name: str) -> str:
     return os.path.join(root, RETIRED, f"{quote(name, safe='')}.json")
 
 
-def retire_branch(root: str, name: str) -> str:
+def retire_branch(files: Files, root: str, name: str) -> str:
     """Make a branch count as deleted while its versions stay; return the file that says so."""
     count("branch_deletes")
     path = retired_file(root, name)
-    with translated(f"deleting branch {name}"):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        # Being there is all it says, so it cannot be half written.
-        with open(path, "ab"):
-            pass
+    # Being there is all it says.
+    files.create(path, b"", sync=False)
     return path
 
 
-def retired_branches(root: str) -> set[str]:
+def retired_branches(files: Files, root: str) -> set[str]:
     """Return the branches that are only kept for their history."""
-    try:
-        names = os.listdir(os.path.join(root, RETIRED))
-    except FileNotFoundError:
-        return set()
-    return {unquote(name.removesuffix(".json")) for name in names}
+    names = files.names(f"{root}/{RETIRED}")
+    return {unquote(name.removesuffix(".json")) for name in names if name[0] != "."}
 
 
-def forget_retired(root: str, name: str) -> None:
+def forget_retired(files: Files, root: str, name: str) -> None:
     """Remove the mark of a retired branch that is gone."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(retired_file(root, name))
+    files.delete(retired_file(root, name))
 
 
 def list_branches(dataset: Any) -> list[BranchRef]:
@@ -130,11 +128,9 @@ def delete_branch(dataset: Any, name: str) -> None:
         dataset.branches.delete(name)
 
 
-def branch_files(root: str, name: str) -> Iterator[str]:
-    """Yield every file a new branch consists of, for syncing."""
-    for parent, _folders, names in os.walk(branch_path(root, name)):
-        for file in names:
-            yield os.path.join(parent, file)
+def branch_files(files: Files, root: str, name: str) -> Iterator[str]:
+    """Yield every file a new branch consists of, for syncing. Looked for when asked for."""
+    yield from files.below(branch_path(root, name))
     yield ref_file(root, name)
 
 
@@ -170,18 +166,18 @@ def tag_file(root: str, name: str) -> str:
     return os.path.join(root, "_refs", "tags", f"{quote(name, safe='')}.json")
 
 
-def fork_table(tables: Tables, table: Table, name: str) -> tuple[Table, list[str]]:
+def fork_table(tables: Tables, table: Table, name: str) -> tuple[Table, Iterator[str]]:
     """Start a line of versions of a table at this version; return it and its files."""
     root, _branch = split_branch(table.path)
     created = make_branch(table.dataset, name, table.version)
     forked = tables.remember(Table(branch_path(root, name), created))
-    return forked, list(branch_files(tables.folder(root), name))
+    return forked, branch_files(tables.files, tables.folder(root), name)
 
 
 def delete_forks(tables: Tables, path: str, *, prefix: str) -> int:
     """Delete the branches of a table whose names begin so; return how many."""
     root, _branch = split_branch(path)
-    if not os.path.isdir(os.path.join(tables.folder(root), "_refs", "branches")):
+    if not tables.files.has_folder(f"{tables.folder(root)}/_refs/branches"):
         return 0
     dataset = tables.open_latest(root).dataset
     names = [ref.name for ref in list_branches(dataset) if ref.name.startswith(prefix)]

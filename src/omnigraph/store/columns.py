@@ -70,7 +70,7 @@ def change_columns(
     `after` is called after every version made. Raises `StorageError` unless exactly the versions
     made here appeared.
     """
-    if newest_version(tables.folder(path)) > version:
+    if newest_version(tables.files, tables.folder(path)) > version:
         # What stands above the pin is an interrupted write's leftover.
         dataset = restore(tables, path, version).dataset
     else:

@@ -11,9 +11,11 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 
-from omnigraph.errors import BadRequestError, StorageError
+from omnigraph.errors import BadRequestError
 from omnigraph.limits import SYNC_THREADS
 from omnigraph.store.counters import count
+from omnigraph.store.local_files import fsync
+from omnigraph.store.location import Location
 
 
 class Durability(StrEnum):
@@ -31,6 +33,12 @@ def parse_durability(value: Durability | str) -> Durability:
         raise BadRequestError(
             f"unknown durability {value!r}; expected one of {', '.join(Durability)}"
         ) from None
+
+
+def new_syncer(location: Location, durability: Durability | str) -> Syncer:
+    """Return what makes a graph's files survive; where they survive anyway, it does nothing."""
+    wanted = parse_durability(durability)
+    return Syncer(Durability.NONE if location.files.safe else wanted, root=location.root)
 
 
 class Syncer:
@@ -96,34 +104,19 @@ class Syncer:
         """Sync one directory, after a file in it was created, renamed or removed."""
         if self.enabled:
             count("syncs")
-            _fsync(folder)
+            fsync(folder)
 
     def _run(self, paths: list[str]) -> None:
         count("syncs", len(paths))
         if len(paths) == 1:
-            _fsync(paths[0])
+            fsync(paths[0])
             return
         if self._pool is None:
             self._pool = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="omnigraph-sync")
-        list(self._pool.map(_fsync, paths))
+        list(self._pool.map(fsync, paths))
 
     def close(self) -> None:
         """Stop the threads."""
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
-
-
-def _fsync(path: str) -> None:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise StorageError(f"cannot sync {path}: {error.strerror}") from error
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        raise StorageError(
-            f"cannot sync {path}: {error.strerror}", hint="check the disk before going on"
-        ) from error
-    finally:
-        os.close(descriptor)

@@ -25,6 +25,8 @@ from omnigraph.failpoints import Failpoint, fire
 from omnigraph.limits import JOURNAL_CACHED_ROWS_MAX, JOURNAL_TIER_BASE
 from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import translate, translated
+from omnigraph.store.location import Location
+from omnigraph.store.parallel import side_by_side
 from omnigraph.store.staging import version_file
 from omnigraph.store.tables import Table, file_name, new_session
 from omnigraph.store.torn import newest_version, set_aside_torn
@@ -72,13 +74,16 @@ class StagedAppend:
 class Journal:
     """Opens, reads and appends to one journal."""
 
-    def __init__(self, path: str, session: Any = None) -> None:
-        self.path = path
+    def __init__(self, location: Location, name: str, session: Any = None) -> None:
+        self.path = location.path(name)
+        self._files = location.files
+        self._place = location.uri
+        self._options = location.lance_options
         self._session = session or new_session()
 
     def exists(self) -> bool:
         """Whether the journal was ever created: its folder alone may be all a dead creator left."""
-        return newest_version(self.path) > 0
+        return newest_version(self._files, self.path) > 0
 
     def create(self, rows: Any, properties: dict[str, str]) -> JournalView:
         """Create the journal with its first rows in one commit; refuse when there is one."""
@@ -89,7 +94,12 @@ class Journal:
         with translated("creating the manifest"):
             if rows.num_rows:
                 written = write_fragments(
-                    rows, self.path, schema=rows.schema, mode="create", data_storage_version="2.2"
+                    rows,
+                    self.path,
+                    schema=rows.schema,
+                    mode="create",
+                    data_storage_version="2.2",
+                    storage_options=self._options,
                 )
                 fragments = list(written)
             transaction = lance.Transaction(
@@ -103,6 +113,7 @@ class Journal:
                 enable_stable_row_ids=True,
                 enable_v2_manifest_paths=True,
                 max_retries=0,
+                storage_options=self._options,
             )
         if dataset.version != 1:
             raise AlreadyExistsError("the manifest was created by somebody else")
@@ -112,14 +123,16 @@ class Journal:
         """Open the newest version; `known` are rows of files it may share, read before."""
         count("manifest_opens")
         try:
-            dataset = lance.dataset(self.path, session=self._session)
+            dataset = self._open()
         except ValueError as error:
-            if newest_version(self.path):
+            if "not found" not in str(error).lower():
+                raise translate(error, "opening the manifest") from error
+            if newest_version(self._files, self.path):
                 raise StorageError(
                     "the newest version of the manifest cannot be read",
                     hint="open the graph read-write once: a version a power loss tore is set aside",
                 ) from error
-            raise NotFoundError(f"no graph at {os.path.dirname(self.path)}") from error
+            raise NotFoundError(f"no graph at {self._place}") from error
         except OSError as error:
             raise translate(error, "opening the manifest") from error
         names = {_file(fragment.metadata) for fragment in dataset.get_fragments()}
@@ -131,10 +144,12 @@ class Journal:
         The first version of a manifest is the graph itself: without it there is nothing to go
         back to, so it is kept as it is.
         """
-        newest = newest_version(self.path)
+        if self._files.safe:
+            return []
+        newest = newest_version(self._files, self.path)
         if newest <= keep:
             return []
-        return set_aside_torn(self.path, above=max(newest - TORN_MAX, keep))
+        return set_aside_torn(self._files, self.path, above=max(newest - TORN_MAX, keep))
 
     def latest_version(self, view: JournalView) -> int:
         """Return the newest version number: one listing, nothing read."""
@@ -146,17 +161,18 @@ class Journal:
         """Open the newest version, keeping the rows already at hand."""
         count("manifest_opens")
         with translated("opening the manifest"):
-            dataset = lance.dataset(self.path, session=self._session)
+            dataset = self._open()
         return JournalView(dataset, dict(view.rows_by_file))
+
+    def _open(self) -> LanceDataset:
+        return lance.dataset(self.path, session=self._session, storage_options=self._options)
 
     def unread_rows(self, view: JournalView, seen: set[str]) -> list[Any]:
         """Return the rows of fragments not in `seen`, in order, and add them to it."""
-        found: list[Any] = []
-        for fragment in view.dataset.get_fragments():
-            name = _file(fragment.metadata)
-            if name not in seen:
-                found.append(self._rows(view, fragment))
-                seen.add(name)
+        new = [f for f in view.dataset.get_fragments() if _file(f.metadata) not in seen]
+        at_once = self._files.calls_at_once
+        found = side_by_side(lambda fragment: self._rows(view, fragment), new, at_once=at_once)
+        seen.update(_file(fragment.metadata) for fragment in new)
         return found
 
     def stage(self, view: JournalView, rows: Any) -> StagedAppend:

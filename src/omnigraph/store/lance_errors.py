@@ -7,12 +7,21 @@ from collections.abc import Iterator
 
 from omnigraph.errors import NotFoundError, StorageError, StorageFailureKind
 
-_TRANSIENT = ("Too many concurrent writers", "Retryable commit conflict", "timed out")
+_TRANSIENT = (
+    "Too many concurrent writers",
+    "Retryable commit conflict",
+    "timed out",
+    "status code: 5",
+    "status code: 429",
+    "error sending request",
+)
+_REFUSED = ("status code: 403", "status code: 401")
 
 
 def translate(error: Exception, what: str) -> Exception:
     """Return the error to raise for an exception of Lance or Arrow."""
-    text = str(error).split("\n", 1)[0]
+    # A server's page is of no use to anybody, and may name an account.
+    text = str(error).split("\n", 1)[0].split("<?xml", 1)[0].strip().rstrip(":")
     if isinstance(error, ValueError) and "not found" in text.lower():
         return NotFoundError(f"{what}: not found")
     if "Not found" in text or "No such file" in text:
@@ -27,11 +36,14 @@ def translate(error: Exception, what: str) -> Exception:
             failure=StorageFailureKind.TRANSIENT,
             hint="free some space",
         )
-    if "Permission denied" in text:
+    refused = any(part in text for part in _REFUSED)
+    if refused or "Permission denied" in text:
         return StorageError(
             f"{what}: permission denied",
             failure=StorageFailureKind.CONFIGURATION,
-            hint="check the permissions",
+            hint="check the credentials and what they allow"
+            if refused
+            else "check the permissions",
         )
     return StorageError(f"{what}: {text}", failure=kind)
 

@@ -1,44 +1,99 @@
-"""Where a graph lives: turns what a user wrote into one absolute root."""
+"""Where a graph lives: turns what a user wrote into one absolute root, and how to reach it."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
 from omnigraph.errors import BadRequestError
+from omnigraph.store.local_files import LocalFiles
+from omnigraph.store.storage_options import SCHEMES, StorageOptions, storage_options
+
+if TYPE_CHECKING:
+    from omnigraph.store.object_files import ObjectFiles
 
 
-@dataclass(frozen=True, slots=True)
 class Location:
-    """The root of one graph on a local disk."""
+    """The root of one graph: a folder, or a prefix of an object store with the way to reach it."""
 
-    root: str
+    def __init__(self, root: str, options: StorageOptions | None = None) -> None:
+        self.root = root
+        self._options = options
+        self.files: LocalFiles | ObjectFiles = (
+            LocalFiles() if options is None else _object_files(root, options)
+        )
+
+    def __repr__(self) -> str:
+        return f"Location({self.root!r})"
 
     @property
     def uri(self) -> str:
         """The root as users see it."""
         return self.root
 
+    @property
+    def lance_options(self) -> dict[str, str] | None:
+        """What Lance needs to know to reach the place; None on a local disk."""
+        return None if self._options is None else self._options.for_lance()
+
     def path(self, *parts: str) -> str:
         """Return the path of something below the root."""
         return os.path.join(self.root, *parts)
 
 
-def locate(uri: str | os.PathLike[str]) -> Location:
-    """Resolve a path or `file://` URI, symlinks included, so that one graph has one name."""
+def _object_files(root: str, options: StorageOptions) -> ObjectFiles:
+    # Imported when needed: a graph on a local disk has no use for the client.
+    from omnigraph.store.object_files import ObjectFiles
+
+    return ObjectFiles(root, options)
+
+
+def locate(
+    uri: str | os.PathLike[str],
+    options: Mapping[str, str] | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+) -> Location:
+    """Resolve a path or URI so that one graph has one name; symlinks are followed.
+
+    `options` say how to reach an object store; what they leave out the environment may say.
+    """
     text = os.fspath(uri)
     if not text.strip():
         raise BadRequestError("the graph location is empty")
     scheme = urlparse(text).scheme if "://" in text else ""
     if scheme in ("http", "https"):
         raise BadRequestError(
-            f"{text} names a server, not storage", hint="open a local path instead"
+            f"{text} names a server, not storage", hint="name a path or an s3:// place instead"
         )
+    if scheme in SCHEMES:
+        root = _object_root(text, scheme)
+        known = os.environ if environment is None else environment
+        return Location(root, storage_options(scheme, options, known))
+    if options:
+        raise BadRequestError(f"{text} is a local path; storage options are for object stores")
     if scheme == "file":
         text = unquote(urlparse(text).path)
     elif scheme:
         raise BadRequestError(
-            f"{scheme}:// locations are not supported by this release", hint="use a local path"
+            f"{scheme}:// locations are not supported",
+            hint="use a local path, or one of s3://, gs:// and az://",
         )
     return Location(os.path.realpath(os.path.expanduser(text)))
+
+
+def _object_root(text: str, scheme: str) -> str:
+    """Return `scheme://bucket/prefix` in its one form: no empty, dotted or trailing parts."""
+    bucket, _slash, prefix = text[len(scheme) + 3 :].partition("/")
+    parts = [part for part in prefix.split("/") if part]
+    if not bucket:
+        raise BadRequestError(f"{text} names no bucket", hint=f"{scheme}://bucket/prefix")
+    if not parts:
+        raise BadRequestError(
+            f"{text} names a whole bucket", hint=f"add a prefix: {scheme}://{bucket}/graph"
+        )
+    if any(part in (".", "..") for part in parts) or {"?", "#"} & set(text):
+        raise BadRequestError(f"{text} is not a plain place in a bucket")
+    return f"{scheme}://{bucket}/{'/'.join(parts)}"

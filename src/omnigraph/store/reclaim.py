@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ class Reclaimed:
 
 def stored_versions(tables: Tables, path: str) -> list[int]:
     """Return every version a dataset still has, oldest first."""
-    return sorted(versions_on_disk(tables.folder(path)))
+    return sorted(versions_on_disk(tables.files, tables.folder(path)))
 
 
 def remove_versions(
@@ -55,8 +54,7 @@ def orphan_forks(
 
     Names that begin with one of `gone` belonged to somebody who is not there any more.
     """
-    folder = tables.folder(root)
-    if not os.path.isdir(os.path.join(folder, "_refs", "branches")):
+    if not tables.files.has_folder(f"{tables.folder(root)}/_refs/branches"):
         return []
     now = time.time()
     return [
@@ -72,7 +70,7 @@ def remove_forks(tables: Tables, root: str, names: Sequence[str]) -> int:
     freed = 0
     dataset = tables.open_latest(root).dataset
     for name in names:
-        freed += tree_bytes(tables.folder(branch_path(root, name)))
+        freed += tables.files.size(tables.folder(branch_path(root, name)))
         delete_branch(dataset, name)
     return freed
 
@@ -82,45 +80,33 @@ def stray_trees(tables: Tables, root: str, *, older_than_s: float) -> list[str]:
 
     A tree is recognised by its versions folder; names may hold slashes.
     """
-    folder = os.path.join(tables.folder(root), TREE)
-    refs = os.path.join(tables.folder(root), "_refs", "branches")
-    known = (
-        {unquote(name.removesuffix(".json")) for name in os.listdir(refs)}
-        if os.path.isdir(refs)
-        else set()
+    folder = f"{tables.folder(root)}/{TREE}"
+    refs = tables.files.names(f"{tables.folder(root)}/_refs/branches")
+    known = {unquote(name.removesuffix(".json")) for name in refs}
+    return sorted(
+        path
+        for path, changed_at_s in tables.files.datasets(folder)
+        if path.removeprefix(f"{folder}/") not in known
+        and time.time() - changed_at_s > older_than_s
     )
-    found: list[str] = []
-    for parent, folders, _files in os.walk(folder):
-        if "_versions" in folders:
-            folders.clear()
-            name = os.path.relpath(parent, folder)
-            if name not in known and time.time() - os.stat(parent).st_mtime > older_than_s:
-                found.append(parent)
-    return sorted(found)
 
 
-def tree_bytes(folder: str) -> int:
+def tree_bytes(tables: Tables, folder: str) -> int:
     """Return the size of everything below a folder."""
-    total = 0
-    for parent, _folders, names in os.walk(folder):
-        for name in names:
-            total += os.lstat(os.path.join(parent, name)).st_size
-    return total
+    return tables.files.size(folder)
 
 
-def remove_tree(folder: str) -> int:
+def remove_tree(tables: Tables, folder: str) -> int:
     """Remove a folder; return the bytes it held."""
-    freed = tree_bytes(folder)
-    shutil.rmtree(folder, ignore_errors=True)
-    return freed
+    return tables.files.remove(folder)
 
 
 def erase_table(tables: Tables, path: str) -> int:
     """Remove everything of a table but its place: whoever asks is told that it was reclaimed."""
     folder = tables.folder(path)
-    tables.forget(path, below=newest_version(folder) + 1)
-    freed = remove_tree(folder)
-    os.makedirs(os.path.join(folder, "_versions"), exist_ok=True)
+    tables.forget(path, below=newest_version(tables.files, folder) + 1)
+    freed = tables.files.remove(folder)
+    tables.files.make_folder(f"{folder}/_versions")
     return freed
 
 

@@ -9,13 +9,13 @@ Doing it twice, or in two processes at once, changes nothing more.
 from __future__ import annotations
 
 import os
-import secrets
 import struct
 from collections.abc import Iterator
 from typing import Any
 
 from omnigraph.errors import StorageError
 from omnigraph.store.branches import TREE
+from omnigraph.store.files import Files
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.protobuf import bytes_field, content, parts
 
@@ -36,38 +36,26 @@ def _below(path: str, root: str) -> bool:
     return path == root or path.startswith(f"{root}/")
 
 
-def relocate_branches(root: str) -> int:
+def relocate_branches(files: Files, root: str) -> int:
     """Point every branch of the dataset at `root` to this place; return how many files changed."""
     changed = 0
-    for path in _version_files(os.path.join(root, TREE)):
+    for path in _version_files(files, f"{root}/{TREE}"):
+        data = files.read(path)
         try:
-            with open(path, "rb") as handle:
-                data = handle.read()
-            found = relocated(data, root)
+            found = None if data is None else relocated(data, root)
             if found is not None:
-                _replace(path, found)
+                files.replace(path, found, sync=True)
                 changed += 1
-        except OSError as error:
-            raise StorageError(f"cannot rewrite {path}: {error.strerror}") from error
         except ValueError as error:
             raise StorageError(f"cannot read {path}: {error}") from error
     return changed
 
 
-def _version_files(folder: str) -> Iterator[str]:
-    for parent, folders, names in os.walk(folder):
-        if os.path.basename(parent) == "_versions":
-            folders.clear()
-            yield from (os.path.join(parent, n) for n in names if n.endswith(".manifest"))
-
-
-def _replace(path: str, data: bytes) -> None:
-    temporary = os.path.join(os.path.dirname(path), f".{secrets.token_hex(6)}")
-    with open(temporary, "xb") as handle:
-        handle.write(data)
-        handle.flush()
-        os.fsync(handle.fileno())
-    os.replace(temporary, path)
+def _version_files(files: Files, folder: str) -> Iterator[str]:
+    for path in files.below(folder):
+        parent, name = os.path.split(path)
+        if parent.endswith("/_versions") and name.endswith(".manifest") and name[0] != ".":
+            yield path
 
 
 def relocated(data: bytes, root: str) -> bytes | None:

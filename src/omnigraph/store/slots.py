@@ -1,252 +1,87 @@
 """Slots: the one-owner files that say "I am about to move tables of this branch".
 
-A slot is complete and locked before its name exists (temporary file, flock, body, then link), so
-nobody ever sees a live slot that looks dead or empty. The kernel frees the lock when the owner
-dies. Slots give order and progress; the exact publish gives safety.
+Slots give order and progress; the exact publish gives safety. On a local disk an owner holds a
+lock, in an object store a lease; everybody else sees the same thing.
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
-import os
-import re
-import secrets
-import time
-from dataclasses import dataclass
+from collections.abc import Iterable
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
-from omnigraph.errors import OmniGraphError
-from omnigraph.store.control import failure
-from omnigraph.store.counters import count
 from omnigraph.store.durability import Syncer
+from omnigraph.store.leases import LeasedSlots
+from omnigraph.store.local_files import LocalFiles
 from omnigraph.store.location import Location
+from omnigraph.store.locks import LockedSlots
 
 RECOVERY_FOLDER = "__recovery"
-UNFINISHED_AFTER_S = 60.0
-_TEMPORARY = re.compile(r"\.[0-9a-f]{16}")
 
 
-@dataclass(slots=True)
-class HeldSlot:
-    """A slot this process owns. A context manager: leaving it always frees the lock."""
+class HeldSlot(Protocol):
+    """A slot this process owns. A context manager: leaving it always frees the slot's owner."""
 
     name: str
-    path: str
     body: bytes
-    _descriptor: int
-    _syncer: Syncer
 
-    def __enter__(self) -> Self:
-        return self
+    def __enter__(self) -> Self: ...
 
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+    ) -> None: ...
+
+    @property
+    def lapsed(self) -> bool:
+        """Whether somebody may have taken the slot over: its owner was out for too long."""
 
     def rewrite(self, body: bytes) -> None:
-        """Replace the body in place. Only before the first effect: a torn body was never armed."""
-        try:
-            os.ftruncate(self._descriptor, 0)
-            _write(self._descriptor, body)
-            if self._syncer.enabled:
-                count("syncs")
-                os.fsync(self._descriptor)
-        except OSError as error:
-            raise failure("write", self.name, error) from error
-        self.body = body
+        """Replace the body. Only before the first effect: a torn body was never armed."""
 
     def is_ours(self) -> bool:
         """Whether the name still stands for this slot; somebody may have removed it."""
-        try:
-            return os.stat(self.path).st_ino == os.fstat(self._descriptor).st_ino
-        except OSError:
-            return False
 
     def remove(self) -> None:
-        """Delete the slot file, if it is still ours, and free the lock."""
-        if self._descriptor >= 0:
-            try:
-                if os.stat(self.path).st_ino == os.fstat(self._descriptor).st_ino:
-                    count("slot_deletes")
-                    os.unlink(self.path)
-            except FileNotFoundError:
-                pass
-            except OSError as error:
-                raise failure("delete", self.name, error) from error
-            finally:
-                self.close()
+        """Delete the slot, if it is still ours, and stop owning it."""
 
     def close(self) -> None:
-        """Free the lock and leave the file."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        """Stop owning the slot and leave it where it is."""
 
 
-def _write(descriptor: int, body: bytes) -> None:
-    """Write a whole body; the last bytes of a disk take a part of it without complaint."""
-    written = os.pwrite(descriptor, body, 0)
-    if written < len(body):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-class Slots:
-    """The slots in one folder of a graph on a local disk."""
-
-    def __init__(
-        self, location: Location, syncer: Syncer, *, folder: str = RECOVERY_FOLDER
-    ) -> None:
-        self._folder = location.path(folder) if folder else location.root
-        self._syncer = syncer
+class Slots(Protocol):
+    """The slots in one folder of a graph."""
 
     def take(self, name: str, body: bytes) -> HeldSlot | None:
         """Create a slot; None when somebody holds the name."""
-        count("slot_puts")
-        temporary = os.path.join(self._folder, f".{secrets.token_hex(8)}")
-        path = os.path.join(self._folder, name)
-        try:
-            os.makedirs(self._folder, exist_ok=True)
-            descriptor = os.open(
-                temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o644
-            )
-        except OSError as error:
-            raise failure("create", name, error) from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _write(descriptor, body)
-            if self._syncer.enabled:
-                count("syncs")
-                os.fsync(descriptor)
-            os.link(temporary, path)
-        except FileExistsError:
-            os.close(descriptor)
-            return None
-        except OSError as error:
-            os.close(descriptor)
-            raise failure("create", name, error) from error
-        finally:
-            os.unlink(temporary)
-        slot = HeldSlot(name, path, body, descriptor, self._syncer)
-        try:
-            self._syncer.sync_folder(self._folder)
-        except OmniGraphError:
-            # Kept, its lock would block the branch for as long as this process lives.
-            slot.remove()
-            raise
-        return slot
 
     def seize(self, name: str) -> HeldSlot | None:
-        """Take over the slot of a dead owner; None when it is gone or its owner lives."""
-        path = os.path.join(self._folder, name)
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise failure("open", name, error) from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The name may have been removed and made anew between open and lock.
-            if os.stat(path).st_ino != os.fstat(descriptor).st_ino:
-                raise FileNotFoundError(path)
-        except (BlockingIOError, FileNotFoundError):
-            os.close(descriptor)
-            return None
-        except OSError as error:
-            os.close(descriptor)
-            raise failure("lock", name, error) from error
-        size = os.fstat(descriptor).st_size
-        body = os.pread(descriptor, size, 0)
-        return HeldSlot(name, path, body, descriptor, self._syncer)
+        """Take over the slot of a dead owner; None when it is gone or its owner may live."""
 
     def peek(self, name: str) -> tuple[bytes, bool] | None:
-        """Return a slot's body and whether its owner lives, without touching it; None when gone."""
-        try:
-            descriptor = os.open(os.path.join(self._folder, name), os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise failure("open", name, error) from error
-        try:
-            body = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return body, True
-            return body, False
-        except OSError as error:
-            raise failure("lock", name, error) from error
-        finally:
-            os.close(descriptor)
+        """Return a slot's body and whether its owner may live; None when it is gone."""
 
     def exists(self, name: str) -> bool:
-        """Whether a slot file of this name exists."""
-        return os.path.exists(os.path.join(self._folder, name))
-
-    def remove_unfinished(self) -> int:
-        """Remove temporary files of owners that died before their slot had a name."""
-        removed = 0
-        for name in self._listing():
-            if _TEMPORARY.fullmatch(name) is None:
-                continue
-            path = os.path.join(self._folder, name)
-            try:
-                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            except OSError:
-                # Gone, or not ours to judge: it is in nobody's way.
-                continue
-            try:
-                # A living owner locks its file right after creating it.
-                old = time.time() - os.fstat(descriptor).st_mtime > UNFINISHED_AFTER_S
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if old:
-                    os.unlink(path)
-                    removed += 1
-            except OSError:
-                continue
-            finally:
-                os.close(descriptor)
-        return removed
+        """Whether there is a slot of this name."""
 
     def names(self) -> list[str]:
-        """List every slot; unfinished temporary files stay invisible."""
-        count("slot_lists")
-        return [name for name in self._listing() if not name.startswith(".")]
+        """List every slot."""
 
-    def _listing(self) -> list[str]:
-        try:
-            return sorted(os.listdir(self._folder))
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise failure("list", RECOVERY_FOLDER, error) from error
+    def settle(self, names: Iterable[str]) -> None:
+        """Wait until it can be told which of these owners live, if that takes time."""
 
     def wait(self, name: str, *, timeout_s: float) -> bool:
         """Wait until a slot is gone or its owner is; False when it is still held."""
-        deadline = time.monotonic() + timeout_s
-        pause_s = 0.0005
-        path = os.path.join(self._folder, name)
-        while time.monotonic() < deadline:
-            try:
-                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            except FileNotFoundError:
-                return True
-            except OSError as error:
-                raise failure("open", name, error) from error
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                return True
-            except BlockingIOError:
-                time.sleep(pause_s)
-                pause_s = min(pause_s * 1.5, 0.01)
-            except OSError as error:
-                raise failure("lock", name, error) from error
-            finally:
-                os.close(descriptor)
-        return False
+
+    def remove_unfinished(self) -> int:
+        """Remove what owners left that died before their slot had a name."""
+
+
+def open_slots(location: Location, syncer: Syncer, *, folder: str = RECOVERY_FOLDER) -> Slots:
+    """Return the slots in a folder of a graph, wherever it lives."""
+    place = location.path(folder) if folder else location.root
+    if isinstance(location.files, LocalFiles):
+        return LockedSlots(place, syncer)
+    return LeasedSlots(place, location.files)

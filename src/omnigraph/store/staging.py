@@ -17,7 +17,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 from lance import LanceDataset, LanceOperation
-from lance.fragment import write_fragments
+from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.errors import ConflictError
 from omnigraph.limits import (
@@ -127,6 +127,27 @@ def stage_overwrite(parent: Table, rows: Any, properties: dict[str, str]) -> Sta
     )
 
 
+def stage_fragments(
+    parent: Table, written: Sequence[str], properties: dict[str, str], *, replace_all: bool
+) -> StagedTable:
+    """Stage what workers wrote with `write_rows`, as added rows or as the whole new content."""
+    count("data_stages")
+    fragments = [FragmentMetadata.from_json(item) for item in written]
+    added = sum(item.physical_rows for item in fragments)
+    operation: Any
+    if replace_all:
+        operation = LanceOperation.Overwrite(parent.dataset.lance_schema, fragments)
+    else:
+        operation = LanceOperation.Append(fragments)
+    return StagedTable(
+        path=parent.path,
+        parent=parent,
+        transaction=lance.Transaction(parent.version, operation, transaction_properties=properties),
+        files=data_files(parent, fragments),
+        rows_after=added if replace_all else parent.count_rows() + added,
+    )
+
+
 def stage_index(
     parent: Table, column: str, name: str, fragment_ids: Sequence[int], properties: dict[str, str]
 ) -> StagedTable:
@@ -210,29 +231,28 @@ def data_files(parent: Table, fragments: Sequence[Any]) -> tuple[str, ...]:
     """Return the files fragments are made of; large blobs lie in a folder beside theirs."""
     found: list[str] = []
     for name in (file_name(item) for fragment in fragments for item in fragment.files):
-        found.append(os.path.join("data", name))
-        beside = os.path.join("data", name.removesuffix(".lance"))
-        folder = os.path.join(str(parent.dataset.uri), beside)
-        if os.path.isdir(folder):
-            found += [os.path.join(beside, blob) for blob in sorted(os.listdir(folder))]
+        beside = f"data/{name.removesuffix('.lance')}"
+        found += [f"data/{name}", *(f"{beside}/{blob}" for blob in sorted(_names(parent, beside)))]
     return tuple(found)
 
 
 def deletion_files(parent: Table, fragments: Sequence[Any]) -> tuple[str, ...]:
     """Return the files that say which rows of changed fragments are gone."""
     # Fragment metadata does not spell the file's name; the folder's newest entries tell it.
-    folder = os.path.join(str(parent.dataset.uri), "_deletions")
-    if not fragments or not os.path.isdir(folder):
+    if not fragments:
         return ()
     prefixes = tuple(f"{fragment.id}-{parent.version}-" for fragment in fragments)
-    return tuple(
-        os.path.join("_deletions", name) for name in os.listdir(folder) if name.startswith(prefixes)
-    )
+    names = _names(parent, "_deletions")
+    return tuple(f"_deletions/{name}" for name in names if name.startswith(prefixes))
 
 
 def index_files(parent: Table, segment: str) -> tuple[str, ...]:
     """Return the files of one index segment, inside the table's folder."""
-    folder = os.path.join(str(parent.dataset.uri), "_indices", segment)
-    if not os.path.isdir(folder):
-        return ()
-    return tuple(os.path.join("_indices", segment, name) for name in os.listdir(folder))
+    folder = f"_indices/{segment}"
+    return tuple(f"{folder}/{name}" for name in _names(parent, folder))
+
+
+def _names(parent: Table, folder: str) -> list[str]:
+    """Return what a folder of a table holds, to sync it; only a local disk needs that."""
+    path = f"{parent.dataset.uri}/{folder}"
+    return os.listdir(path) if "://" not in path and os.path.isdir(path) else []

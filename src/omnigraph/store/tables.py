@@ -6,8 +6,6 @@ version of one dataset, safe to share between threads.
 
 from __future__ import annotations
 
-import os
-import shutil
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -221,6 +219,8 @@ class Tables:
 
     def __init__(self, location: Location) -> None:
         self._location = location
+        self.files = location.files
+        self._options = location.lance_options
         self._session = new_session()
         self._lock = threading.Lock()
         self._open: OrderedDict[tuple[str, int], Table] = OrderedDict()
@@ -236,11 +236,9 @@ class Tables:
         count("data_opens_pinned")
         try:
             with translated(f"opening {path} at version {version}"):
-                dataset = lance.dataset(
-                    self._location.path(path), version=version, session=self._session
-                )
+                dataset = self._dataset(path, version)
         except NotFoundError as error:
-            if not os.path.isdir(os.path.join(self._location.path(path), "_versions")):
+            if not self._has_versions(path):
                 raise
             raise VersionReclaimedError(
                 f"version {version} of {path} is no longer kept",
@@ -252,7 +250,18 @@ class Tables:
         """Open a table at its newest version, published or not. Costs a listing."""
         count("data_opens_latest")
         with translated(f"opening {path}"):
-            return Table(path, lance.dataset(self._location.path(path), session=self._session))
+            return Table(path, self._dataset(path))
+
+    def _dataset(self, path: str, version: int | None = None) -> LanceDataset:
+        return lance.dataset(
+            self.folder(path),
+            version=version,
+            session=self._session,
+            storage_options=self._options,
+        )
+
+    def _has_versions(self, path: str) -> bool:
+        return self.files.has_folder(f"{self.folder(path)}/_versions")
 
     def remember(self, table: Table) -> Table:
         """Keep a handle for later opens of the same version."""
@@ -264,18 +273,18 @@ class Tables:
 
     def create(self, path: str, schema: Any, properties: dict[str, str] | None = None) -> Table:
         """Create an empty table. A dataset that exists there is refused, never adopted."""
-        target = self._location.path(path)
-        if os.path.isdir(os.path.join(target, "_versions")):
+        if self._has_versions(path):
             raise AlreadyExistsError(f"a dataset exists at {path}")
         count("data_commits")
         with translated(f"creating {path}"):
             dataset = LanceDataset.commit(
-                target,
+                self.folder(path),
                 lance.Transaction(
                     0, LanceOperation.Overwrite(schema, []), transaction_properties=properties or {}
                 ),
                 enable_stable_row_ids=True,
                 enable_v2_manifest_paths=True,
+                storage_options=self._options,
             )
         return self.remember(Table(path, dataset))
 
@@ -284,13 +293,12 @@ class Tables:
 
         Needs the slot, and that no commit ever named the path. Anything else there stays.
         """
-        target = self._location.path(path)
-        if not os.path.isdir(os.path.join(target, "_versions")):
+        if not self._has_versions(path):
             return
         found = self.open_latest(path)
         if found.version == 1 and found.made_by_engine() and found.count_rows() == 0:
             self.forget(path, below=2)
-            shutil.rmtree(target)
+            self.files.remove(self.folder(path))
 
     def forget(self, path: str, *, below: int) -> None:
         """Close what is open of a table's versions below one."""

@@ -1,7 +1,8 @@
 """Finds the newest version of a table, and sets aside version files a power loss tore.
 
 Lance names a version file only when it is complete, so an unreadable one was never acknowledged:
-its bytes were lost before they were synced. Left in place it would block the table for good.
+its bytes were lost before they were synced. Left in place it would block the table for good. Only
+a local disk tears files.
 """
 
 from __future__ import annotations
@@ -9,28 +10,29 @@ from __future__ import annotations
 import os
 import re
 
-from omnigraph.store.control import failure
 from omnigraph.store.counters import count
+from omnigraph.store.files import Files
+from omnigraph.store.local_files import failure
 
 _NAME = re.compile(r"(\d{20})\.manifest\Z")
 _MAGIC = b"LANC"
 ASIDE = "_torn"
 
 
-def newest_version(folder: str) -> int:
+def newest_version(files: Files, folder: str) -> int:
     """Return the newest version a table has a file for, 0 when it has none. One listing."""
-    return max(versions_on_disk(folder), default=0)
-
-
-def versions_on_disk(folder: str) -> dict[int, str]:
-    """Return the versions a dataset has files for, with the files' names. One listing."""
     count("version_lists")
-    try:
-        names = os.listdir(os.path.join(folder, "_versions"))
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise failure("list", f"the versions in {folder}", error) from error
+    # Names count down, so the newest versions come first.
+    return max(_versions(files.names(f"{folder}/_versions", first=True)), default=0)
+
+
+def versions_on_disk(files: Files, folder: str) -> dict[int, str]:
+    """Return the versions a dataset has files for, with the files' names."""
+    count("version_lists")
+    return _versions(files.names(f"{folder}/_versions"))
+
+
+def _versions(names: list[str]) -> dict[int, str]:
     found = ((version_of(name), name) for name in names)
     return {version: name for version, name in found if version is not None}
 
@@ -41,10 +43,12 @@ def version_of(name: str) -> int | None:
     return None if match is None else 2**64 - 1 - int(match.group(1))
 
 
-def set_aside_torn(folder: str, *, above: int) -> list[int]:
+def set_aside_torn(files: Files, folder: str, *, above: int) -> list[int]:
     """Move unreadable version files above a published version out of the way; return them."""
+    if files.safe:
+        return []
     moved: list[int] = []
-    versions = versions_on_disk(folder)
+    versions = versions_on_disk(files, folder)
     for version in sorted((v for v in versions if v > above), reverse=True):
         path = os.path.join(folder, "_versions", versions[version])
         if not _torn(path):

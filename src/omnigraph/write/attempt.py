@@ -37,13 +37,14 @@ from omnigraph.store import (
     addresses_of,
     fork_table,
     only_maintenance,
+    side_by_side,
     split_branch,
     stage_delete,
     stage_insert,
     stage_overwrite,
     stage_upsert,
 )
-from omnigraph.write.base import Base
+from omnigraph.write.base import Base, Entity
 from omnigraph.write.changes import ChangeSet, TableChange
 from omnigraph.write.table_schema import stored_batches, stored_rows
 
@@ -130,32 +131,38 @@ class Writer:
     def stage(self, base: Base, changes: ChangeSet, operation_id: str) -> tuple[PlannedTable, ...]:
         """Write the files of a change set; nothing moves."""
         properties = {"omnigraph.operation_id": operation_id}
-        planned: list[PlannedTable] = []
-        for change in changes.effective():
+
+        def staged(change: TableChange) -> PlannedTable:
             pin = base.pin(change.entity)
-            planned.append(
-                PlannedTable(
-                    table_key=pin.table_key,
-                    incarnation=pin.incarnation,
-                    staged=_stage_table(self._own_table(base, change), change, properties),
-                )
+            return PlannedTable(
+                table_key=pin.table_key,
+                incarnation=pin.incarnation,
+                staged=_stage_table(self._own_table(base, change), change, properties),
             )
-        return tuple(planned)
+
+        # A disk is busy with one table; in an object store each mostly waits for answers.
+        at_once = self.publisher.tables.files.calls_at_once
+        return tuple(side_by_side(staged, changes.effective(), at_once=at_once))
 
     def _own_table(self, base: Base, change: TableChange) -> Table:
         """Return the table to write to; the first write on a branch starts a line of its own.
 
         A line nobody publishes is only space: no other ever has its name.
         """
-        table = base.table(change.entity)
-        branch = base.capture.branch
-        _root, line = split_branch(table.path)
-        if branch.owns(line):
-            return table
+        own = self.owned_table(base, change.entity)
+        if own is not None:
+            return own
+        table, branch = base.table(change.entity), base.capture.branch
         forked, files = fork_table(base.tables, table, branch.fork_name(self.new_id()))
         fire(Failpoint.FORK_POST_CREATE)
         self.publisher.syncer.sync(files)
         return forked
+
+    def owned_table(self, base: Base, entity: Entity) -> Table | None:
+        """Return a type's table if it is this branch's own, None before its first write."""
+        table = base.table(entity)
+        _root, line = split_branch(table.path)
+        return table if base.capture.branch.owns(line) else None
 
     def new_id(self) -> str:
         """Return a new ULID."""
@@ -163,6 +170,8 @@ class Writer:
 
 
 def _stage_table(parent: Table, change: TableChange, properties: dict[str, str]) -> StagedTable:
+    if change.staging is not None:
+        return change.staging(parent, properties)
     rows = change.rows()
     if change.deleted and rows is not None:
         content = stored_rows(change.entity, rows)

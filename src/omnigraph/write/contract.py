@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 
 from omnigraph.catalog import AcceptedSchema, Catalog, shape_hash
@@ -21,7 +21,7 @@ from omnigraph.errors import CompileError, FormatError, OmniGraphError, StorageE
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.limits import SCHEMA_READS_MAX
 from omnigraph.manifest import Coordinator
-from omnigraph.store import ControlFiles, count
+from omnigraph.store import ControlFiles, count, side_by_side
 
 SOURCE = "_schema.pg"
 IR = "_schema.ir.json"
@@ -32,6 +32,8 @@ HISTORY = "_schema_history"
 STATE_FORMAT = 1
 
 Compiler = Callable[[str], Catalog]
+Contents = tuple[bytes, ...]
+Tags = tuple[str | None, ...]
 
 
 def write_history(control: ControlFiles, source: str, accepted: AcceptedSchema) -> None:
@@ -78,7 +80,8 @@ class SchemaContract:
         self._coordinator = coordinator
         self._control = control
         self._lock = threading.Lock()
-        self._bytes: tuple[bytes, ...] = ()
+        self._bytes: Contents = ()
+        self._listed: tuple[Tags, Contents] | None = None
         self._accepted: AcceptedSchema | None = None
         self._known: dict[str, tuple[AcceptedSchema, str]] = {}
         self.source = ""
@@ -171,28 +174,45 @@ class SchemaContract:
 
     # ---- the three files ------------------------------------------------------------------
 
-    def _read_all(self) -> tuple[bytes, ...]:
-        count("schema_text_reads", len(CONTRACT_FILES))
-        state = self._read(STATE)
-        found = (self._read(SOURCE), self._read(IR), state)
-        count("schema_exists", len(STAGING))
-        for name in STAGING:
-            if self._files.exists(name):
-                raise FormatError(
-                    f"{name} is there, which no schema change of this release leaves behind",
-                    hint="remove it if nothing else uses it",
-                )
+    def _read_all(self) -> Contents:
+        """Return the three files. Where a listing is cheaper, unchanged ones are not read again.
+
+        The listing is made anew at every call, and a tag stands for the content it came with.
+        """
+        listed = self._files.tags()
+        if listed is None:
+            found, _tags = self._read_contents()
+            count("schema_exists", len(STAGING))
+            _refuse_staging(name for name in STAGING if self._files.exists(name))
+            return found
+        count("schema_listings")
+        _refuse_staging(name for name in STAGING if name in listed)
+        shown = tuple(listed.get(name) for name in CONTRACT_FILES)
+        with self._lock:
+            known = self._listed
+        if known is not None and None not in shown and known[0] == shown:
+            return known[1]
+        found, tags = self._read_contents()
+        with self._lock:
+            self._listed = (tags, found)
         return found
 
-    def _read(self, name: str) -> bytes:
-        found = self._files.read(name)
+    def _read_contents(self) -> tuple[Contents, Tags]:
+        count("schema_text_reads", len(CONTRACT_FILES))
+        state = self._read(STATE)
+        source, ir = side_by_side(self._read, (SOURCE, IR), at_once=self._files.calls_at_once)
+        found = (source, ir, state)
+        return tuple(item[0] for item in found), tuple(item[1] for item in found)
+
+    def _read(self, name: str) -> tuple[bytes, str | None]:
+        found = self._files.read_tagged(name)
         if found is None:
             raise FormatError(
                 f"{name} is missing", hint="restore it from a backup; the graph cannot be used"
             )
         return found
 
-    def _checked(self, found: tuple[bytes, ...]) -> AcceptedSchema:
+    def _checked(self, found: Contents) -> AcceptedSchema:
         with self._lock:
             if found != self._bytes or self._accepted is None:
                 self._accepted = self._check(found)
@@ -200,7 +220,7 @@ class SchemaContract:
             self.source = found[0].decode()
             return self._accepted
 
-    def _check(self, found: tuple[bytes, ...]) -> AcceptedSchema:
+    def _check(self, found: Contents) -> AcceptedSchema:
         source, ir_bytes, state_bytes = found
         try:
             ir = json.loads(ir_bytes)
@@ -224,6 +244,14 @@ class SchemaContract:
         if state.get("identity_domain") != domain:
             raise FormatError(f"{STATE} belongs to another graph", hint="restore the file")
         return accepted
+
+
+def _refuse_staging(names: Iterable[str]) -> None:
+    for name in names:
+        raise FormatError(
+            f"{name} is there, which no schema change of this release leaves behind",
+            hint="remove it if nothing else uses it",
+        )
 
 
 def _named_hash(state: bytes) -> str | None:

@@ -1,0 +1,91 @@
+"""The files of a graph, wherever it lives: what a local disk and an object store both can do.
+
+Names are whole paths, as `Location.path` gives them. A file is written as a whole: nobody sees a
+part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import IO, Protocol
+
+
+class Files(Protocol):
+    """Reads, makes and removes files. Raises `StorageError` when the storage fails."""
+
+    @property
+    def safe(self) -> bool:
+        """Whether what was written stays, whole, without being synced."""
+
+    @property
+    def calls_at_once(self) -> int:
+        """How many calls are worth making side by side."""
+
+    def read(self, path: str) -> bytes | None:
+        """Return a file's bytes, None when it does not exist."""
+
+    def read_tagged(self, path: str) -> tuple[bytes, str | None] | None:
+        """Return a file's bytes and what `tags` says of them; None when it does not exist."""
+
+    def exists(self, path: str) -> bool:
+        """Whether a file exists."""
+
+    def create(self, path: str, data: bytes, *, sync: bool) -> bool:
+        """Make a file with its whole content; False when the name is taken."""
+
+    def replace(self, path: str, data: bytes, *, sync: bool) -> None:
+        """Write a file as a whole, whether it exists or not."""
+
+    def delete(self, path: str) -> None:
+        """Remove a file; absent is fine."""
+
+    def names(self, folder: str, *, first: bool = False) -> list[str]:
+        """Return the names of what lies in a folder; nothing when there is no such folder.
+
+        With `first` those that come first in order are enough, if more would cost more.
+        """
+
+    def tags(self, folder: str) -> dict[str, str] | None:
+        """Return what tells one content of each file in a folder from another, by name.
+
+        None where looking is no cheaper than reading.
+        """
+
+    def keeps_conditions(self, path: str) -> bool:
+        """Whether a name is given to one of several who want it; a probe may be left at a path."""
+
+    def below(self, folder: str) -> Iterator[str]:
+        """Yield every file below a folder, however deep."""
+
+    def has_folder(self, folder: str) -> bool:
+        """Whether there is a folder, or something that would lie in it."""
+
+    def make_folder(self, folder: str) -> None:
+        """Make sure that a folder can be seen, though it holds nothing."""
+
+    def can_be_folder(self, path: str) -> bool:
+        """Whether files can be put below a path: no file has its name."""
+
+    def open(self, path: str) -> tuple[IO[bytes], int] | None:
+        """Return a file to be read piece by piece, and its size; None when it does not exist."""
+
+    def is_free(self, folder: str) -> bool:
+        """Whether nothing lies at a place."""
+
+    def workplace(self, folder: str) -> str:
+        """Make a new local folder in which a folder can be prepared."""
+
+    def adopt(self, prepared: str, folder: str, *, last: str) -> None:
+        """Make a prepared folder the one at a free place, all of it or nothing.
+
+        Where that cannot be one step, the files whose names begin with `last` come last.
+        """
+
+    def datasets(self, folder: str) -> list[tuple[str, float]]:
+        """Return the datasets below a folder, with the time of their last change (seconds)."""
+
+    def size(self, folder: str) -> int:
+        """Return the bytes of everything below a folder."""
+
+    def remove(self, folder: str) -> int:
+        """Remove everything below a folder; return the bytes it held."""
