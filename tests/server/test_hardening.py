@@ -295,7 +295,6 @@ def test_a_refusal_comes_before_the_stream(serve: Serve, monkeypatch: pytest.Mon
 
     def broken(_self: og.Graph, **_options: Any) -> Iterator[dict[str, object]]:
         raise og.StorageError("the disk is gone")
-        yield {}
 
     monkeypatch.setattr(og.Graph, "export", broken)
     error(api.post("/export", {}), 500, "internal")

@@ -111,6 +111,6 @@ def target(serve: Serve) -> Api:
     suppress_health_check=list(HealthCheck),
     derandomize=True,
 )
-def test_nothing_that_is_sent_breaks_the_server(case: schemathesis.Case, target: Api) -> None:
+def test_nothing_that_is_sent_breaks_the_server(case: schemathesis.Case[Any], target: Api) -> None:
     """Requests made from the document, good and bad, get an answer the document describes."""
     case.call_and_validate(base_url=target.url, checks=CHECKS)
