@@ -60,14 +60,20 @@ $(RIVALS): $(READY)
 .PHONY: demo
 demo: $(READY) ## Run the guided example
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/demo.sh
+	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/social.sh
 
 .PHONY: test
 test: lint type ## Run the static checks and every test
-	$(PYTEST) -n $(JOBS) --dist loadfile
+	$(PYTEST) -n $(JOBS) --dist loadfile --ignore tests/spark
+	$(PYTEST) tests/spark
 
 .PHONY: test-fast
 test-fast: $(READY) ## Run the unit, contract and architecture tests
 	$(PYTEST) $(FAST)
+
+.PHONY: test-spark
+test-spark: $(READY) ## Run the tests on Spark in full: more random inputs, clusters, kills
+	OMNIGRAPH_SPARK=full OMNIGRAPH_FAULTS=full $(PYTEST) --timeout 3600 tests/spark
 
 .PHONY: test-faults
 test-faults: $(READY) ## Kill writers at every boundary and call, and 500 at random (minutes)
@@ -75,7 +81,7 @@ test-faults: $(READY) ## Kill writers at every boundary and call, and 500 at ran
 		$(PYTEST) -n $(JOBS) --dist loadfile --timeout 3600 tests/faults
 
 .PHONY: test-all
-test-all: test test-faults demo bench ## Run every test in full, the demo and the benchmarks
+test-all: test test-spark test-faults demo bench ## Run every test in full, the demo and the benchmarks
 
 .PHONY: lint
 lint: $(READY) ## Check style, formatting, spelling and import contracts

@@ -298,3 +298,24 @@ LEASE_MARGIN_S: Final = 0.5
 
 LEASE_POLL_S: Final = 0.2
 """Pause between looks at somebody else's slot; at first an eighth of it."""
+
+SPARK_INPUT_BYTES_MIN: Final = 2 * 1024**3
+"""Size of an input from which `load` in a single process would fill memory: Spark takes over."""
+
+SPARK_PIECE_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of JSONL one Spark task parses: seconds of work, so that a repeated task costs little."""
+
+SPARK_FRAME_ROWS: Final = 262_144
+"""Rows of a Spark frame or Parquet file parsed at once; bounds a worker's memory."""
+
+SPARK_SCAN_ROWS: Final = 1_000_000
+"""Rows whose keys one task reads: starting a task costs 20 ms, a million keys half a second."""
+
+SPARK_VIOLATIONS_MAX: Final = 1_000
+"""Rows that one check of a parallel load brings to the driver, as a load in one process counts."""
+
+SPARK_MERGE_ROWS_MIN: Final = 1_000_000
+"""Rows of a type from which workers merge them: each reads all ids, the driver does it once."""
+
+SPARK_HELD_ROWS_MAX: Final = 8_000_000
+"""Ids that one worker looks up in memory, about half a gigabyte; above it Spark joins them."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable
 
 import click
 
@@ -12,7 +10,6 @@ from omnigraph.cli.files import read_text
 from omnigraph.cli.scope import (
     actor_option,
     branch_option,
-    confirm_elsewhere,
     durability_setting,
     echo_target,
     graph_argument,
@@ -49,110 +46,6 @@ def init(uri: str, schema_path: str, force: bool, as_json: bool) -> None:
         else:
             types = len(graph.catalog.nodes), len(graph.catalog.edges)
             click.echo(f"initialized {graph.uri} ({types[0]} node types, {types[1]} edge types)")
-
-
-@click.command()
-@graph_argument
-@click.option("--data", required=True, metavar="FILE", help="JSONL file to load.")
-@click.option(
-    "--mode",
-    required=True,
-    type=click.Choice(["append", "merge", "overwrite"]),
-    help="append: ids must be new; merge: replace by id; overwrite: replace types present.",
-)
-@branch_option
-@click.option("--from", "base", metavar="BRANCH", help="Make the branch from this one if missing.")
-@click.option("--dry-run", is_flag=True, help="Check everything, write nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask before an overwrite on a server.")
-@actor_option
-@write_options
-@json_option
-def load(
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
-    data: str,
-    mode: str,
-    branch: str,
-    base: str | None,
-    dry_run: bool,
-    yes: bool,
-    actor: str | None,
-    if_commit: str | None,
-    operation_id: str | None,
-    quiet: bool,
-    as_json: bool,
-) -> None:
-    """Load nodes and edges from JSONL as one commit; nothing is written if anything is wrong."""
-    place = resolve_uri(uri, store, uri_option)
-    if mode == "overwrite" and not dry_run:
-        confirm_elsewhere("overwriting data", place, yes=yes, as_json=as_json)
-    echo_target("load", place, quiet=quiet or dry_run)
-    with open_graph(place, actor=actor) as graph, _Progress(data) as progress:
-        result = graph.load(
-            data,
-            mode=mode,
-            branch=branch,
-            create_from=base,
-            expected_head=if_commit,
-            operation_id=operation_id,
-            dry_run=dry_run,
-            progress=progress.update,
-        )
-    if as_json:
-        print_json({"uri": place, **result.to_json()})
-        return
-    verb = "checked" if dry_run else "already loaded" if result.repeated else "loaded"
-    nodes, edges = sum(result.nodes.values()), sum(result.edges.values())
-    click.echo(f"{verb} {place} branch {branch} ({mode}): {nodes} nodes, {edges} edges")
-    for kind, counts in (("node", result.nodes), ("edge", result.edges)):
-        for name, rows in counts.items():
-            click.echo(f"  {kind}:{name:<24} {rows:>10}")
-    if not result.total_entities:
-        click.echo("warning: the input holds no entities; nothing was committed", err=True)
-    if result.branch_created:
-        click.echo(f"branch {branch} created from {base}")
-    if result.commit is not None:
-        click.echo(f"commit {result.commit.graph_commit_id}")
-
-
-class _Progress:
-    """A progress bar on stderr, only at a terminal."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._bar: object = None
-        self.update: Callable[[int], None] | None = None
-
-    def __enter__(self) -> _Progress:
-        if sys.stderr.isatty() and os.path.isfile(self._path):
-            from rich.console import Console
-            from rich.progress import (
-                BarColumn,
-                DownloadColumn,
-                Progress,
-                TextColumn,
-                TimeRemainingColumn,
-            )
-
-            bar = Progress(
-                TextColumn("reading"),
-                BarColumn(),
-                DownloadColumn(),
-                TimeRemainingColumn(),
-                console=Console(stderr=True),
-                transient=True,
-            )
-            bar.start()
-            task = bar.add_task("reading", total=os.path.getsize(self._path))
-            self._bar = bar
-            self.update = lambda done: bar.update(task, completed=done)
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        stop = getattr(self._bar, "stop", None)
-        if stop is not None:
-            stop()
 
 
 @click.command()

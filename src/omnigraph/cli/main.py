@@ -30,7 +30,7 @@ COMMANDS = {
     "export": "omnigraph.cli.data:export",
     "graphs": "omnigraph.cli.served:graphs",
     "init": "omnigraph.cli.data:init",
-    "load": "omnigraph.cli.data:load",
+    "load": "omnigraph.cli.load:load",
     "login": "omnigraph.cli.served:login",
     "logout": "omnigraph.cli.served:logout",
     "mcp": "omnigraph.cli.mcp:mcp",

@@ -13,6 +13,7 @@ from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
 from omnigraph.graph.view import BranchView
 from omnigraph.ops.indexing import PendingIndex
+from omnigraph.write.inputs import Rows
 
 __all__ = [
     "BlobStat",
@@ -28,6 +29,7 @@ __all__ = [
     "MutationResult",
     "PendingIndex",
     "Result",
+    "Rows",
     "Snapshot",
     "blob_range",
     "init",

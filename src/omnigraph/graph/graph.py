@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from omnigraph import INTERNAL_SCHEMA_VERSION
+from omnigraph.catalog import Catalog
 from omnigraph.embed import Embedder
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.graph.auto import AutoMaintenance
 from omnigraph.graph.blobs import Blobs
 from omnigraph.graph.branches import Branches, Tags
+from omnigraph.graph.bulk import BulkHandle
 from omnigraph.graph.changes import ChangeFeed, Changes, Diff
 from omnigraph.graph.dumping import DumpReport, dump
 from omnigraph.graph.explanation import Explanation
@@ -34,7 +36,6 @@ from omnigraph.graph.results import Snapshot
 from omnigraph.graph.schema_ops import SchemaOps
 from omnigraph.graph.targets import has_branch, resolve
 from omnigraph.graph.view import BranchView
-from omnigraph.graph.writing import WritingHandle
 from omnigraph.lang import CompiledQuery, bind_parameters
 from omnigraph.limits import AUTO_MAINTENANCE_EVERY, CLEANUP_GRACE_S, CLEANUP_KEEP_DEFAULT
 from omnigraph.manifest import (
@@ -48,10 +49,10 @@ from omnigraph.ops.indexing import PendingIndex
 from omnigraph.plan import ReadPlan, explain
 from omnigraph.policy import Action, Policy
 from omnigraph.read import Running, watched
-from omnigraph.store import Durability, measured
+from omnigraph.store import Durability, Table, measured
 
 
-class Graph(WritingHandle):
+class Graph(BulkHandle):
     """One open graph. Threads may share it; close it when done, or use it in a `with` block."""
 
     def __init__(
@@ -312,6 +313,19 @@ class Graph(WritingHandle):
             internal_schema_version=INTERNAL_SCHEMA_VERSION,
             branch=capture.branch.name,
         )
+
+    def catalog_at(self, snapshot: Snapshot) -> Catalog:
+        """Return the types of a snapshot, under the schema of its time."""
+        self.permit(Action.READ, branch=snapshot.branch)
+        schema, wanted = self.accepted_schema(), snapshot.commit.schema_hash
+        found = schema if schema.ir_hash() == wanted else self._contract.at(wanted)
+        return found.catalog
+
+    def table_at(self, snapshot: Snapshot, table_key: str) -> Table:
+        """Return the table of a type as a snapshot names it, to read it by other means."""
+        self.permit(Action.READ, branch=snapshot.branch)
+        pin = snapshot.tables[table_key]
+        return self._tables.open(pin.path, pin.version)
 
     def _resolve(
         self,

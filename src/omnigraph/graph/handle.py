@@ -255,11 +255,19 @@ class Handle:
             observed=self._observed(line) if self._remembers else None,
         )
 
-    def settle(self, line: Line, commit: GraphCommit | None, changes: ChangeSet | None) -> None:
+    def settle(
+        self,
+        line: Line,
+        commit: GraphCommit | None,
+        changes: ChangeSet | None,
+        *,
+        fold: bool = True,
+    ) -> None:
         """After a write: this handle has seen the tables it wrote; long tails are folded away."""
         if commit is None or changes is None:
             return
-        line.folding.run_if_due(self._schema)
+        if fold:
+            line.folding.run_if_due(self._schema)
         if self._auto is not None:
             self._auto.note_commit()
         if not self._remembers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from omnigraph.manifest import GraphCommit, Pin
 
@@ -43,7 +43,7 @@ class LoadResult:
     """Outcome of a load: rows per type, and the commit (None for an empty input or a dry run).
 
     The rows are those of the input, also when `repeated` says that an earlier call with this
-    operation id made the commit.
+    operation id made the commit. `rejected` rows of it were left out, as the caller allowed.
     """
 
     mode: str
@@ -56,7 +56,12 @@ class LoadResult:
     branch_created: bool = False
     actor_id: str | None = None
     dry_run: bool = False
+    rejected: int = 0
     io: Mapping[str, int] = field(default_factory=dict)
+
+    def without(self, rejected: int) -> LoadResult:
+        """Return the same with a number of rows that were left out."""
+        return replace(self, rejected=rejected) if rejected else self
 
     @property
     def total_entities(self) -> int:
@@ -82,6 +87,7 @@ class LoadResult:
             "actor_id": self.actor_id,
             "dry_run": self.dry_run,
             "repeated": self.repeated,
+            **({"rejected": self.rejected} if self.rejected else {}),
             "commit": None if self.commit is None else self.commit.to_json(),
         }
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from omnigraph.catalog import AcceptedSchema
+from omnigraph.embed import Embedder
 from omnigraph.errors import NotFoundError
 from omnigraph.graph.handle import Handle
 from omnigraph.graph.lines import Line
@@ -24,8 +26,25 @@ from omnigraph.policy import Action
 from omnigraph.store import (
     measured,
 )
-from omnigraph.write import ChangeSet, Request, SchemaMovedError
+from omnigraph.store.orphans import SCRATCH
+from omnigraph.write import Base, ChangeSet, Operation, Request, SchemaMovedError, Writer
 from omnigraph.write.embeddings import Embeddings
+
+
+class LoadOperation(Operation, Protocol):
+    """A load that has read its input."""
+
+    mode: LoadMode
+
+    def counts(self, kind: str) -> dict[str, int]:
+        """Return rows per type name, nodes or edges."""
+
+
+class StagedLoad(LoadOperation, Protocol):
+    """A load whose rows do not pass through this process."""
+
+    def stage_ahead(self, writer: Writer, base: Base) -> None:
+        """Do the long part of staging; repeating it on the same base costs nothing."""
 
 
 class WritingHandle(Handle):
@@ -180,25 +199,70 @@ class WritingHandle(Handle):
             request = self.request(line, actor, expected_head, operation_id)
             return self._finish_load(load, line, schema, request, dry_run, io)
 
+    def load_staged(
+        self,
+        make: Callable[[AcceptedSchema, Embedder | None], StagedLoad],
+        *,
+        branch: str = MAIN,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+        actor: str | None = None,
+        dry_run: bool = False,
+        index: bool = True,
+    ) -> LoadResult:
+        """Commit a load whose rows somebody else parses and stages, such as workers on Spark.
+
+        Validation and staging are done before the load takes its turn among the writers of this
+        process; they are repeated only if a table they rest on has moved by then.
+        """
+        self.check_writable()
+        self.permit(Action.CHANGE, branch=branch, actor=actor)
+        with measured() as io:
+            line = self._lines.get(branch)
+            schema = self._contract.validate()
+            load = make(schema, self._embedder)
+            request = self.request(line, actor, expected_head, operation_id)
+            line.coordinator.capture()
+            done = line.coordinator.commit_of(request.operation_id)
+            if done is None and not dry_run:
+                line.writer.rehearse(load, request, schema)
+                load.stage_ahead(line.writer, line.writer.base(schema))
+            return self._finish_load(load, line, schema, request, dry_run, io, index=index)
+
+    def scratch_folder(self, place: str | os.PathLike[str] | None = None) -> str:
+        """Make a folder for the rows of one load, in a place all its workers can reach.
+
+        For a graph in an object store that is, unless named, a folder of this machine.
+        """
+        beside = self._location.path(SCRATCH)
+        if place is None and "://" in beside:
+            return tempfile.mkdtemp(prefix="omnigraph-scratch-")
+        parent = beside if place is None else os.path.abspath(place)
+        folder = os.path.join(parent, self._ids.next())
+        os.makedirs(folder)
+        return folder
+
     def _new_load(self, schema: AcceptedSchema, mode: LoadMode | str) -> Load:
         embeddings = Embeddings(self._embedder)
         return Load(schema, LoadMode.parse(mode), new_ids=self._ids.run, embeddings=embeddings)
 
     def _finish_load(
         self,
-        load: Load,
+        load: LoadOperation,
         line: Line,
         schema: AcceptedSchema,
         request: Request,
         dry_run: bool,
         io: Mapping[str, int],
+        *,
+        index: bool = True,
     ) -> LoadResult:
         commit, repeated = None, False
         if dry_run:
             line.writer.rehearse(load, request, schema)
         else:
             commit, changes = line.writer.run(load, request, lambda: schema)
-            self.settle(line, commit, changes)
+            self.settle(line, commit, changes, fold=index)
             repeated = commit is not None and changes is None
         return LoadResult(
             mode=str(load.mode),

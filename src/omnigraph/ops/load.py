@@ -16,15 +16,16 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
 from omnigraph.errors import BadRequestError, KeyConflictError, NotFoundError
-from omnigraph.limits import EMBED_CHUNK_ROWS, LOAD_CHUNK_ROWS
-from omnigraph.write import Base, ChangeSet, Problem, Problems, TableChange, key_ids, validate
+from omnigraph.limits import EMBED_CHUNK_ROWS, LOAD_CHUNK_ROWS, PROBLEMS_MAX
+from omnigraph.write import Base, ChangeSet, Problem, Problems, TableChange, validate
 from omnigraph.write.blobs import encode_blob
-from omnigraph.write.convert import cast_column
 from omnigraph.write.embeddings import Embeddings
-from omnigraph.write.envelopes import EnvelopeReader, file_lines
-from omnigraph.write.keys import ulid_column
+from omnigraph.write.envelopes import EnvelopeReader, TypeRows, file_lines
+from omnigraph.write.input_reader import InputReader
+from omnigraph.write.inputs import Input, as_arrow
+from omnigraph.write.intake import complete_ids, duplicate_problem, frame_rows
+from omnigraph.write.problems import place_text
 from omnigraph.write.spill import SpillFile, spilled
-from omnigraph.write.table_schema import rows_schema
 
 Entity = NodeType | EdgeType
 Data = str | os.PathLike[str] | bytes | Iterable[Mapping[str, object]]
@@ -70,6 +71,9 @@ class Load:
         self._spills: dict[str, list[SpillFile]] = {}
         self._filled: set[str] = set()
         self._source = "the input"
+        self._problems_max: int | None = None
+        self._place_of: Callable[[int], tuple[str | None, int]] | None = None
+        self.line_at: Callable[[str | None, int], int] = lambda _file, line: line
 
     # ---- reading --------------------------------------------------------------------------
 
@@ -78,18 +82,50 @@ class Load:
         problems = self._problems(data)
         with contextlib.closing(EnvelopeReader(self._schema.catalog, problems)) as reader:
             self._read_lines(reader, data, problems, progress)
-            for found in reader.types.values():
-                rows = found.table()
-                if found.spill is not None:
-                    self._spills[found.entity.table_key] = [found.spill]
-                self._take(found.entity, rows, found.lines, problems)
-                found.chunks = []
-                self._release()
+            self._take_all(reader.types.values(), problems)
+
+    def read_inputs(
+        self,
+        inputs: Sequence[Input],
+        *,
+        skip: frozenset[int] = frozenset(),
+        problems_max: int = PROBLEMS_MAX,
+        progress: Any = None,
+    ) -> None:
+        """Parse files and frames, all of them one input. Raises `DataError` as `read` does.
+
+        `skip` are lines to leave out, counted through all files.
+        """
+        labels = list(dict.fromkeys(item.label for item in inputs))
+        self._source = labels[0] if len(labels) == 1 else "the input"
+        self._problems_max = problems_max
+        problems = self._problems()
+        catalog = self._schema.catalog
+        reader = InputReader(catalog, problems, inputs, skip=skip, progress=progress)
+        self._place_of = reader.places.of
+        self.line_at = reader.places.line
+        with contextlib.closing(reader):
+            reader.read()
+            problems.raise_any()
+            self._take_all(reader.types.values(), problems)
+
+    @property
+    def only_source(self) -> str | None:
+        """The name of the input, if it is one file or frame."""
+        return None if self._source == "the input" else self._source
+
+    def _take_all(self, types: Iterable[TypeRows], problems: Problems) -> None:
+        """Take over what a reader found."""
+        for found in types:
+            rows = found.table()
+            if found.spill is not None:
+                self._spills[found.entity.table_key] = [found.spill]
+            self._take(found.entity, rows, found.lines, problems)
+            found.chunks = []
+            self._release()
         problems.raise_any()
         if not self._rows and self.mode is LoadMode.OVERWRITE:
-            raise BadRequestError(
-                "an empty input overwrites nothing", hint="use merge, or name the types to empty"
-            )
+            raise empty_overwrite()
 
     def _read_lines(
         self, reader: EnvelopeReader, data: Data, problems: Problems, progress: Any
@@ -112,7 +148,10 @@ class Load:
         if isinstance(data, str | os.PathLike):
             self._source = os.fspath(data)
         problems = Problems(source=self._source)
+        if self._problems_max is not None:
+            problems = Problems(source=self._source, limit=self._problems_max)
         problems.line_of = self._line_of
+        problems.place_of = self._place_of
         return problems
 
     def read_table(self, type_name: str, table: Any, *, from_col: str, to_col: str) -> None:
@@ -124,67 +163,13 @@ class Load:
         self._source = f"the {type_name} frame"
         problems = self._problems()
         frame = as_arrow(table)
-        renamed = {from_col: "src", to_col: "dst"} if isinstance(entity, EdgeType) else {}
-        names = [renamed.get(name, name) for name in frame.column_names]
-        columns = dict(zip(names, frame.columns, strict=True))
-        schema = rows_schema(entity)
-        for name in sorted({name for name in names if names.count(name) > 1}):
-            problems.add(
-                Problem(message=f"column '{name}' appears twice", type_name=type_name, field=name)
-            )
-        for name in columns:
-            if name not in schema.names:
-                problems.add(
-                    Problem(
-                        message=f"unknown column '{name}' for '{entity.table_key}'",
-                        type_name=type_name,
-                        field=name,
-                    )
-                )
+        lines = list(range(1, frame.num_rows + 1))
+        rows = frame_rows(
+            entity, frame, from_col=from_col, to_col=to_col, lines=lines, problems=problems
+        )
         problems.raise_any()
-        arrays = [
-            self._frame_column(entity, field, columns.get(field.name), frame.num_rows, problems)
-            for field in schema
-        ]
+        self._take(entity, rows, lines, problems)
         problems.raise_any()
-        rows = pa.Table.from_arrays(arrays, schema=schema)
-        self._take(entity, rows, range(1, frame.num_rows + 1), problems)
-        problems.raise_any()
-
-    def _frame_column(
-        self, entity: Entity, field: Any, column: Any, size: int, problems: Problems
-    ) -> Any:
-        name = field.name
-
-        def report(row: int, message: str) -> None:
-            problems.add(
-                Problem(
-                    message=f"property '{name}': {message}",
-                    type_name=entity.name,
-                    field=name,
-                    line=row + 1,
-                )
-            )
-
-        if name in ("id", "src", "dst"):
-            if column is None:
-                if name != "id" and size:
-                    word = "from" if name == "src" else "to"
-                    report(0, f"edge {entity.name} needs a column with the '{word}' ids")
-                return pa.nulls(size, pa.string())
-            found = column.combine_chunks()
-            if found.null_count and name != "id":
-                report(0, "endpoint ids must not be null")
-            return pc.cast(found, pa.string())
-        declared = entity.properties[name]
-        if column is None:
-            value = (
-                list(declared.default)
-                if isinstance(declared.default, tuple)
-                else (declared.default)
-            )
-            return pa.array([value] * size, field.type)
-        return cast_column(column, declared.type, report)
 
     def _release(self) -> None:
         """Give back the memory that reading rows from files took."""
@@ -195,69 +180,36 @@ class Load:
         """Complete ids and keep the rows; ids must be distinct within the input."""
         key = entity.table_key
         self._lines[key] = lines
-        given = rows["id"].combine_chunks()
-        generated = pc.is_null(given)
-        if isinstance(entity, NodeType) and entity.key:
-            ids = self._key_ids(entity, rows, given, problems)
-            generated = pa.array([False] * rows.num_rows)
-        elif given.null_count:
-            minted = ulid_column(self._new_ids(given.null_count), given.null_count)
-            ids = pc.replace_with_mask(given, generated, minted)
-        else:
-            ids = given
-        rows = rows.set_column(rows.schema.get_field_index("id"), "id", ids)
+        rows, generated = complete_ids(self._schema, entity, rows, lines, self._new_ids, problems)
         self._rows[key] = rows
         self._generated[key] = generated
         self._check_distinct(entity, rows, problems)
 
-    def _key_ids(self, node: NodeType, rows: Any, given: Any, problems: Problems) -> Any:
-        order = self._schema.key_order(node)
-        columns = [rows[name].combine_chunks() for name in order]
-        for name, column in zip(order, columns, strict=True):
-            for row in pc.indices_nonzero(pc.is_null(column)).to_pylist():
-                problems.add(
-                    Problem(
-                        message=f"missing required property '{name}'",
-                        type_name=node.name,
-                        field=name,
-                        line=self._lines[node.table_key][row],
-                    )
-                )
-        if problems.items:
-            return given
-        ids = key_ids(columns, [node.properties[name].type for name in order])
-        wrong = pc.fill_null(pc.not_equal(given, ids), False)
-        for row in pc.indices_nonzero(wrong).to_pylist():
-            problems.add(
-                Problem(
-                    message=f"id '{given[row].as_py()}' does not match the key: expected "
-                    f"'{ids[row].as_py()}'",
-                    type_name=node.name,
-                    field="id",
-                    line=self._lines[node.table_key][row],
-                )
-            )
-        return ids
-
     def _check_distinct(self, entity: Entity, rows: Any, problems: Problems) -> None:
-        ids = rows["id"].combine_chunks()
+        generated = self._generated[entity.table_key]
+        if pc.all(generated).as_py():
+            return
+        # Ids made up here are distinct already.
+        ids = rows["id"].combine_chunks().filter(pc.invert(generated)).drop_null()
         if len(pc.unique(ids)) == len(ids):
             return
         first: dict[str, int] = {}
         lines = self._lines[entity.table_key]
-        for row, entity_id in enumerate(ids.to_pylist()):
+        for row, entity_id in enumerate(rows["id"].to_pylist()):
+            if entity_id is None:
+                continue
             if entity_id in first:
-                problems.add(
-                    Problem(
-                        message=f"duplicate id '{entity_id}' of {entity.name} (also on line "
-                        f"{lines[first[entity_id]]})",
-                        type_name=entity.name,
-                        entity_id=entity_id,
-                        field="id",
-                        line=lines[row],
-                    )
-                )
+                place = self._other_place(lines[first[entity_id]], lines[row])
+                problems.add(duplicate_problem(entity, entity_id, lines[row], place))
             first.setdefault(entity_id, row)
+
+    def _other_place(self, line: int, seen_from: int) -> str:
+        """Name a line to somebody who looks at another one."""
+        if self._place_of is None:
+            return f"line {line}"
+        file, line = self._place_of(line)
+        here, _line = self._place_of(seen_from)
+        return f"line {line}" if file is None or file == here else f"line {line} of {file}"
 
     def _line_of(self, table_key: str, entity_id: str) -> int | None:
         rows = self._rows.get(table_key)
@@ -292,12 +244,19 @@ class Load:
             taken = self._fill(base, changes.of(entity), rows, self._generated[key])
             if taken is not None:
                 conflicts.append((self._line_of(key, taken) or 0, entity, taken))
-        _refuse(conflicts)
+        self._refuse(conflicts)
         problems = self._problems()
         validate(base, changes, problems)
         self._release()
         problems.raise_any()
         return changes
+
+    def _refuse(self, conflicts: list[tuple[int, Entity, str]]) -> None:
+        """Raise for the row that comes first in the input, whatever its type."""
+        if conflicts:
+            line, entity, entity_id = min(conflicts, key=lambda item: item[0])
+            place = (None, line) if self._place_of is None else self._place_of(line)
+            raise existing_id(entity, entity_id, place_text(*place))
 
     def _embedded(self, entity: Entity, rows: Any) -> Any:
         """Return rows with their vectors; those of a file are filled chunk by chunk."""
@@ -381,24 +340,28 @@ class Load:
         return rows.set_column(index, "id", pa.array(new_ids, pa.string())), pa.array(new_flags)
 
 
-def _refuse(conflicts: list[tuple[int, Entity, str]]) -> None:
-    """Raise for the row that comes first in the input, whatever its type."""
-    if not conflicts:
-        return
-    line, entity, entity_id = min(conflicts, key=lambda item: item[0])
-    raise KeyConflictError(
-        entity_kind=str(entity.kind),
-        type_name=entity.name,
-        entity_id=entity_id,
-        message=f"line {line}: {entity.name} '{entity_id}' already exists; nothing was written",
-    )
-
-
 def _filtered_batches(rows: Any, mask: Any) -> Iterator[Any]:
     start = 0
     for batch in rows.to_batches(max_chunksize=LOAD_CHUNK_ROWS):
         yield batch.filter(mask.slice(start, batch.num_rows))
         start += batch.num_rows
+
+
+def empty_overwrite() -> BadRequestError:
+    """Return the error of an overwrite that names no type."""
+    return BadRequestError(
+        "an empty input overwrites nothing", hint="use merge, or name the types to empty"
+    )
+
+
+def existing_id(entity: Entity, entity_id: str, place: str) -> KeyConflictError:
+    """Return the error of an append whose id is taken; `place` says where it stands."""
+    return KeyConflictError(
+        entity_kind=str(entity.kind),
+        type_name=entity.name,
+        entity_id=entity_id,
+        message=f"{place}{entity.name} '{entity_id}' already exists; nothing was written",
+    )
 
 
 def _encoded(items: Iterable[Mapping[str, object]], problems: Problems) -> Iterator[bytes]:
@@ -419,18 +382,3 @@ def _plain(value: object) -> object:
     if hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(f"a {type(value).__name__}")
-
-
-def as_arrow(table: Any) -> Any:
-    """Return a pandas, polars or Arrow frame as an Arrow table."""
-    if isinstance(table, pa.Table):
-        return table
-    if isinstance(table, pa.RecordBatch):
-        return pa.Table.from_batches([table])
-    if hasattr(table, "__arrow_c_stream__"):
-        return pa.table(table)
-    if type(table).__module__.startswith("pandas"):
-        return pa.Table.from_pandas(table, preserve_index=False)
-    raise BadRequestError(
-        f"cannot load a {type(table).__name__}", hint="give an Arrow, pandas or polars frame"
-    )

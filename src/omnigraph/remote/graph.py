@@ -28,7 +28,6 @@ from omnigraph.ids import UlidSource
 from omnigraph.lang import compile_schema
 from omnigraph.limits import CLIENT_TIMEOUT_S
 from omnigraph.manifest import MAIN, PendingWrite, RecoveryRecord
-from omnigraph.ops.load import as_arrow
 from omnigraph.remote.blobs import RemoteBlobs
 from omnigraph.remote.branches import RemoteBranches, RemoteTags
 from omnigraph.remote.connection import ARROW, Connection, Json
@@ -45,6 +44,7 @@ from omnigraph.remote.values import (
     result_from,
     snapshot_from,
 )
+from omnigraph.write.inputs import as_arrow
 
 _ON_STORAGE = frozenset(
     {"optimize", "repair", "cleanup", "ensure_indices", "recover", "maintain_automatically", "dump"}

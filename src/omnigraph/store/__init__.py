@@ -24,6 +24,13 @@ from omnigraph.store.branches import (
     split_branch,
     tag_file,
 )
+from omnigraph.store.bulk import (
+    fragment_ids,
+    joined_rewrites,
+    read_fragments,
+    rewrite_fragments,
+    write_rows,
+)
 from omnigraph.store.columns import ColumnChanges, change_columns
 from omnigraph.store.conditional import check_conditional_put
 from omnigraph.store.control import ControlFiles
@@ -51,6 +58,7 @@ from omnigraph.store.staging import (
     commit_staged,
     restore,
     stage_delete,
+    stage_fragments,
     stage_index,
     stage_insert,
     stage_overwrite,
@@ -65,7 +73,7 @@ from omnigraph.store.tables import (
     primary_key_field,
 )
 from omnigraph.store.torn import newest_version, set_aside_torn
-from omnigraph.store.upsert import stage_upsert
+from omnigraph.store.upsert import stage_rewritten, stage_upsert
 
 __all__ = [
     "ID_INDEX",
@@ -109,9 +117,11 @@ __all__ = [
     "forget_retired",
     "fork_table",
     "fragment_groups",
+    "fragment_ids",
     "id_filter",
     "is_blob",
     "is_stored",
+    "joined_rewrites",
     "lacking_indexes",
     "list_branches",
     "list_tags",
@@ -128,20 +138,25 @@ __all__ = [
     "open_slots",
     "primary_key_field",
     "quoted",
+    "read_fragments",
     "rebased",
     "restore",
     "retire_branch",
     "retired_branches",
+    "rewrite_fragments",
     "set_aside_torn",
     "side_by_side",
     "split_branch",
     "stage_delete",
+    "stage_fragments",
     "stage_index",
     "stage_indexes",
     "stage_insert",
     "stage_overwrite",
+    "stage_rewritten",
     "stage_upsert",
     "table_delta",
     "tag_file",
     "version_file",
+    "write_rows",
 ]

@@ -17,7 +17,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 from lance import LanceDataset, LanceOperation
-from lance.fragment import write_fragments
+from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.errors import ConflictError
 from omnigraph.limits import (
@@ -124,6 +124,27 @@ def stage_overwrite(parent: Table, rows: Any, properties: dict[str, str]) -> Sta
         transaction=lance.Transaction(parent.version, operation, transaction_properties=properties),
         files=data_files(parent, fragments),
         rows_after=sum(item.physical_rows for item in fragments),
+    )
+
+
+def stage_fragments(
+    parent: Table, written: Sequence[str], properties: dict[str, str], *, replace_all: bool
+) -> StagedTable:
+    """Stage what workers wrote with `write_rows`, as added rows or as the whole new content."""
+    count("data_stages")
+    fragments = [FragmentMetadata.from_json(item) for item in written]
+    added = sum(item.physical_rows for item in fragments)
+    operation: Any
+    if replace_all:
+        operation = LanceOperation.Overwrite(parent.dataset.lance_schema, fragments)
+    else:
+        operation = LanceOperation.Append(fragments)
+    return StagedTable(
+        path=parent.path,
+        parent=parent,
+        transaction=lance.Transaction(parent.version, operation, transaction_properties=properties),
+        files=data_files(parent, fragments),
+        rows_after=added if replace_all else parent.count_rows() + added,
     )
 
 

@@ -8,7 +8,7 @@ of the table.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import lance
@@ -41,18 +41,42 @@ def stage_upsert(
 
     Ids must be distinct. `rows` is a table or a reader; many are staged part by part.
     """
-    count("data_stages")
+    removed = addresses_of(parent, "id", deleted)["_rowaddr"].to_numpy()
+    return stage_rewritten(parent, rewrite_rows(parent, rows), properties, removed=removed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewritten:
+    """Rows written for an upsert: their fragments, where their old images are, how many are new."""
+
+    fragments: list[Any]
+    places: Any
+    added: int
+
+
+def rewrite_rows(parent: Table, rows: Any) -> Rewritten:
+    """Write rows to be replaced or added; the table does not know of them yet."""
     fragments: list[Any] = []
-    places: list[Any] = []
+    places: list[Any] = [np.empty(0, np.uint64)]
     added = 0
     for part in _parts(rows):
         known = _places(parent, part["id"])
         fragments += _written(parent, part, known)
         places.append(known["_rowaddr"].to_numpy())
         added += part.num_rows - known.num_rows
-    removed = addresses_of(parent, "id", deleted)["_rowaddr"].to_numpy()
+    return Rewritten(fragments=fragments, places=np.concatenate(places), added=added)
+
+
+def stage_rewritten(
+    parent: Table, written: Rewritten, properties: dict[str, str], *, removed: Any = None
+) -> StagedTable:
+    """Stage rewritten rows, and addresses of rows to be removed, as one version."""
+    count("data_stages")
+    fragments, gone_rows = written.fragments, [] if removed is None else removed
     with translated(f"writing {parent.path}"):
-        changed, gone = without(parent, np.concatenate([*places, removed]))
+        changed, gone = without(
+            parent, np.concatenate([written.places, np.asarray(gone_rows, np.uint64)])
+        )
     operation = LanceOperation.Update(
         removed_fragment_ids=gone,
         updated_fragments=changed,
@@ -66,7 +90,7 @@ def stage_upsert(
         parent=parent,
         transaction=lance.Transaction(parent.version, operation, transaction_properties=properties),
         files=data_files(parent, fragments) + deletion_files(parent, changed),
-        rows_after=parent.count_rows() + added - len(removed),
+        rows_after=parent.count_rows() + written.added - len(gone_rows),
     )
 
 

@@ -44,7 +44,7 @@ from omnigraph.store import (
     stage_overwrite,
     stage_upsert,
 )
-from omnigraph.write.base import Base
+from omnigraph.write.base import Base, Entity
 from omnigraph.write.changes import ChangeSet, TableChange
 from omnigraph.write.table_schema import stored_batches, stored_rows
 
@@ -149,15 +149,20 @@ class Writer:
 
         A line nobody publishes is only space: no other ever has its name.
         """
-        table = base.table(change.entity)
-        branch = base.capture.branch
-        _root, line = split_branch(table.path)
-        if branch.owns(line):
-            return table
+        own = self.owned_table(base, change.entity)
+        if own is not None:
+            return own
+        table, branch = base.table(change.entity), base.capture.branch
         forked, files = fork_table(base.tables, table, branch.fork_name(self.new_id()))
         fire(Failpoint.FORK_POST_CREATE)
         self.publisher.syncer.sync(files)
         return forked
+
+    def owned_table(self, base: Base, entity: Entity) -> Table | None:
+        """Return a type's table if it is this branch's own, None before its first write."""
+        table = base.table(entity)
+        _root, line = split_branch(table.path)
+        return table if base.capture.branch.owns(line) else None
 
     def new_id(self) -> str:
         """Return a new ULID."""
@@ -165,6 +170,8 @@ class Writer:
 
 
 def _stage_table(parent: Table, change: TableChange, properties: dict[str, str]) -> StagedTable:
+    if change.staging is not None:
+        return change.staging(parent, properties)
     rows = change.rows()
     if change.deleted and rows is not None:
         content = stored_rows(change.entity, rows)

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.catalog import EdgeType, NodeType, TypeKind
+from omnigraph.store import StagedTable, Table
 
 Entity = NodeType | EdgeType
 
@@ -19,7 +20,8 @@ class TableChange:
 
     `added` rows have ids the base does not have, `changed` rows replace base rows. With
     `replaced` the base counts as empty: the added rows are the whole new content. `release` is
-    there if the rows lie in a file: it gives back the memory that reading them took.
+    there if the rows lie in a file: it gives back the memory that reading them took. Rows that do
+    not pass through this process are staged by `staging`, which is given the table to write to.
     """
 
     entity: Entity
@@ -28,11 +30,12 @@ class TableChange:
     deleted: list[str] = field(default_factory=list)
     replaced: bool = False
     release: Callable[[], None] | None = None
+    staging: Callable[[Table, dict[str, str]], StagedTable] | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing changes."""
-        return not (self.replaced or self.deleted or self.row_count)
+        return not (self.replaced or self.deleted or self.staging or self.row_count)
 
     @property
     def row_count(self) -> int:

@@ -134,7 +134,7 @@ def cast_column(column: Any, declared: PropertyType, report: Report) -> Any:
 
 def _whole(value: Any, row: int, report: Report) -> Any:
     if not isinstance(value, float):
-        return value
+        return value if value is None else int(value)
     if math.isnan(value):
         return None
     if not math.isfinite(value) or value != int(value):
@@ -157,7 +157,9 @@ def _castable(found: Any, declared: PropertyType) -> bool:
     if scalar is Scalar.BOOL:
         return bool(pa.types.is_boolean(found))
     if scalar in INTEGERS:
-        return bool(pa.types.is_integer(found) or pa.types.is_floating(found))
+        # Spark knows no unsigned integers; it holds them as whole decimals.
+        whole = pa.types.is_decimal(found) and found.scale == 0
+        return bool(pa.types.is_integer(found) or pa.types.is_floating(found) or whole)
     if scalar in FLOATS:
         return bool(pa.types.is_integer(found) or pa.types.is_floating(found))
     if scalar in (Scalar.DATE, Scalar.DATETIME):

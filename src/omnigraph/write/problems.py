@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow.compute as pc
@@ -24,12 +24,14 @@ class Problem:
     entity_id: str | None = None
     field: str | None = None
     line: int | None = None
+    file: str | None = None
     kind: str = "value_constraint_violation"
     table_key: str | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return what is known, as plain JSON data."""
         known = {
+            "file": self.file,
             "line": self.line,
             "type": self.type_name,
             "id": self.entity_id,
@@ -48,11 +50,15 @@ class Problems:
         self.items: list[Problem] = []
         self.count = 0
         self.line_of: Callable[[str, str], int | None] = _no_line
+        self.place_of: Callable[[int], tuple[str | None, int]] | None = None
 
     def add(self, problem: Problem) -> None:
-        """Take in one problem."""
+        """Take in one problem; if the input is several files, its line becomes one of a file."""
         self.count += 1
         if len(self.items) < self._limit:
+            if self.place_of is not None and problem.line is not None and problem.file is None:
+                file, line = self.place_of(problem.line)
+                problem = replace(problem, file=file, line=line)
             self.items.append(problem)
 
     @property
@@ -64,7 +70,7 @@ class Problems:
         """Raise `DataError` with everything found, if anything was."""
         if not self.items:
             return
-        shown = sorted(self.items, key=lambda item: item.line or 0)
+        shown = sorted(self.items, key=lambda item: (item.file or "", item.line or 0))
         texts = [self._text(item) for item in shown[:10]]
         hidden = self.count - len(texts)
         if hidden > 0:
@@ -77,8 +83,13 @@ class Problems:
         raise DataError(message, problems=[item.to_json() for item in shown])
 
     def _text(self, item: Problem) -> str:
-        place = f"line {item.line}: " if item.line is not None else ""
-        return f"{place}{item.message}"
+        return f"{place_text(item.file, item.line)}{item.message}"
+
+
+def place_text(file: str | None, line: int | None) -> str:
+    """Return where something stands, to put before a message; empty when that is unknown."""
+    words = [word for word in (file, None if line is None else f"line {line}") if word]
+    return f"{' '.join(words)}: " if words else ""
 
 
 def some_rows(rows: Any, wrong: Any, column: str) -> Any:

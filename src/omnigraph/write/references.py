@@ -43,7 +43,7 @@ def _check_endpoints(
         column: _missing_nodes(base, changes, edge.source if column == "src" else edge.target, ids)
         for column, ids in wanted.items()
     }
-    for column, type_name in (("src", edge.source), ("dst", edge.target)):
+    for column in ("src", "dst"):
         missing = found.get(column, found["src"])
         if not missing:
             continue
@@ -51,17 +51,31 @@ def _check_endpoints(
         shown = some_rows(rows, wrong, column)
         pairs = zip(shown["id"].to_pylist(), shown[column].to_pylist(), strict=True)
         for entity_id, value in pairs:
-            problems.add(
-                Problem(
-                    message=f"{edge.name}: {column} '{value}' not found in {type_name}",
-                    type_name=edge.name,
-                    entity_id=entity_id,
-                    field="from" if column == "src" else "to",
-                    line=problems.line_of(edge.table_key, entity_id),
-                    kind="orphan_edge",
-                    table_key=edge.table_key,
-                )
-            )
+            line = problems.line_of(edge.table_key, entity_id)
+            problems.add(endpoint_problem(edge, entity_id, column, value, line))
+
+
+def endpoint_problem(
+    edge: EdgeType,
+    entity_id: str,
+    column: str,
+    value: str,
+    line: int | None,
+    *,
+    file: str | None = None,
+) -> Problem:
+    """Return the problem of a new edge, one of whose ends does not exist."""
+    type_name = edge.source if column == "src" else edge.target
+    return Problem(
+        message=f"{edge.name}: {column} '{value}' not found in {type_name}",
+        type_name=edge.name,
+        entity_id=entity_id,
+        field="from" if column == "src" else "to",
+        line=line,
+        file=file,
+        kind="orphan_edge",
+        table_key=edge.table_key,
+    )
 
 
 def _missing_nodes(base: Base, changes: ChangeSet, type_name: str, wanted: Any) -> set[str]:
@@ -104,17 +118,20 @@ def _check_orphans(
                 pc.invert(pc.is_in(left["id"], value_set=pa.array(handled, pa.string())))
             )
             for row in left.slice(0, 1000).to_pylist():
-                problems.add(
-                    Problem(
-                        message=f"{edge.name} '{row['id']}': {column} '{row[column]}' not found "
-                        f"in {node.name}",
-                        type_name=edge.name,
-                        entity_id=row["id"],
-                        field="from" if column == "src" else "to",
-                        kind="orphan_edge",
-                        table_key=edge.table_key,
-                    )
-                )
+                problems.add(orphan_problem(edge, row["id"], column, row[column]))
+
+
+def orphan_problem(edge: EdgeType, entity_id: str, column: str, value: str) -> Problem:
+    """Return the problem of a committed edge that would lose one of its ends."""
+    type_name = edge.source if column == "src" else edge.target
+    return Problem(
+        message=f"{edge.name} '{entity_id}': {column} '{value}' not found in {type_name}",
+        type_name=edge.name,
+        entity_id=entity_id,
+        field="from" if column == "src" else "to",
+        kind="orphan_edge",
+        table_key=edge.table_key,
+    )
 
 
 def _removed_ids(base: Base, change: TableChange, node: NodeType) -> list[str]:
@@ -153,24 +170,28 @@ def _check_cardinality(
     node_change = changes.get(TypeKind.NODE, edge.source)
     if node_change is not None:
         affected -= set(node_change.deleted)
-    limits = edge.cardinality
     for source in sorted(affected):
-        number = counts[source]
-        bound: str | None = None
-        if limits.maximum is not None and number > limits.maximum:
-            bound = f"max {limits.maximum}"
-        elif number < limits.minimum:
-            bound = f"min {limits.minimum}"
-        if bound is not None:
-            plural = "edge" if number == 1 else "edges"
-            problems.add(
-                Problem(
-                    message=f"@card violation on edge {edge.name}: source '{source}' has "
-                    f"{number} {plural} ({bound})",
-                    type_name=edge.name,
-                    entity_id=source,
-                    field="from",
-                    kind="cardinality_violation",
-                    table_key=edge.table_key,
-                )
-            )
+        problem = cardinality_problem(edge, source, counts[source])
+        if problem is not None:
+            problems.add(problem)
+
+
+def cardinality_problem(edge: EdgeType, source: str, number: int) -> Problem | None:
+    """Return the problem of a node with this number of edges, None when it may have them."""
+    limits = edge.cardinality
+    if limits.maximum is not None and number > limits.maximum:
+        bound = f"max {limits.maximum}"
+    elif number < limits.minimum:
+        bound = f"min {limits.minimum}"
+    else:
+        return None
+    plural = "edge" if number == 1 else "edges"
+    return Problem(
+        message=f"@card violation on edge {edge.name}: source '{source}' has "
+        f"{number} {plural} ({bound})",
+        type_name=edge.name,
+        entity_id=source,
+        field="from",
+        kind="cardinality_violation",
+        table_key=edge.table_key,
+    )

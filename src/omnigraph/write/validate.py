@@ -6,6 +6,7 @@ from that very state, so a verdict cannot be overtaken.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -35,7 +36,7 @@ def validate(base: Base, changes: ChangeSet, problems: Problems) -> None:
 
 
 def check_values(entity: Entity, rows: Any, problems: Problems) -> None:
-    """Check rows against what a type says about single values."""
+    """Check what can be told from each row alone."""
     for declared in entity.properties.values():
         column = rows[declared.name]
         if declared.required and column.null_count:
@@ -168,7 +169,8 @@ def _check_inside(entity: Entity, columns: list[str], keys: Any, problems: Probl
     groups = keys.group_by(columns).aggregate([("id", "count"), ("id", "min"), ("id", "max")])
     repeated = groups.filter(pc.greater(groups["id_count"], 1))
     for row in repeated.slice(0, 1000).to_pylist():
-        _unique_problem(entity, columns, row, row["id_min"], row["id_max"], problems)
+        holders = (row["id_min"], row["id_max"])
+        problems.add(_held_twice(entity, columns, row, holders, problems))
 
 
 def _check_committed(
@@ -181,7 +183,8 @@ def _check_committed(
         return
     clashes = keys.join(held.rename_columns([*columns, "held_by"]), keys=columns, join_type="inner")
     for row in clashes.slice(0, 1000).to_pylist():
-        _unique_problem(change.entity, columns, row, row["held_by"], row["id"], problems)
+        holders = (row["held_by"], row["id"])
+        problems.add(_held_twice(change.entity, columns, row, holders, problems))
 
 
 def _committed_keys(base: Base, entity: Entity, columns: list[str], keys: Any) -> Any:
@@ -199,26 +202,39 @@ def _committed_keys(base: Base, entity: Entity, columns: list[str], keys: Any) -
     )
 
 
-def _unique_problem(
+def _held_twice(
     entity: Entity,
     columns: list[str],
     row: dict[str, object],
-    first: str,
-    second: str,
+    holders: tuple[str, str],
     problems: Problems,
-) -> None:
+) -> Problem:
     values = [str(row[name]) for name in columns]
+    line = problems.line_of(entity.table_key, holders[1])
+    return unique_problem(entity, columns, values, holders, line)
+
+
+def unique_problem(
+    entity: Entity,
+    columns: Sequence[str],
+    values: Sequence[str],
+    holders: tuple[str, str],
+    line: int | None,
+    *,
+    file: str | None = None,
+) -> Problem:
+    """Return the problem of two rows that hold the same unique value."""
+    first, second = holders
     place = columns[0] if len(columns) == 1 else f"({', '.join(columns)})"
     value = values[0] if len(values) == 1 else f"({', '.join(values)})"
-    problems.add(
-        Problem(
-            message=f"@unique violation on {entity.name}.{place}: value '{value}' held by "
-            f"'{first}' and '{second}'",
-            type_name=entity.name,
-            entity_id=second,
-            field=columns[0],
-            line=problems.line_of(entity.table_key, second),
-            kind="unique_violation",
-            table_key=entity.table_key,
-        )
+    return Problem(
+        message=f"@unique violation on {entity.name}.{place}: value '{value}' held by "
+        f"'{first}' and '{second}'",
+        type_name=entity.name,
+        entity_id=second,
+        field=columns[0],
+        line=line,
+        file=file,
+        kind="unique_violation",
+        table_key=entity.table_key,
     )

@@ -22,7 +22,13 @@ _CODE = re.compile(r"(?:[PSWT]\d{1,2}|D2|Q\d{3}|L\d{3}|OG-[A-Z]{2}-\d{3})")
 _CODE_ROW = re.compile(rf"\| `({_CODE.pattern})` \|")
 
 CHECKED = [example for page in PAGES for example in examples_of(page) if example.block.tag != "run"]
-RUN = [page for page in PAGES if any(item.block.tag == "run" for item in examples_of(page))]
+# Runs beside the other tests on Spark, which have a session.
+ON_SPARK = "bulk-load.md"
+RUN = [
+    page
+    for page in PAGES
+    if page.name != ON_SPARK and any(item.block.tag == "run" for item in examples_of(page))
+]
 
 
 @pytest.mark.parametrize("example", CHECKED, ids=lambda example: example.block.place)

@@ -1,0 +1,334 @@
+"""The command that loads files into a graph."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from omnigraph.cli.places import is_served
+from omnigraph.cli.scope import (
+    actor_option,
+    branch_option,
+    confirm_elsewhere,
+    echo_target,
+    graph_argument,
+    json_option,
+    open_graph,
+    print_json,
+    resolve_uri,
+    write_options,
+)
+from omnigraph.errors import BadRequestError
+
+if TYPE_CHECKING:
+    from omnigraph.graph import Graph, LoadResult
+    from omnigraph.spark.progress import Stage
+    from omnigraph.write.inputs import Sources
+
+
+@click.command()
+@graph_argument
+@click.option(
+    "--data",
+    multiple=True,
+    metavar="[TYPE=]FILE",
+    help="JSONL file, or rows of a type: Person=people.csv. Folders and globs too; repeatable.",
+)
+@click.option("--mapping", metavar="FILE", help="TOML file: types, their files, column names.")
+@click.option(
+    "--mode",
+    required=True,
+    type=click.Choice(["append", "merge", "overwrite"]),
+    help="append: ids must be new; merge: replace by id; overwrite: replace types present.",
+)
+@branch_option
+@click.option("--from", "base", metavar="BRANCH", help="Make the branch from this one if missing.")
+@click.option("--dry-run", is_flag=True, help="Check everything, write nothing.")
+@click.option("--no-index", is_flag=True, help="Leave the indexes to a later write or optimize.")
+@click.option("--rejects", metavar="FILE", help="Where to write what is wrong with which row.")
+@click.option(
+    "--allow-rejects",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Leave out up to N rows that something is wrong with.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "local", "spark"]),
+    default="auto",
+    show_default=True,
+    help="auto: Spark if a master is named or the input is above 2 GiB.",
+)
+@click.option("--scratch", metavar="FOLDER", help="Where Spark's workers keep parsed rows.")
+@click.option("--master", metavar="URL", help="Where Spark runs, such as local[4,4].")
+@click.option("--yes", is_flag=True, help="Do not ask before an overwrite on a server.")
+@actor_option
+@write_options
+@json_option
+def load(
+    uri: str | None,
+    store: str | None,
+    uri_option: str | None,
+    data: tuple[str, ...],
+    mapping: str | None,
+    mode: str,
+    branch: str,
+    base: str | None,
+    dry_run: bool,
+    no_index: bool,
+    rejects: str | None,
+    allow_rejects: int,
+    engine: str,
+    scratch: str | None,
+    master: str | None,
+    yes: bool,
+    actor: str | None,
+    if_commit: str | None,
+    operation_id: str | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Load nodes and edges as one commit; nothing is written if anything is wrong."""
+    place = resolve_uri(uri, store, uri_option)
+    if engine == "local" and master is not None:
+        raise click.UsageError("--master needs --engine spark")
+    sources = _sources(data, mapping)
+    if mode == "overwrite" and not dry_run:
+        confirm_elsewhere("overwriting data", place, yes=yes, as_json=as_json)
+    request: dict[str, Any] = {
+        "mode": mode,
+        "branch": branch,
+        "create_from": base,
+        "expected_head": if_commit,
+        "operation_id": operation_id,
+        "dry_run": dry_run,
+    }
+    extra: dict[str, Any] = {"rejects": rejects, "allow_rejects": allow_rejects}
+    extra["index"] = not no_index
+    here = is_served(place) or _is_local(engine, sources, master)
+    plain = None
+    if here and isinstance(sources, str) and not (rejects or allow_rejects or no_index):
+        plain = sources if _one_file(sources) else None
+    if is_served(place) and (plain is None or master is not None or engine == "spark"):
+        raise BadRequestError(
+            "a server takes one JSONL file", hint="load other files where the graph is stored"
+        )
+    echo_target("load", place, quiet=quiet or dry_run)
+    with open_graph(place, actor=actor) as graph:
+        if plain is not None:
+            with _Progress(plain) as progress:
+                result = graph.load(plain, progress=progress.update, **request)
+        elif here:
+            with _Progress(sources) as progress:
+                result = graph.bulk(
+                    sources, engine="local", progress=progress.update, **extra, **request
+                )
+        else:
+            result = _on_spark(graph, sources, master, scratch, {**extra, **request})
+    _show(result, place, as_json=as_json)
+
+
+def _on_spark(
+    graph: Graph,
+    sources: Sources,
+    master: str | None,
+    scratch: str | None,
+    request: dict[str, Any],
+) -> LoadResult:
+    named = master or os.environ.get("OMNIGRAPH_SPARK_MASTER")
+    with _Stages() as stages:
+        return graph.bulk(
+            sources,
+            engine="spark",
+            master=named,
+            scratch=scratch,
+            progress=stages.update,
+            **request,
+        )
+
+
+def _show(result: LoadResult, place: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"uri": place, **result.to_json()})
+        return
+    verb = "checked" if result.dry_run else "already loaded" if result.repeated else "loaded"
+    nodes, edges = sum(result.nodes.values()), sum(result.edges.values())
+    counts = f"{nodes} nodes, {edges} edges"
+    click.echo(f"{verb} {place} branch {result.branch} ({result.mode}): {counts}")
+    for kind, by_type in (("node", result.nodes), ("edge", result.edges)):
+        for name, rows in by_type.items():
+            click.echo(f"  {kind}:{name:<24} {rows:>10}")
+    if result.rejected:
+        click.echo(f"left out {result.rejected} rejected rows")
+    if not result.total_entities:
+        click.echo("warning: the input holds no entities; nothing was committed", err=True)
+    if result.branch_created:
+        click.echo(f"branch {result.branch} created from {result.base_branch}")
+    if result.commit is not None:
+        click.echo(f"commit {result.commit.graph_commit_id}")
+
+
+# ---- sources ------------------------------------------------------------------------------
+
+
+def _sources(data: Sequence[str], mapping: str | None) -> Sources:
+    """Return what to load: one path, several, or types with their rows."""
+    if mapping is not None:
+        if data:
+            raise click.UsageError("give --data or --mapping, not both")
+        return _mapped(mapping)
+    if not data:
+        raise click.UsageError("Missing option '--data' or '--mapping'.")
+    typed: dict[str, list[str]] = {}
+    plain: list[str] = []
+    for item in data:
+        name, separator, path = item.partition("=")
+        if separator and name.isidentifier() and not os.path.exists(item):
+            typed.setdefault(name, []).append(path)
+        else:
+            plain.append(item)
+    if typed and plain:
+        raise click.UsageError(f"{plain[0]} names no type, but other files do")
+    return typed or (plain[0] if len(plain) == 1 else plain)
+
+
+def _mapped(path: str) -> dict[str, Any]:
+    """Read a mapping file; its paths are relative to its own folder."""
+    import tomllib
+
+    from omnigraph.cli.files import read_text
+    from omnigraph.write.inputs import Rows
+
+    try:
+        found = tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise BadRequestError(f"{path} is no TOML file: {error}") from error
+    folder = os.path.dirname(os.path.abspath(path))
+    sources: dict[str, Any] = {}
+    for name, given in found.items():
+        known = {"data", "columns", "from", "to"}
+        if not isinstance(given, Mapping) or "data" not in given or set(given) - known:
+            raise BadRequestError(
+                f"{path}: [{name}] needs 'data' and may have 'columns', 'from' and 'to'"
+            )
+        files = [given["data"]] if isinstance(given["data"], str) else list(given["data"])
+        sources[name] = Rows(
+            data=[os.path.join(folder, str(item)) for item in files],
+            columns=dict(given.get("columns", {})),
+            from_col=str(given.get("from", "from")),
+            to_col=str(given.get("to", "to")),
+        )
+    return sources
+
+
+def _one_file(path: str) -> bool:
+    return not os.path.isdir(path) and _is_jsonl(path)
+
+
+def _is_jsonl(path: str) -> bool:
+    """Whatever is no other known form is read as JSONL, with or without a suffix."""
+    return os.path.splitext(path)[1].lower() not in (".csv", ".parquet") and not (
+        not os.path.exists(path) and any(mark in path for mark in "*?[")
+    )
+
+
+def _is_local(engine: str, sources: Sources, master: str | None) -> bool:
+    """Whether a load stays in this process: small work never starts Java."""
+    if engine != "auto":
+        return engine == "local"
+    if master is not None or os.environ.get("OMNIGRAPH_SPARK_MASTER"):
+        return False
+    if isinstance(sources, str) and _one_file(sources):
+        size = os.path.getsize(sources) if os.path.isfile(sources) else 0
+    else:
+        from omnigraph.write.inputs import sources_bytes
+
+        size = sources_bytes(sources)
+    from omnigraph.limits import SPARK_INPUT_BYTES_MIN
+
+    return size < SPARK_INPUT_BYTES_MIN
+
+
+# ---- progress -----------------------------------------------------------------------------
+
+
+class _Progress:
+    """A progress bar on stderr, only at a terminal."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._bar: Any = None
+        self.update: Callable[[int], None] | None = None
+
+    def __enter__(self) -> _Progress:
+        if sys.stderr.isatty() and (size := self._size()):
+            from rich.console import Console
+            from rich.progress import (
+                BarColumn,
+                DownloadColumn,
+                Progress,
+                TextColumn,
+                TimeRemainingColumn,
+            )
+
+            bar = Progress(
+                TextColumn("reading"),
+                BarColumn(),
+                DownloadColumn(),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            bar.start()
+            task = bar.add_task("reading", total=size)
+            self._bar = bar
+            self.update = lambda done: bar.update(task, completed=done)
+        return self
+
+    def _size(self) -> int:
+        if isinstance(self._sources, str) and not os.path.isdir(self._sources):
+            return os.path.getsize(self._sources) if os.path.isfile(self._sources) else 0
+        from omnigraph.write.inputs import sources_bytes
+
+        return sources_bytes(self._sources)
+
+    def __exit__(self, *_error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+class _Stages:
+    """What a load on Spark is doing, on stderr, only at a terminal: one line per stage."""
+
+    def __init__(self) -> None:
+        self._status: Any = None
+        self.update: Callable[[Any], None] | None = None
+
+    def __enter__(self) -> _Stages:
+        if sys.stderr.isatty():
+            from rich.console import Console
+
+            console = Console(stderr=True)
+            self._status = console.status("starting Spark")
+            self._status.start()
+
+            def update(stage: Stage) -> None:
+                if stage.finished:
+                    rate = f"{stage.rows_per_s:>12,.0f} rows/s" if stage.name != "publish" else ""
+                    line = f"{stage.name:<8} {stage.rows:>12,} rows {stage.seconds:>8.1f} s {rate}"
+                    console.print(line.rstrip(), highlight=False)
+                else:
+                    tasks = f" {stage.tasks_done}/{stage.tasks} tasks" if stage.tasks else ""
+                    self._status.update(f"{stage.name}{tasks}, {stage.seconds:.0f} s")
+
+            self.update = update
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._status is not None:
+            self._status.stop()

@@ -1,0 +1,39 @@
+"""Loading and reading graphs on Spark. PySpark is imported when something is asked of it."""
+
+from __future__ import annotations
+
+from omnigraph.spark.analytics import (
+    connected_components,
+    label_propagation,
+    pagerank,
+    shortest_paths,
+    triangle_count,
+    write_property,
+)
+from omnigraph.spark.export import export
+from omnigraph.spark.load import load, write
+from omnigraph.spark.read import edges, read, vertices
+from omnigraph.spark.session import find_session, registered, start_session
+from omnigraph.spark.tasks import Tuning
+from omnigraph.write.inputs import Rows, Sources
+
+__all__ = [
+    "Rows",
+    "Sources",
+    "Tuning",
+    "connected_components",
+    "edges",
+    "export",
+    "find_session",
+    "label_propagation",
+    "load",
+    "pagerank",
+    "read",
+    "registered",
+    "shortest_paths",
+    "start_session",
+    "triangle_count",
+    "vertices",
+    "write",
+    "write_property",
+]

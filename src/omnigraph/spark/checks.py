@@ -1,0 +1,342 @@
+"""Validates a parallel load on keys: joins in Spark, messages as a load in one process gives them.
+
+One job answers a question for all types at once: a job costs more to start than small types take.
+Every table that is read is recorded in the base, so a verdict cannot be overtaken.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from omnigraph.catalog import Cardinality, Catalog, EdgeType, NodeType
+from omnigraph.limits import SPARK_HELD_ROWS_MAX, SPARK_SCAN_ROWS, SPARK_VIOLATIONS_MAX
+from omnigraph.spark.columns import KEYS, Unit, key_batches, missing_keys, shown
+from omnigraph.spark.engine import Engine, failures
+from omnigraph.spark.tasks import Places, ScratchFile, bundled
+from omnigraph.store import fragment_ids
+from omnigraph.write import Base, Problems
+from omnigraph.write.intake import duplicate_problem
+from omnigraph.write.problems import place_text
+from omnigraph.write.references import cardinality_problem, endpoint_problem, orphan_problem
+from omnigraph.write.validate import unique_problem
+
+Entity = NodeType | EdgeType
+ENDS = ("src", "dst")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """A given id that exists already: `at` orders places of the input, `place` names this one."""
+
+    at: tuple[int, int]
+    entity_id: str
+    place: str
+
+
+@dataclass(slots=True)
+class Checks:
+    """The keys of one input beside those of one base. `tag` numbers what a question is about."""
+
+    engine: Engine
+    catalog: Catalog
+    files: dict[str, list[ScratchFile]]
+    places: Places
+    scratch: str
+    held_rows: int = SPARK_HELD_ROWS_MAX
+
+    def entities(self) -> list[Entity]:
+        """Return the types of the input, by table key."""
+        found: list[Entity] = []
+        for key in sorted(self.files):
+            kind, _, name = key.partition(":")
+            found.append(self.catalog.edges[name] if kind == "edge" else self.catalog.nodes[name])
+        return found
+
+    # ---- frames ---------------------------------------------------------------------------
+
+    def _frame(self, units: Sequence[Unit]) -> Any:
+        groups = [
+            [units[index] for index in group]
+            for group in bundled([unit.rows for unit in units], SPARK_SCAN_ROWS)
+        ]
+
+        def read(task: int) -> Any:
+            return (batch for unit in groups[task] for batch in key_batches(unit))
+
+        return self.engine.frame(len(groups), read, KEYS)
+
+    def _new(self, entity: Entity, tag: int = 0, columns: Sequence[str] = ()) -> list[Unit]:
+        """Return what to read for the input's rows of a type."""
+        files = self.files.get(entity.table_key, [])
+        return [
+            Unit(
+                entity=entity,
+                tag=tag,
+                columns=tuple(columns),
+                files=tuple(files[index] for index in group),
+                rows=sum(files[index].rows for index in group),
+            )
+            for group in bundled([item.rows for item in files], SPARK_SCAN_ROWS)
+        ]
+
+    def _old(
+        self, base: Base, entity: Entity, tag: int = 0, columns: Sequence[str] = ()
+    ) -> list[Unit]:
+        """Return what to read for the committed rows of a type."""
+        if base.pin(entity).row_count == 0:
+            return []
+        table = base.table(entity)
+        found = fragment_ids(table)
+        return [
+            Unit(
+                entity=entity,
+                tag=tag,
+                columns=tuple(columns),
+                folder=str(table.dataset.uri),
+                version=table.version,
+                fragments=tuple(found[index][0] for index in group),
+                rows=sum(found[index][1] for index in group),
+            )
+            for group in bundled([rows for _id, rows in found], SPARK_SCAN_ROWS)
+        ]
+
+    def _place(self, row: Any) -> tuple[str | None, int | None]:
+        return self.places.of(row["piece"], row["line"])
+
+    # ---- ids ------------------------------------------------------------------------------
+
+    def duplicates(self, problems: Problems) -> None:
+        """Report every id of the input that stood before."""
+        from pyspark.sql import functions as F
+
+        entities = self.entities()
+        if not entities:
+            return
+        units = [
+            replace(unit, given_only=True)
+            for tag, item in enumerate(entities)
+            for unit in self._new(item, tag)
+        ]
+        rows = self._frame(units).where("id is not null")
+        rows = rows.select("tag", "id", "piece", "line", F.struct("piece", "line").alias("at"))
+        groups = rows.groupBy("tag", "id").agg(F.count("*").alias("n"), F.min("at").alias("first"))
+        again = rows.join(groups.where("n > 1"), ["tag", "id"]).where("at > first")
+        for row in _some(again.orderBy("tag", "piece", "line")):
+            file, line = self._place(row)
+            first_file, first_line = self._place(row["first"])
+            other = f"line {first_line}"
+            if first_file is not None and first_file != file:
+                other += f" of {first_file}"
+            entity = entities[row["tag"]]
+            problems.add(duplicate_problem(entity, row["id"], line, other, file=file))
+
+    def existing(self, base: Base) -> dict[str, Taken]:
+        """Return, for each table, the first given id that the base has.
+
+        Rows that were recognised by their ends count as given too.
+        """
+        from pyspark.sql import functions as F
+
+        entities = self.entities()
+        old = [unit for tag, item in enumerate(entities) for unit in self._old(base, item, tag)]
+        if not old:
+            return {}
+        touched = {unit.tag for unit in old}
+        new = [unit for tag in sorted(touched) for unit in self._new(entities[tag], tag)]
+        given = F.when(F.expr("fresh and not generated"), F.struct("piece", "line"))
+        groups = self._frame([*new, *old]).groupBy("tag", "id")
+        found = groups.agg(F.min("fresh").alias("fresh"), F.min(given).alias("at"))
+        first = found.where("not fresh and at is not null").groupBy("tag")
+        rows = _some(first.agg(F.min(F.struct("at.piece", "at.line", "id")).alias("at")))
+        return {
+            entities[row["tag"]].table_key: Taken(
+                at=(row["at"]["piece"], row["at"]["line"] or 0),
+                entity_id=row["at"]["id"],
+                place=place_text(*self._place(row["at"])),
+            )
+            for row in rows
+        }
+
+    def same_edges(self, base: Base, edge: EdgeType) -> None:
+        """Give edges without an id the id of the one edge that joins the same nodes."""
+        files = [replace(item, ids=None) for item in self.files[edge.table_key]]
+        self.files[edge.table_key] = files
+        old = self._old(base, edge, columns=ENDS)
+        if not old:
+            return
+        fresh = self._frame(self._new(edge, columns=ENDS)).where("generated")
+        present = self._frame(old).dropDuplicates(["key"]).select("key", "id")
+        found = fresh.select("key", "piece", "line").join(present, "key")
+        scratch = self.scratch
+
+        def write(group: Any, table: Any) -> Any:
+            return _write_ids(group, table, scratch)
+
+        with failures():
+            made = (
+                found.select("piece", "line", "id")
+                .groupBy("piece")
+                .applyInArrow(write, "piece long, path string")
+                .collect()
+            )
+        paths = {int(row["piece"]): str(row["path"]) for row in made}
+        self.files[edge.table_key] = [replace(item, ids=paths.get(item.piece)) for item in files]
+
+    # ---- uniqueness -----------------------------------------------------------------------
+
+    def uniques(self, base: Base, problems: Problems, *, replaced: bool) -> None:
+        """Report unique values that two rows of the outcome would hold."""
+        from pyspark.sql import functions as F
+
+        rules = [(item, rule.columns) for item in self.entities() for rule in item.uniques]
+        if not rules:
+            return
+        new: list[Unit] = []
+        old: list[Unit] = []
+        for tag, (entity, columns) in enumerate(rules):
+            new += self._new(entity, tag, columns)
+            if not replaced:
+                old += self._old(base, entity, tag, columns)
+        rows = self._frame(new).where("key is not null")
+        shape = ["tag", "key", "holder", "id", "piece", "line"]
+        groups = rows.groupBy("tag", "key").agg(
+            F.count("*").alias("n"),
+            F.min("id").alias("holder"),
+            F.max("id").alias("id"),
+            F.max_by(F.struct("piece", "line"), "id").alias("at"),
+        )
+        found = groups.where("n > 1").withColumns(
+            {"piece": F.col("at.piece"), "line": F.col("at.line")}
+        )
+        found = found.select(*shape)
+        if old:
+            held = self._frame(old).where("key is not null").select("tag", "key", "id")
+            held = held.join(self._frame(new).select("tag", "id"), ["tag", "id"], "left_anti")
+            clashes = rows.join(held.withColumnRenamed("id", "holder"), ["tag", "key"])
+            found = found.unionByName(clashes.select(*shape))
+        for row in _some(found.orderBy("tag", "piece", "line")):
+            entity, columns = rules[row["tag"]]
+            file, line = self._place(row)
+            values = shown(entity, columns, row["key"])
+            holders = (row["holder"], row["id"])
+            problems.add(unique_problem(entity, columns, values, holders, line, file=file))
+
+    # ---- references -----------------------------------------------------------------------
+
+    def references(self, base: Base, problems: Problems, *, replaced: bool) -> None:
+        """Report new edges without an end, and committed ones an overwrite would cut off."""
+        ends: list[tuple[EdgeType, str, str]] = []
+        probes: list[list[Unit]] = []
+        for edge in self.catalog.edges.values():
+            for column, name in ((ENDS[0], edge.source), (ENDS[1], edge.target)):
+                units: list[Unit] = []
+                if edge.table_key in self.files:
+                    units = self._new(edge, len(ends), [column])
+                elif replaced and f"node:{name}" in self.files:
+                    units = self._old(base, edge, len(ends), [column])
+                if units:
+                    probes.append(units)
+                    ends.append((edge, column, name))
+        if not ends:
+            return
+        known: list[list[Unit]] = []
+        for tag, (_edge, _column, name) in enumerate(ends):
+            node = self.catalog.nodes[name]
+            found = self._new(node, tag)
+            if not (replaced and node.table_key in self.files):
+                found += self._old(base, node, tag)
+            known.append(found)
+        for row in self._missing(probes, known):
+            edge, column, _name = ends[row["tag"]]
+            if not row["fresh"]:
+                problems.add(orphan_problem(edge, row["id"], column, row["key"]))
+                continue
+            file, line = self._place(row)
+            problems.add(endpoint_problem(edge, row["id"], column, row["key"], line, file=file))
+
+    def _missing(self, probes: list[list[Unit]], known: list[list[Unit]]) -> list[Any]:
+        """Return the first rows whose key nobody has as id.
+
+        Ids that a worker can hold are looked up there; a join moves every row through Java.
+        """
+        held = [sum(unit.rows for unit in units) <= self.held_rows for units in known]
+        frames: list[Any] = []
+        looked_up = [
+            (unit, known[tag]) for tag, units in enumerate(probes) if held[tag] for unit in units
+        ]
+        if looked_up:
+
+            def probe(task: int) -> Any:
+                unit, ids = looked_up[task]
+                return missing_keys(unit, ids, SPARK_VIOLATIONS_MAX)
+
+            frames.append(self.engine.frame(len(looked_up), probe, KEYS))
+        if not all(held):
+            joined = [tag for tag, small in enumerate(held) if not small]
+            ids = self._frame([unit for tag in joined for unit in known[tag]])
+            rows = self._frame([unit for tag in joined for unit in probes[tag]])
+            frames.append(
+                rows.join(ids.selectExpr("tag", "id as key"), ["tag", "key"], "left_anti")
+            )
+        bad = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+        return _some(bad.orderBy("tag", "piece", "line", "id"))
+
+    def cardinality(self, base: Base, problems: Problems, *, replaced: bool) -> None:
+        """Report nodes that would have too few or too many edges."""
+        from pyspark.sql import functions as F
+
+        limited = [
+            item
+            for item in self.entities()
+            if isinstance(item, EdgeType) and item.cardinality != Cardinality()
+        ]
+        if not limited:
+            return
+        new: list[Unit] = []
+        old: list[Unit] = []
+        for tag, edge in enumerate(limited):
+            new += self._new(edge, tag, [ENDS[0]])
+            if not replaced:
+                old += self._old(base, edge, tag, [ENDS[0]])
+        keys = self._frame(new)
+        counted = keys.selectExpr("tag", "key", "1 as n", "1 as touched")
+        if old:
+            ids, held = keys.select("tag", "id"), self._frame(old)
+            kept = held.join(ids, ["tag", "id"], "left_anti")
+            gone = held.join(ids, ["tag", "id"], "left_semi")
+            counted = counted.union(kept.selectExpr("tag", "key", "1 as n", "0 as touched"))
+            counted = counted.union(gone.selectExpr("tag", "key", "0 as n", "1 as touched"))
+        groups = counted.groupBy("tag", "key").agg(
+            F.sum("n").alias("n"), F.max("touched").alias("touched")
+        )
+        wrong = F.lit(False)
+        for tag, edge in enumerate(limited):
+            low, high = edge.cardinality.minimum, edge.cardinality.maximum
+            beyond = F.col("n") < low
+            if high is not None:
+                beyond = beyond | (F.col("n") > high)
+            wrong = wrong | ((F.col("tag") == tag) & beyond)
+        for row in _some(groups.where("touched = 1").where(wrong).orderBy("tag", "key")):
+            problem = cardinality_problem(limited[row["tag"]], row["key"], int(row["n"]))
+            if problem is not None:
+                problems.add(problem)
+
+
+def _some(frame: Any) -> list[Any]:
+    """Return the first rows, once: asking for a count before would run everything twice."""
+    with failures():
+        return list(frame.limit(SPARK_VIOLATIONS_MAX).collect())
+
+
+def _write_ids(group: Any, table: Any, scratch: str) -> Any:
+    """Write down, in a worker, which lines of a piece have which ids."""
+    import pyarrow as pa
+    import pyarrow.feather as feather
+
+    path = os.path.join(scratch, f"{uuid.uuid4().hex}.arrow")
+    feather.write_feather(table.select(["line", "id"]), path, compression="uncompressed")
+    return pa.table({"piece": pa.array([group[0].as_py()], pa.int64()), "path": [path]})

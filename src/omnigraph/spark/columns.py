@@ -1,0 +1,167 @@
+"""Arrow columns for Spark, which knows fewer types: where values go across, and in which form."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.feather as feather
+
+from omnigraph.catalog import FLOATS, EdgeType, NodeType, PropertyType, Scalar
+from omnigraph.spark.tasks import GENERATED, LINE, ScratchFile
+from omnigraph.store import read_fragments
+from omnigraph.write import canonical_texts, stored_rows
+
+Entity = NodeType | EdgeType
+
+
+KEYS = "tag int, fresh boolean, generated boolean, piece long, line long, id string, key string"
+"""Spark's schema of keys: `fresh` rows are of the input, the others are committed."""
+
+
+_KEYS = pa.schema(
+    [
+        ("tag", pa.int32()),
+        ("fresh", pa.bool_()),
+        ("generated", pa.bool_()),
+        ("piece", pa.int64()),
+        ("line", pa.int64()),
+        ("id", pa.string()),
+        ("key", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """Rows whose keys a task reads: some scratch files, or some fragments of a table."""
+
+    entity: Entity
+    tag: int
+    columns: tuple[str, ...]
+    rows: int
+    files: tuple[ScratchFile, ...] = ()
+    folder: str = ""
+    version: int = 0
+    fragments: tuple[int, ...] = ()
+    given_only: bool = False
+    """Leave out rows whose id was made up: nobody can have given it twice."""
+
+
+def missing_keys(unit: Unit, known: Sequence[Unit], rows_max: int) -> Iterator[Any]:
+    """Yield the first rows of a unit whose key is no id of some other units."""
+    ids = [batch.column("id") for item in known for batch in key_batches(item)]
+    found = pa.Table.from_batches(key_batches(unit), _KEYS)
+    # One look-up for all rows: each builds its table of ids anew.
+    value_set = pa.concat_arrays(ids) if ids else pa.array([], pa.string())
+    missing = found.filter(pc.invert(pc.is_in(found["key"], value_set=value_set)))
+    yield from missing.slice(0, rows_max).to_batches()
+
+
+def key_batches(unit: Unit) -> Iterator[Any]:
+    """Yield ids and keys of a unit, as text, with where they stand."""
+    wanted = list(dict.fromkeys(["id", *unit.columns]))
+    for item in unit.files:
+        found = feather.read_table(item.path, columns=[*wanted, LINE, GENERATED])
+        found = _with_ids(found, item)
+        if unit.given_only:
+            found = found.filter(pc.invert(found[GENERATED]))
+        for batch in found.combine_chunks().to_batches(max_chunksize=65_536):
+            place = pa.array(np.full(batch.num_rows, item.piece, dtype=np.int64))
+            yield _keys(unit, batch, batch.column(GENERATED), place, batch.column(LINE))
+    if unit.fragments:
+        for batch in read_fragments(unit.folder, unit.version, unit.fragments, wanted):
+            nowhere = pa.nulls(batch.num_rows, pa.int64())
+            minted = pa.nulls(batch.num_rows, pa.bool_())
+            yield _keys(unit, batch, minted, nowhere, nowhere)
+
+
+def _keys(unit: Unit, batch: Any, generated: Any, piece: Any, line: Any) -> Any:
+    size = batch.num_rows
+    arrays = [
+        pa.array(np.full(size, unit.tag, dtype=np.int32)),
+        pa.array(np.full(size, bool(unit.files))),
+        generated,
+        piece,
+        line,
+        batch.column("id"),
+        _key(unit.entity, unit.columns, batch),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=_KEYS)
+
+
+def _key(entity: Entity, columns: Sequence[str], batch: Any) -> Any:
+    """Return columns as one text that is equal exactly when all values are; null if one is."""
+    texts: list[Any] = []
+    for name in columns:
+        declared = entity.properties.get(name)
+        column = batch.column(name)
+        texts.append(column if declared is None else canonical_texts(column, declared.type))
+    if not texts:
+        return pa.nulls(batch.num_rows, pa.string())
+    if len(texts) == 1:
+        return texts[0]
+    # The length before each text keeps ("a", "b") and ("ab", "") apart.
+    parts = [
+        pc.binary_join_element_wise(pc.cast(pc.utf8_length(text), pa.string()), text, ":")
+        for text in texts
+    ]
+    return pc.binary_join_element_wise(*parts, "")
+
+
+def shown(entity: Entity, columns: Sequence[str], key: str) -> list[str]:
+    """Return the values of a key as messages show them."""
+    texts = [key]
+    if len(columns) > 1:
+        texts = []
+        while key:
+            size, _, rest = key.partition(":")
+            texts.append(rest[: int(size)])
+            key = rest[int(size) :]
+    declared = [entity.properties.get(name) for name in columns]
+    return [
+        _shown(text, None if item is None else item.type)
+        for text, item in zip(texts, declared, strict=True)
+    ]
+
+
+def _shown(text: str, declared: PropertyType | None) -> str:
+    scalar = Scalar.STRING if declared is None else declared.scalar
+    if scalar is Scalar.BOOL:
+        return text.capitalize()
+    if scalar is Scalar.DATE:
+        return str(datetime.date(1970, 1, 1) + datetime.timedelta(days=int(text)))
+    if scalar is Scalar.DATETIME:
+        return str(pa.scalar(int(text), pa.timestamp("ms", tz="UTC")).as_py())
+    if scalar in FLOATS:
+        return str(float(np.float32(text)) if scalar is Scalar.F32 else float(text))
+    return text
+
+
+def scratch_rows(entity: Entity, files: Sequence[ScratchFile]) -> Iterator[Any]:
+    """Yield the rows of scratch files as the table stores them."""
+    for item in files:
+        rows = _with_ids(feather.read_table(item.path), item)
+        yield from stored_rows(entity, rows).to_batches()
+
+
+def _with_ids(rows: Any, item: ScratchFile) -> Any:
+    """Put in the ids of edges that exist already; such rows count as given by their id."""
+    if item.ids is None:
+        return rows
+    known = feather.read_table(item.ids)
+    at = pc.index_in(rows[LINE].combine_chunks(), value_set=known["line"].combine_chunks())
+    found = known["id"].combine_chunks().take(at)
+    replaced = pc.is_valid(at)
+    ids = pc.coalesce(found, rows["id"].combine_chunks())
+    rows = rows.set_column(rows.schema.get_field_index("id"), "id", ids)
+    flags = pc.and_not(rows[GENERATED].combine_chunks(), replaced)
+    rows = rows.set_column(rows.schema.get_field_index(GENERATED), GENERATED, flags)
+    # Messages name lines of ids in the input, and these are not from there.
+    lines = pc.if_else(replaced, pa.scalar(None, pa.int64()), rows[LINE].combine_chunks())
+    return rows.set_column(rows.schema.get_field_index(LINE), LINE, lines)

@@ -1,0 +1,111 @@
+"""Runs work on Spark: three primitives, and errors people can read. All that knows PySpark's API.
+
+Only `range`, `mapInArrow`, `applyInArrow` and plain frames are used, so a classic session and a
+Connect session both serve.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from omnigraph.errors import OmniGraphError, StorageError
+
+ANSWER = "task long, answer binary"
+Work = Callable[[int], Iterable[Any]]
+
+
+class Engine:
+    """Numbered tasks on a Spark session."""
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+
+    def run(self, tasks: int, work: Callable[[int], bytes]) -> list[bytes]:
+        """Run every task and return its answer, in task order.
+
+        A task may run several times. Only the answer of the attempt that Spark counts is here, so
+        whatever another attempt wrote stays unmentioned.
+        """
+        if not tasks:
+            return []
+
+        def answers(task: int) -> Iterator[Any]:
+            import pyarrow as pa
+
+            answer = work(task)
+            yield pa.RecordBatch.from_pydict(
+                {"task": pa.array([task], pa.int64()), "answer": pa.array([answer], pa.binary())}
+            )
+
+        with failures():
+            found = self.frame(tasks, answers, ANSWER).collect()
+        by_task = {int(row["task"]): bytes(row["answer"]) for row in found}
+        if len(found) != tasks or sorted(by_task) != list(range(tasks)):
+            raise StorageError(f"Spark answered {len(found)} of {tasks} tasks", hint="try again")
+        return [by_task[task] for task in range(tasks)]
+
+    def frame(self, tasks: int, work: Work, ddl: str) -> Any:
+        """Return the batches that tasks yield as a frame; nothing runs until it is used."""
+        if not tasks:
+            return self.session.createDataFrame([], ddl)
+
+        def run(batches: Iterable[Any]) -> Iterator[Any]:
+            for batch in batches:
+                for task in batch.column(0).to_pylist():
+                    yield from work(task)
+
+        return self.session.range(0, tasks, 1, tasks).mapInArrow(run, ddl)
+
+    def map_frame(self, frame: Any, work: Callable[[int, Any], Iterable[bytes]]) -> list[bytes]:
+        """Give every partition's batches to `work`; return all answers, in partition order."""
+
+        def run(batches: Iterable[Any]) -> Iterator[Any]:
+            import pyarrow as pa
+            from pyspark import TaskContext
+
+            context = TaskContext.get()
+            task = 0 if context is None else context.partitionId()
+            for answer in work(task, batches):
+                yield pa.RecordBatch.from_pydict(
+                    {"task": pa.array([task], pa.int64()), "answer": pa.array([answer])}
+                )
+
+        with failures():
+            found = frame.mapInArrow(run, ANSWER).collect()
+        ordered = sorted(found, key=lambda row: int(row["task"]))
+        return [bytes(row["answer"]) for row in ordered]
+
+
+@contextlib.contextmanager
+def failures() -> Iterator[None]:
+    """Turn what Spark raises into an error of ours, in one line."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except OmniGraphError:
+        raise
+    except (PySparkException, Py4JError, OSError) as error:
+        raise StorageError(
+            f"a Spark job failed: {reason(str(error))}",
+            hint="nothing was written; Spark's own log tells more",
+        ) from error
+
+
+def reason(text: str) -> str:
+    """Return the line of a Spark error that tells what happened."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    traced = [i for i, line in enumerate(lines) if "Traceback (most recent" in line]
+    if traced:
+        for line in lines[traced[-1] + 1 :]:
+            kind, separator, message = line.partition(": ")
+            plain = kind.replace(".", "").replace("_", "").isalnum()
+            if separator and plain and not line.startswith("File "):
+                return f"{kind.rpartition('.')[2]}: {message}"
+    for line in lines:
+        if line.startswith("Caused by:"):
+            return line.removeprefix("Caused by:").strip()
+    return next((line for line in lines if not line.startswith("at ")), "unknown")

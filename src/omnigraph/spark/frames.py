@@ -1,0 +1,124 @@
+"""Tables as Spark sees them: types that go across, and what each task reads of a pinned version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog import Catalog, EdgeType, NodeType, Scalar
+from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.graph import Graph, Snapshot
+from omnigraph.limits import SPARK_SCAN_ROWS
+from omnigraph.spark.tasks import bundled
+from omnigraph.store import fragment_ids, read_fragments
+from omnigraph.write import has_blobs
+
+Entity = NodeType | EdgeType
+
+_SQL = {
+    Scalar.STRING: "string",
+    Scalar.BLOB: "binary",
+    Scalar.BOOL: "boolean",
+    Scalar.I32: "int",
+    Scalar.I64: "long",
+    Scalar.U32: "long",
+    Scalar.U64: "decimal(20,0)",
+    Scalar.F32: "float",
+    Scalar.F64: "double",
+    Scalar.DATE: "date",
+    Scalar.DATETIME: "timestamp",
+    Scalar.VECTOR: "array<float>",
+}
+_ARROW = {
+    Scalar.BLOB: pa.binary(),
+    Scalar.U32: pa.int64(),
+    Scalar.U64: pa.decimal128(20, 0),
+    Scalar.DATETIME: pa.timestamp("us", tz="UTC"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """Some columns of one type at one version, divided into tasks; plain data."""
+
+    entity: Entity
+    names: tuple[str, ...]
+    folder: str
+    version: int
+    groups: tuple[tuple[int, ...], ...]
+
+    @property
+    def ddl(self) -> str:
+        """Return the columns as Spark declares them."""
+        return ", ".join(f"`{name}` {_sql(self.entity, name)}" for name in self.names)
+
+    def read(self, task: int, where: str | None = None) -> Iterator[Any]:
+        """Yield the batches of one task, in types Spark knows."""
+        for batch in read_fragments(
+            self.folder,
+            self.version,
+            self.groups[task],
+            self.names,
+            blob_bytes=has_blobs(self.entity),
+            where=where,
+        ):
+            found = [_for_spark(self.entity, name, batch.column(name)) for name in self.names]
+            yield pa.RecordBatch.from_arrays(found, names=list(self.names))
+
+
+def scan(
+    graph: Graph, snapshot: Snapshot, type_name: str, columns: Sequence[str] | None = None
+) -> Scan:
+    """Plan the reading of one type of a snapshot."""
+    entity = entity_of(graph.catalog_at(snapshot), type_name)
+    known = [*entity.implicit_columns, *entity.properties]
+    names = tuple(known if columns is None else columns)
+    for name in names:
+        if name not in known:
+            raise BadRequestError(f"{type_name} has no column '{name}'")
+    table = graph.table_at(snapshot, entity.table_key)
+    found = fragment_ids(table)
+    return Scan(
+        entity=entity,
+        names=names,
+        folder=str(table.dataset.uri),
+        version=table.version,
+        groups=tuple(
+            tuple(found[index][0] for index in group)
+            for group in bundled([rows for _id, rows in found], SPARK_SCAN_ROWS)
+        ),
+    )
+
+
+def entity_of(catalog: Catalog, name: str) -> Entity:
+    """Return a type by name. Raises `NotFoundError`."""
+    found = catalog.nodes.get(name) or catalog.edges.get(name)
+    if found is None:
+        raise NotFoundError(f"unknown type '{name}'")
+    return found
+
+
+def _sql(entity: Entity, name: str) -> str:
+    declared = entity.properties.get(name)
+    if declared is None:
+        return "string"
+    found = _SQL[declared.type.scalar]
+    return f"array<{found}>" if declared.type.is_list else found
+
+
+def _for_spark(entity: Entity, name: str, column: Any) -> Any:
+    """Return a column in a type Spark knows; nothing is lost."""
+    declared = entity.properties.get(name)
+    if declared is None:
+        return column
+    scalar = declared.type.scalar
+    if scalar is Scalar.VECTOR:
+        return pc.cast(column, pa.list_(pa.float32()))
+    wanted = _ARROW.get(scalar)
+    if wanted is None:
+        return column
+    return pc.cast(column, pa.list_(wanted) if declared.type.is_list else wanted)

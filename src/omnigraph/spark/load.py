@@ -1,0 +1,156 @@
+"""Loads large inputs on Spark as one validated commit.
+
+Workers parse, type and write; the driver plans, decides and publishes. Rows of files never pass
+through Java or the driver. Nothing is visible before the one commit at the end, and what a failed
+load leaves behind are files nobody refers to.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.catalog import AcceptedSchema
+from omnigraph.errors import DataError
+from omnigraph.graph import Graph, LoadResult, open_graph
+from omnigraph.ops.load import LoadMode
+from omnigraph.spark.engine import Engine
+from omnigraph.spark.operation import SparkLoad
+from omnigraph.spark.progress import Reporter, Stage
+from omnigraph.spark.session import find_session
+from omnigraph.spark.tasks import Job, Tuning
+from omnigraph.write.inputs import Rows, Sources
+from omnigraph.write.rejects import Rejects
+
+
+def load(
+    graph: Graph,
+    sources: Sources,
+    *,
+    mode: LoadMode | str,
+    branch: str = "main",
+    session: Any = None,
+    master: str | None = None,
+    scratch: str | os.PathLike[str] | None = None,
+    expected_head: str | None = None,
+    operation_id: str | None = None,
+    actor: str | None = None,
+    dry_run: bool = False,
+    index: bool = True,
+    tuning: Tuning | None = None,
+    rejected: Rejects | None = None,
+    progress: Callable[[Stage], None] | None = None,
+) -> LoadResult:
+    """Load nodes and edges on Spark as one atomic commit; nothing is written if anything is wrong.
+
+    `Graph.bulk` explains the common arguments. Executors must reach the folder of the graph, the
+    files and `scratch` (by default a folder beside the tables) by the same paths. `session` is the
+    one to use; else it is the active one, else a new one at `master`, such as `local[4,4]` or
+    `spark://host:7077`. `tuning` says at which sizes work is divided. `progress` is called with
+    each stage, while it runs and at its end.
+    """
+    parsed_mode = LoadMode.parse(mode)
+    graph.check_writable()
+    refused = rejected or Rejects()
+    engine = Engine(find_session(session, master))
+    folder = graph.scratch_folder(scratch)
+    reader = _Reader(
+        engine=engine,
+        sources=sources,
+        mode=parsed_mode,
+        folder=folder,
+        tuning=tuning or Tuning(),
+        refused=refused,
+        progress=progress,
+    )
+    try:
+        while True:
+            try:
+                found = graph.load_staged(
+                    reader.read,
+                    branch=branch,
+                    expected_head=expected_head,
+                    operation_id=operation_id,
+                    actor=actor,
+                    dry_run=dry_run,
+                    index=index,
+                )
+            except DataError as error:
+                reader.leave_out(error)
+                continue
+            reader.published(found)
+            return found.without(len(refused.lines))
+    finally:
+        refused.write()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def write(
+    frame: Any,
+    uri: str | os.PathLike[str],
+    type: str,
+    *,
+    mode: LoadMode | str,
+    from_col: str = "from",
+    to_col: str = "to",
+    columns: Mapping[str, str] | None = None,
+    **options: Any,
+) -> LoadResult:
+    """Write a Spark frame to one type of a graph, as one commit; `options` are those of `load`."""
+    rows = Rows(data=frame, columns=columns or {}, from_col=from_col, to_col=to_col)
+    options.setdefault("session", frame.sparkSession)
+    with open_graph(uri) as graph:
+        return load(graph, {type: rows}, mode=mode, **options)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Reader:
+    """Reads the input, and again without the rows that may be left out."""
+
+    engine: Engine
+    sources: Sources
+    mode: LoadMode
+    folder: str
+    tuning: Tuning
+    refused: Rejects
+    progress: Callable[[Stage], None] | None
+    held: SparkLoad | None = None
+    schema: AcceptedSchema | None = None
+
+    def read(self, schema: AcceptedSchema, embedder: Any) -> SparkLoad:
+        if self.held is not None and self.schema == schema:
+            self.held.leave_out(self.refused.lines)
+            return self.held
+        job = Job(
+            schema=schema,
+            scratch=self.folder,
+            embedder=embedder,
+            problems_max=self.refused.problems_max,
+        )
+        self.schema = schema
+        self.held = SparkLoad(
+            self.engine,
+            job,
+            self.mode,
+            tuning=self.tuning,
+            reporter=Reporter(self.engine.session, self.progress),
+        )
+        self.held.read(self.sources)
+        return self.held
+
+    def leave_out(self, error: DataError) -> None:
+        """Remember the rows an error names; raise it if they may not be left out."""
+        if self.held is None:
+            raise error
+        self.refused.take(error, self.held.line_at, self.held.only_source)
+
+    def published(self, result: LoadResult) -> None:
+        """Report the last stage, which is short whatever the number of rows."""
+        if self.progress is not None and self.held is not None and not result.dry_run:
+            seconds = time.monotonic() - self.held.staged_at
+            rows = result.total_entities
+            self.progress(Stage(name="publish", seconds=seconds, rows=rows, finished=True))

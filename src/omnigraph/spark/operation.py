@@ -1,0 +1,330 @@
+"""A load whose rows stay with the workers, as an operation of the write protocol."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import accumulate
+from typing import Any, TypeGuard
+
+import msgspec
+import pyarrow as pa
+
+from omnigraph.catalog import EdgeType, NodeType
+from omnigraph.errors import BadRequestError
+from omnigraph.limits import ROWS_PER_FILE_MAX, SPARK_FRAME_ROWS
+from omnigraph.ops.load import LoadMode, empty_overwrite, existing_id
+from omnigraph.spark import columns
+from omnigraph.spark.checks import Checks, Taken
+from omnigraph.spark.engine import Engine
+from omnigraph.spark.parse import parse, parse_frame
+from omnigraph.spark.progress import Reporter
+from omnigraph.spark.sources import plan
+from omnigraph.spark.tasks import Job, Parsed, Piece, Places, ScratchFile, Tuning, bundled
+from omnigraph.store import (
+    StagedTable,
+    Table,
+    joined_rewrites,
+    rewrite_fragments,
+    stage_fragments,
+    stage_rewritten,
+    stage_upsert,
+    write_rows,
+)
+from omnigraph.write import Base, ChangeSet, Problem, Problems, TableChange, Writer, table_schema
+from omnigraph.write.inputs import Sources
+
+Entity = NodeType | EdgeType
+
+
+class SparkLoad:
+    """A load as an operation of the write protocol, its rows kept in scratch files."""
+
+    kind = "load"
+
+    def __init__(
+        self,
+        engine: Engine,
+        job: Job,
+        mode: LoadMode,
+        *,
+        tuning: Tuning,
+        reporter: Reporter | None = None,
+    ) -> None:
+        self.mode = mode
+        self.reporter = reporter or Reporter(engine.session, None)
+        self.staged_at = time.monotonic()
+        self._pieces: list[Piece] = []
+        self._parsed: list[Parsed] = []
+        self._engine = engine
+        self._job = job
+        self._tuning = tuning
+        self._source = "the input"
+        self._rows: dict[str, int] = {}
+        self._values: list[Problem] = []
+        places = Places(labels=(), offsets=())
+        catalog, scratch = job.schema.catalog, job.scratch
+        self._checks = Checks(engine, catalog, {}, places, scratch, tuning.held_rows)
+        self._judged: tuple[dict[str, int], ChangeSet] | None = None
+        self._fragments: dict[str, list[str]] = {}
+
+    # ---- reading --------------------------------------------------------------------------
+
+    def read(self, sources: Sources) -> None:
+        """Parse the whole input in workers. Raises `DataError` with every problem found."""
+        with self.reporter.stage("parse") as counter:
+            pieces, frames = plan(
+                sources, self._job.schema.catalog, self._job.scratch, self._tuning.piece_bytes
+            )
+            self._pieces, self._parsed = pieces, self._parse(pieces)
+            for piece, frame in frames:
+                found = self._engine.map_frame(frame, partial(_frame_answers, piece, self._job))
+                self._parsed += [msgspec.json.decode(item, type=Parsed) for item in found]
+                self._pieces += [piece] * len(found)
+            counter.rows = sum(made.rows for item in self._parsed for made in item.written)
+        self._take()
+
+    def _parse(self, pieces: list[Piece]) -> list[Parsed]:
+        job, fixed = self._job, tuple(pieces)
+
+        def work(task: int) -> bytes:
+            return msgspec.json.encode(parse(fixed[task], job))
+
+        answers = self._engine.run(len(fixed), work)
+        return [msgspec.json.decode(item, type=Parsed) for item in answers]
+
+    def leave_out(self, lines: Iterable[int]) -> None:
+        """Read again, without some lines, the pieces that hold them."""
+        starts = [0, *accumulate(item.lines for item in self._parsed)]
+        gone: dict[int, set[int]] = {}
+        for line in lines:
+            number = bisect_left(starts, line) - 1
+            gone.setdefault(number, set()).add(line - starts[number])
+        if any(self._pieces[number].form == "frame" for number in gone):
+            raise BadRequestError(
+                "rows of a Spark frame cannot be left out", hint="filter the frame before"
+            )
+        changed = [n for n in sorted(gone) if self._pieces[n].skip != tuple(sorted(gone[n]))]
+        for number in changed:
+            skip = tuple(sorted(gone[number]))
+            self._pieces[number] = replace(self._pieces[number], skip=skip)
+        with self.reporter.stage("parse") as counter:
+            found = self._parse([self._pieces[number] for number in changed])
+            counter.rows = sum(made.rows for item in found for made in item.written)
+        for number, item in zip(changed, found, strict=True):
+            self._parsed[number] = item
+        self._judged, self._fragments, self._rows, self._checks.files = None, {}, {}, {}
+        self._take()
+
+    def line_at(self, file: str | None, line: int) -> int:
+        """Return the number, through all pieces, of a line of a file."""
+        first = next(n for n, item in enumerate(self._pieces) if file in (None, item.label))
+        return line + sum(item.lines for item in self._parsed[:first])
+
+    @property
+    def only_source(self) -> str | None:
+        """The name of the input, if it is one file or frame."""
+        return None if self._source == "the input" else self._source
+
+    def _take(self) -> None:
+        parsed, pieces = self._parsed, self._pieces
+        refused = next((item.refused for item in parsed if item.refused is not None), None)
+        if refused is not None:
+            raise BadRequestError(refused)
+        names = list(dict.fromkeys(piece.label for piece in pieces))
+        if len(names) == 1:
+            self._source = names[0]
+        offsets: list[int] = []
+        counted: dict[str, int] = {}
+        for piece, item in zip(pieces, parsed, strict=True):
+            offsets.append(counted.get(piece.label, 0))
+            counted[piece.label] = offsets[-1] + item.lines
+        labels = [None if len(names) == 1 else piece.label for piece in pieces]
+        self._checks.places = Places(labels=labels, offsets=offsets)
+        self._located([item.syntax for item in parsed]).raise_any()
+        for number, item in enumerate(parsed):
+            for made in item.written:
+                found = self._checks.files.setdefault(made.table_key, [])
+                found.append(ScratchFile(piece=number, path=made.path, rows=made.rows))
+                self._rows[made.table_key] = self._rows.get(made.table_key, 0) + made.rows
+        problems = self._located([item.ids for item in parsed])
+        self._checks.duplicates(problems)
+        problems.raise_any()
+        self._values = self._located([item.values for item in parsed]).items
+        if not self._rows and self.mode is LoadMode.OVERWRITE:
+            raise empty_overwrite()
+
+    def _located(self, by_piece: list[list[Problem]]) -> Problems:
+        """Collect problems of pieces with the places they have in their files."""
+        problems = Problems(source=self._source, limit=self._job.problems_max)
+        general: set[Problem] = set()
+        for number, found in enumerate(by_piece):
+            for item in found:
+                file, line = self._checks.places.of(number, item.line)
+                located = replace(item, file=file, line=line)
+                if line is None:
+                    # What is wrong with a column is wrong in every piece.
+                    if located in general:
+                        continue
+                    general.add(located)
+                problems.add(located)
+        return problems
+
+    # ---- the operation --------------------------------------------------------------------
+
+    def counts(self, kind: str) -> dict[str, int]:
+        """Return rows per type name, nodes or edges."""
+        return {
+            key.partition(":")[2]: rows
+            for key, rows in sorted(self._rows.items())
+            if key.startswith(f"{kind}:")
+        }
+
+    def strict_tables(self, changes: ChangeSet) -> tuple[str, ...]:
+        """An overwrite replaces what the caller saw; other modes can be prepared anew."""
+        return tuple(sorted(self._rows)) if self.mode is LoadMode.OVERWRITE else ()
+
+    def prepare(self, base: Base) -> ChangeSet:
+        """Tell new rows from existing ones and validate the outcome, on keys alone."""
+        if self._judged is not None:
+            read, changes = self._judged
+            if all(base.capture.pins[key].version == version for key, version in read.items()):
+                base.read_pins.update(read)
+                return changes
+        with self.reporter.stage("check") as counter:
+            changes = self._judge(base)
+            counter.rows = sum(self._rows.values())
+        self._judged = (dict(base.read_pins), changes)
+        return changes
+
+    def _judge(self, base: Base) -> ChangeSet:
+        changes = ChangeSet()
+        for entity in self._checks.entities():
+            base.pin(entity)
+            if self._recognised(entity):
+                self._checks.same_edges(base, entity)
+        replaced = self.mode is LoadMode.OVERWRITE
+        known = {} if replaced else self._checks.existing(base)
+        if self.mode is LoadMode.APPEND:
+            self._refuse(known)
+        for entity in self._checks.entities():
+            self._fill(changes.of(entity), merged=entity.table_key in known)
+        problems = Problems(source=self._source, limit=self._job.problems_max)
+        for item in self._values:
+            problems.add(item)
+        self._checks.uniques(base, problems, replaced=replaced)
+        self._checks.references(base, problems, replaced=replaced)
+        self._checks.cardinality(base, problems, replaced=replaced)
+        problems.raise_any()
+        return changes
+
+    def _recognised(self, entity: Entity) -> TypeGuard[EdgeType]:
+        """Whether an edge without an id may mean one that exists."""
+        return self.mode is LoadMode.MERGE and isinstance(entity, EdgeType) and entity.unique_pair
+
+    def _refuse(self, known: dict[str, Taken]) -> None:
+        """Raise for the row that comes first in the input, whatever its type."""
+        if known:
+            key = min(known, key=lambda item: known[item].at)
+            entity = next(item for item in self._checks.entities() if item.table_key == key)
+            raise existing_id(entity, known[key].entity_id, known[key].place)
+
+    def _fill(self, change: TableChange, *, merged: bool) -> None:
+        entity = change.entity
+        if merged:
+            change.staging = partial(self._stage_merged, entity)
+            return
+        change.replaced = self.mode is LoadMode.OVERWRITE
+        change.staging = partial(self._stage_new, entity, change.replaced)
+
+    # ---- staging --------------------------------------------------------------------------
+
+    def stage_ahead(self, writer: Writer, base: Base) -> None:
+        """Write what can be written before it is this load's turn: the long part of staging."""
+        wanted: list[tuple[Entity, Table]] = []
+        for change in self.prepare(base).effective():
+            own = writer.owned_table(base, change.entity)
+            added = isinstance(change.staging, partial) and change.staging.func == self._stage_new
+            if own is not None and added:
+                wanted.append((change.entity, own))
+        with self.reporter.stage("write") as counter:
+            self._write(wanted)
+            counter.rows = sum(self._rows[entity.table_key] for entity, _own in wanted)
+        self.staged_at = time.monotonic()
+
+    def _stage_new(
+        self, entity: Entity, replace_all: bool, parent: Table, properties: dict[str, str]
+    ) -> StagedTable:
+        self._write([(entity, parent)])
+        written = self._fragments[parent.path]
+        return stage_fragments(parent, written, properties, replace_all=replace_all)
+
+    def _write(self, wanted: list[tuple[Entity, Table]]) -> None:
+        """Let workers write the rows of types, once per table, all in one job."""
+        units: list[tuple[Entity, str, int, tuple[ScratchFile, ...]]] = []
+        owners: list[str] = []
+        for entity, parent in wanted:
+            if parent.path in self._fragments:
+                continue
+            files = self._checks.files[entity.table_key]
+            for group in bundled([item.rows for item in files], ROWS_PER_FILE_MAX):
+                chosen = tuple(files[index] for index in group)
+                units.append((entity, str(parent.dataset.uri), parent.version, chosen))
+                owners.append(parent.path)
+
+        def work(task: int) -> bytes:
+            entity, folder, version, chosen = units[task]
+            rows = columns.scratch_rows(entity, chosen)
+            reader = pa.RecordBatchReader.from_batches(table_schema(entity), rows)
+            return msgspec.json.encode(write_rows(folder, version, reader))
+
+        answers = self._engine.run(len(units), work)
+        for path, answer in zip(owners, answers, strict=True):
+            made = msgspec.json.decode(answer, type=list[str])
+            self._fragments.setdefault(path, []).extend(made)
+
+    def _stage_merged(
+        self, entity: Entity, parent: Table, properties: dict[str, str]
+    ) -> StagedTable:
+        files = self._checks.files[entity.table_key]
+        if self._rows[entity.table_key] < self._tuning.merge_rows:
+            rows = columns.scratch_rows(entity, files)
+            reader = pa.RecordBatchReader.from_batches(table_schema(entity), rows)
+            return stage_upsert(parent, reader, properties)
+        folder, version = str(parent.dataset.uri), parent.version
+        groups = [
+            tuple(files[index] for index in group)
+            for group in bundled([item.rows for item in files], ROWS_PER_FILE_MAX)
+        ]
+
+        def work(task: int) -> bytes:
+            rows = columns.scratch_rows(entity, groups[task])
+            reader = pa.RecordBatchReader.from_batches(table_schema(entity), rows)
+            return msgspec.json.encode(rewrite_fragments(folder, version, reader))
+
+        answers = self._engine.run(len(groups), work)
+        parts = [msgspec.json.decode(item, type=tuple[list[str], bytes, int]) for item in answers]
+        return stage_rewritten(parent, joined_rewrites(parts), properties)
+
+
+def _frame_answers(piece: Piece, job: Job, _task: int, batches: Any) -> Iterator[bytes]:
+    """Parse a partition of a frame, some batches at a time."""
+    held: list[Any] = []
+    rows = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        if rows >= SPARK_FRAME_ROWS:
+            yield _frame_answer(piece, job, held)
+            held, rows = [], 0
+    if rows:
+        yield _frame_answer(piece, job, held)
+
+
+def _frame_answer(piece: Piece, job: Job, batches: list[Any]) -> bytes:
+    parsed = Parsed()
+    parse_frame(piece, job, pa.Table.from_batches(batches), parsed)
+    return msgspec.json.encode(parsed)

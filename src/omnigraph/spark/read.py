@@ -1,0 +1,109 @@
+"""Graphs as Spark frames: one task per group of fragments, pinned to one graph version."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+from omnigraph.catalog import EdgeType
+from omnigraph.graph import open_graph
+from omnigraph.spark.engine import Engine
+from omnigraph.spark.frames import Entity, scan
+from omnigraph.spark.session import need_pyspark
+
+_IDS = {
+    False: {"type": "string", "id": "string"},
+    True: {
+        "type": "string",
+        "id": "string",
+        "src_type": "string",
+        "src": "string",
+        "dst_type": "string",
+        "dst": "string",
+    },
+}
+
+
+def read(
+    spark: Any,
+    uri: str | os.PathLike[str],
+    type: str,
+    *,
+    columns: Sequence[str] | None = None,
+    branch: str | None = None,
+    version: int | None = None,
+    commit: str | None = None,
+    tag: str | None = None,
+    timestamp: datetime.datetime | str | None = None,
+) -> Any:
+    """Return the entities of one type as a frame that never moves.
+
+    Columns are `id`, for edges `src` and `dst`, and the properties. Spark cannot tell this reader
+    which columns a query uses, so name them: only these are read.
+    """
+    need_pyspark()
+    with open_graph(uri, mode="ro") as graph:
+        snapshot = graph.snapshot(
+            branch, commit=commit, version=version, tag=tag, timestamp=timestamp
+        )
+        found = scan(graph, snapshot, type, columns)
+    return Engine(spark).frame(len(found.groups), found.read, found.ddl)
+
+
+def vertices(
+    spark: Any,
+    uri: str | os.PathLike[str],
+    *,
+    branch: str | None = None,
+    version: int | None = None,
+    commit: str | None = None,
+    tag: str | None = None,
+) -> Any:
+    """Return type and id of every node as a frame; ids are unique within a type."""
+    return _all(spark, uri, (branch, version, commit, tag), edges=False)
+
+
+def edges(
+    spark: Any,
+    uri: str | os.PathLike[str],
+    *,
+    branch: str | None = None,
+    version: int | None = None,
+    commit: str | None = None,
+    tag: str | None = None,
+) -> Any:
+    """Return type, id and both ends of every edge as a frame."""
+    return _all(spark, uri, (branch, version, commit, tag), edges=True)
+
+
+def _all(
+    spark: Any,
+    uri: str | os.PathLike[str],
+    point: tuple[str | None, int | None, str | None, str | None],
+    *,
+    edges: bool,
+) -> Any:
+    need_pyspark()
+    from pyspark.sql import functions as F
+
+    branch, version, commit, tag = point
+    with open_graph(uri, mode="ro") as graph:
+        snapshot = graph.snapshot(branch, commit=commit, version=version, tag=tag)
+        catalog = graph.catalog_at(snapshot)
+        entities: list[Entity] = [*(catalog.edges if edges else catalog.nodes).values()]
+        frames: list[Any] = []
+        for entity in entities:
+            plan = scan(graph, snapshot, entity.name, list(entity.implicit_columns))
+            found = Engine(spark).frame(len(plan.groups), plan.read, plan.ddl)
+            found = found.withColumn("type", F.lit(entity.name))
+            if isinstance(entity, EdgeType):
+                found = found.withColumn("src_type", F.lit(entity.source))
+                found = found.withColumn("dst_type", F.lit(entity.target))
+            frames.append(found.select(*_IDS[edges]))
+    empty = ", ".join(f"{name} {kind}" for name, kind in _IDS[edges].items())
+    if not frames:
+        return spark.createDataFrame([], empty)
+    return reduce(lambda left, right: left.unionByName(right), frames)

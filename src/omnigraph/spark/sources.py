@@ -1,0 +1,70 @@
+"""How a parallel load divides its input: files cut into pieces, frames as they come."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from omnigraph.catalog import Catalog
+from omnigraph.errors import BadRequestError
+from omnigraph.limits import SPARK_FRAME_ROWS, SPARK_PIECE_BYTES
+from omnigraph.spark.tasks import Piece, bundled
+from omnigraph.write.inputs import Input, Sources, as_arrow, find_inputs
+
+
+def plan(
+    sources: Sources,
+    catalog: Catalog,
+    scratch: str,
+    piece_bytes: int = SPARK_PIECE_BYTES,
+) -> tuple[list[Piece], list[tuple[Piece, Any]]]:
+    """Return the pieces of all files, in input order, and the Spark frames."""
+    pieces: list[Piece] = []
+    frames: list[tuple[Piece, Any]] = []
+    for item in find_inputs(sources, catalog):
+        whole = _piece(item)
+        if item.data is None:
+            pieces += _cut(whole, piece_bytes)
+        elif hasattr(item.data, "mapInArrow"):
+            frames.append((whole, item.data))
+        else:
+            # Workers cannot see this process's memory.
+            path = os.path.join(scratch, f"{uuid.uuid4().hex}.parquet")
+            pq.write_table(as_arrow(item.data), path, row_group_size=SPARK_FRAME_ROWS)
+            pieces += _cut(replace(whole, form="parquet", path=path), piece_bytes)
+    return pieces, frames
+
+
+def _piece(item: Input) -> Piece:
+    return Piece(
+        label=item.label,
+        form=item.form,
+        path=item.path,
+        type_name=None if item.entity is None else item.entity.name,
+        columns=item.columns,
+        from_col=item.from_col,
+        to_col=item.to_col,
+    )
+
+
+def _cut(whole: Piece, piece_bytes: int) -> Iterator[Piece]:
+    if whole.form == "csv":
+        yield whole
+    elif whole.form == "jsonl":
+        size = os.path.getsize(whole.path)
+        for start in range(0, size, piece_bytes):
+            yield replace(whole, start=start, stop=min(start + piece_bytes, size))
+    else:
+        try:
+            found = pq.read_metadata(whole.path)
+        except pa.ArrowInvalid as error:
+            raise BadRequestError(f"{whole.path} is no Parquet file: {error}") from error
+        sizes = [found.row_group(index).num_rows for index in range(found.num_row_groups)]
+        for group in bundled(sizes, SPARK_FRAME_ROWS):
+            yield replace(whole, start=group[0], stop=group[-1] + 1)

@@ -1,0 +1,93 @@
+"""What workers of a parallel job do with a table: read some fragments, write new ones.
+
+A worker knows a folder and a version, and no graph. What it writes is invisible until somebody
+stages and publishes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import lance
+import numpy as np
+from lance.fragment import FragmentMetadata, write_fragments
+
+from omnigraph.limits import ROWS_PER_FILE_MAX
+from omnigraph.store.lance_errors import translated
+from omnigraph.store.location import locate
+from omnigraph.store.tables import Table
+from omnigraph.store.upsert import Rewritten, rewrite_rows
+
+
+def _opened(folder: str, version: int) -> Any:
+    """Open a table; how an object store is reached is known to the worker's own environment."""
+    options = locate(folder).lance_options if "://" in folder else None
+    return lance.dataset(folder, version=version, storage_options=options)
+
+
+def fragment_ids(table: Table) -> list[tuple[int, int]]:
+    """Return the id and the number of rows of every fragment."""
+    return [(int(item.fragment_id), int(item.physical_rows)) for item in table.fragments()]
+
+
+def read_fragments(
+    folder: str,
+    version: int,
+    ids: Sequence[int],
+    columns: Sequence[str],
+    *,
+    blob_bytes: bool = False,
+    where: str | None = None,
+    batch_rows: int = 65_536,
+) -> Iterator[Any]:
+    """Yield the rows of some fragments of one version, or those that match, batch by batch."""
+    options: dict[str, Any] = {"blob_handling": "all_binary"} if blob_bytes else {}
+    with translated(f"reading {folder}"):
+        dataset = _opened(folder, version)
+        scanner = dataset.scanner(
+            columns=list(columns),
+            filter=where,
+            fragments=[dataset.get_fragment(item) for item in ids],
+            batch_size=batch_rows,
+            **options,
+        )
+        yield from scanner.to_batches()
+
+
+def write_rows(folder: str, version: int, rows: Any) -> list[str]:
+    """Write rows as new fragments; return what `stage_fragments` needs to know of them.
+
+    Files of a failed call are removed or stay unreferenced: whoever repeats it loses nothing.
+    """
+    with translated(f"writing {folder}"):
+        made = write_fragments(
+            rows,
+            _opened(folder, version),
+            mode="append",
+            max_rows_per_file=ROWS_PER_FILE_MAX,
+        )
+    return [json.dumps(item.to_json()) for item in made]
+
+
+def rewrite_fragments(folder: str, version: int, rows: Any) -> tuple[list[str], bytes, int]:
+    """Write rows that replace those of the same id, or are added, as a worker of a merge.
+
+    Returns the fragments, the addresses of old images, and the number of rows that are new, as
+    `joined_rewrites` wants them.
+    """
+    with translated(f"writing {folder}"):
+        dataset = _opened(folder, version)
+    found = rewrite_rows(Table(folder, dataset), rows)
+    fragments = [json.dumps(item.to_json()) for item in found.fragments]
+    return fragments, found.places.astype(np.uint64).tobytes(), found.added
+
+
+def joined_rewrites(parts: Sequence[tuple[list[str], bytes, int]]) -> Rewritten:
+    """Return what workers rewrote as one. No two of them may have had the same id."""
+    return Rewritten(
+        fragments=[FragmentMetadata.from_json(item) for part in parts for item in part[0]],
+        places=np.frombuffer(b"".join(part[1] for part in parts), np.uint64),
+        added=sum(part[2] for part in parts),
+    )

@@ -1,0 +1,183 @@
+"""What a load reads: files and frames, named by paths, globs and types."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.catalog import Catalog, EdgeType, NodeType
+from omnigraph.errors import BadRequestError, NotFoundError
+
+Path = str | os.PathLike[str]
+Entity = NodeType | EdgeType
+FORMS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Rows of one type.
+
+    `data` is a CSV or Parquet file, a folder or glob of such files, several of these, or a frame:
+    Arrow, pandas, polars or Spark. `columns` maps names of the input to properties; `from_col` and
+    `to_col` name, after that, the columns with the ends of an edge.
+    """
+
+    data: Any
+    columns: Mapping[str, str] = field(default_factory=dict)
+    from_col: str = "from"
+    to_col: str = "to"
+
+
+Sources = Path | Sequence[Path] | Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """One file or frame; a frame has no path, and envelopes have no type."""
+
+    label: str
+    form: str
+    path: str = ""
+    data: Any = None
+    entity: Entity | None = None
+    columns: tuple[tuple[str, str], ...] = ()
+    from_col: str = "from"
+    to_col: str = "to"
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the size of a file, 0 for a frame."""
+        return os.path.getsize(self.path) if self.path else 0
+
+    def renamed(self, frame: Any) -> Any:
+        """Return a frame with the names of properties."""
+        names = dict(self.columns)
+        return frame.rename_columns([names.get(name, name) for name in frame.column_names])
+
+
+def find_inputs(sources: Sources, catalog: Catalog) -> list[Input]:
+    """Return the files and frames that sources mean, in input order."""
+    if not isinstance(sources, Mapping):
+        return [_envelopes(path) for path in _paths(sources)]
+    found: list[Input] = []
+    for name, given in sources.items():
+        rows = given if isinstance(given, Rows) else Rows(data=given)
+        typed = _typed(name, rows, catalog)
+        if is_frame(rows.data):
+            found.append(replace(typed, data=rows.data))
+            continue
+        for path in _paths(rows.data):
+            form = form_of(path)
+            if form == "jsonl":
+                raise BadRequestError(
+                    f"{path}: lines of JSON name their type themselves",
+                    hint="give the file alone, without a type",
+                )
+            found.append(replace(typed, label=path, form=form, path=path))
+    return found
+
+
+def sources_bytes(sources: Sources) -> int:
+    """Return how much there is to read, as far as that can be told without reading."""
+    given = sources.values() if isinstance(sources, Mapping) else [sources]
+    total = 0
+    for item in given:
+        data = item.data if isinstance(item, Rows) else item
+        if not is_frame(data):
+            total += sum(os.path.getsize(path) for path in _paths(data))
+    return total
+
+
+def is_frame(data: Any) -> bool:
+    """Tell frames from paths."""
+    return (
+        isinstance(data, pa.Table | pa.RecordBatch)
+        or hasattr(data, "mapInArrow")
+        or hasattr(data, "__arrow_c_stream__")
+        or type(data).__module__.startswith("pandas")
+    )
+
+
+def as_arrow(table: Any) -> Any:
+    """Return a pandas, polars, Spark or Arrow frame as an Arrow table."""
+    if isinstance(table, pa.Table):
+        return table
+    if isinstance(table, pa.RecordBatch):
+        return pa.Table.from_batches([table])
+    if hasattr(table, "mapInArrow"):
+        return table.toArrow()
+    if hasattr(table, "__arrow_c_stream__"):
+        return pa.table(table)
+    if type(table).__module__.startswith("pandas"):
+        return pa.Table.from_pandas(table, preserve_index=False)
+    raise BadRequestError(
+        f"cannot load a {type(table).__name__}", hint="give an Arrow, pandas or polars frame"
+    )
+
+
+def _envelopes(path: str) -> Input:
+    if form_of(path) != "jsonl":
+        raise BadRequestError(
+            f"{path} does not say of which type its rows are",
+            hint="give a mapping of type names to files",
+        )
+    return Input(label=path, form="jsonl", path=path)
+
+
+def _typed(name: str, rows: Rows, catalog: Catalog) -> Input:
+    entity: Entity | None = catalog.nodes.get(name) or catalog.edges.get(name)
+    if entity is None:
+        raise NotFoundError(f"unknown type '{name}'")
+    known = {"id", *entity.properties}
+    if isinstance(entity, EdgeType):
+        known |= {rows.from_col, rows.to_col}
+    for column, target in rows.columns.items():
+        if target not in known:
+            raise BadRequestError(f"column '{column}' maps to '{target}', which {name} lacks")
+    return Input(
+        label=f"the {name} frame",
+        form="frame",
+        entity=entity,
+        columns=tuple(rows.columns.items()),
+        from_col=rows.from_col,
+        to_col=rows.to_col,
+    )
+
+
+def _paths(given: Any) -> list[str]:
+    """Return the files that paths, folders and globs mean, each group sorted by name."""
+    if not isinstance(given, str | os.PathLike):
+        if not isinstance(given, Sequence) or isinstance(given, bytes):
+            raise BadRequestError(
+                f"cannot load a {type(given).__name__}", hint="give a file or a frame"
+            )
+        return [path for item in given for path in _paths(item)]
+    text = os.path.abspath(os.fspath(given))
+    if os.path.isdir(text):
+        found = sorted(
+            os.path.join(text, name)
+            for name in os.listdir(text)
+            if os.path.splitext(name)[1].lower() in FORMS
+        )
+        if not found:
+            raise NotFoundError(f"no {', '.join(FORMS)} files in {os.fspath(given)}")
+        return found
+    if os.path.exists(text):
+        return [text]
+    found = sorted(path for path in glob.glob(text) if os.path.isfile(path))
+    if not found:
+        raise NotFoundError(f"file not found: {os.fspath(given)}")
+    return found
+
+
+def form_of(path: str) -> str:
+    """Return what kind of file a name means."""
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix not in FORMS:
+        raise BadRequestError(f"{path}: unknown kind of file", hint=f"known are {', '.join(FORMS)}")
+    return FORMS[suffix]

@@ -1,0 +1,130 @@
+"""The same load over Spark Connect, and on a master and a worker that the test starts."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from tests.spark.worlds import SCHEMA, full_only, jsonl
+
+LIMIT_S = 240
+_DRIVER = """
+import sys
+import omnigraph as og
+from omnigraph.spark import load, read, start_session
+
+uri, path, master = sys.argv[1:]
+settings = {"spark__sql__shuffle__partitions": "2", "spark__executor__memory": "512m"}
+if master == "connect":
+    from omnigraph.spark.session import find_java, registered
+    from pyspark.sql import SparkSession
+
+    find_java()
+    session = registered(SparkSession.builder.remote("local[2]").getOrCreate())
+else:
+    session = start_session(master, spark__driver__host="127.0.0.1", **settings)
+with og.open(uri, durability="none") as graph:
+    load(graph, path, mode="append", session=session)
+    load(graph, path, mode="merge", session=session)
+assert read(session, uri, "Person", columns=["id"]).count() == 40
+frame = session.read.format("omnigraph").option("type", "Knows").load(uri)
+assert frame.where("src = 'p1'").count() == 1
+print("ok", flush=True)
+session.stop()
+"""
+
+
+def _load(tmp_path: Path, master: str) -> None:
+    og.init(tmp_path / "g", SCHEMA, durability="none").close()
+    people = [{"type": "Person", "data": {"name": f"p{n}"}} for n in range(40)]
+    knows = [{"edge": "Knows", "from": f"p{n}", "to": "p0"} for n in range(40)]
+    path = jsonl(tmp_path / "a.jsonl", [*people, *knows])
+    command = [sys.executable, "-c", _DRIVER, str(tmp_path / "g"), str(path), master]
+    done = subprocess.run(  # noqa: S603
+        command,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+    assert done.stdout.strip().endswith("ok"), done.stderr[-3000:]
+    with og.open(tmp_path / "g", durability="none") as graph:
+        assert len(graph.commits.list()) >= 3
+        assert graph.snapshot().tables["edge:Knows"].row_count == 40
+
+
+@full_only
+def test_a_connect_session_serves(tmp_path: Path) -> None:
+    if importlib.util.find_spec("grpc") is None:
+        pytest.skip("Spark Connect needs grpcio: pip install 'pyspark[connect]'")
+    _load(tmp_path, "connect")
+
+
+@full_only
+def test_a_standalone_cluster_serves(tmp_path: Path) -> None:
+    with _cluster(tmp_path) as master:
+        _load(tmp_path, master)
+
+
+@contextlib.contextmanager
+def _cluster(tmp_path: Path) -> Iterator[str]:
+    import pyspark
+
+    from omnigraph.spark.session import find_java
+
+    find_java()
+    launcher = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
+    port, page = _free_port(), _free_port()
+    master = f"spark://127.0.0.1:{port}"
+    environment = {
+        **os.environ,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_WORKER_DIR": str(tmp_path / "work"),
+        "SPARK_DAEMON_MEMORY": "256m",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    deploy = "org.apache.spark.deploy"
+    commands = [
+        [f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port)],
+        [f"{deploy}.worker.Worker", "--host", "127.0.0.1", "--cores", "2", "--memory", "1g"],
+    ]
+    commands[0] += ["--webui-port", str(page)]
+    commands[1] += ["--webui-port", "0", master]
+    with contextlib.ExitStack() as stack:
+        for number, command in enumerate(commands):
+            log = stack.enter_context(open(tmp_path / f"{number}.log", "w"))
+            process = stack.enter_context(
+                subprocess.Popen(  # noqa: S603
+                    [launcher, *command], env=environment, stdout=log, stderr=log
+                )
+            )
+            stack.callback(process.terminate)
+            _wait(tmp_path / f"{number}.log", ("started Master", "registered with master")[number])
+        yield master
+
+
+def _wait(log: Path, text: str) -> None:
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
+        found = log.read_text().lower()
+        if text.lower() in found or (text == "started Master" and "i have been elected" in found):
+            return
+        time.sleep(0.2)
+    raise AssertionError(log.read_text()[-2000:])
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

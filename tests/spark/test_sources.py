@@ -1,0 +1,151 @@
+"""Every kind of input, reading back, and the command line."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import omnigraph as og
+from omnigraph.cli.main import main
+from omnigraph.spark import Rows, edges, load, read, vertices
+from tests.spark.worlds import SCHEMA, NewGraph, content, jsonl
+
+
+def test_csv_parquet_and_frames_in_one_commit(
+    spark: Any, new_graph: NewGraph, tmp_path: Path
+) -> None:
+    graph = new_graph()
+    (tmp_path / "people.csv").write_text(
+        'who,age,born,face\nann,41,2020-01-02,"[1, 2]"\n"b\nob",,,\n', encoding="utf-8"
+    )
+    notes = pa.table({"id": ["n1", "n2", "n3"], "text": ["x", "y", "z"]})
+    pq.write_table(notes, tmp_path / "notes.parquet", row_group_size=1)
+    wrote = spark.createDataFrame(
+        [("ann", "n1", "author"), ("ann", "n3", None)], "a string, n string, role string"
+    )
+    result = load(
+        graph,
+        {
+            "Person": Rows(data=str(tmp_path / "people.csv"), columns={"who": "name"}),
+            "Note": str(tmp_path / "*.parquet"),
+            "Wrote": Rows(data=wrote, from_col="a", to_col="n"),
+        },
+        mode="append",
+        session=spark,
+    )
+    assert (dict(result.nodes), dict(result.edges)) == ({"Note": 3, "Person": 2}, {"Wrote": 2})
+    assert len(graph.commits.list()) == 2
+    found = read(spark, graph.uri, "Person", columns=["id", "age", "born", "face"])
+    rows = {row["id"]: row for row in found.collect()}
+    assert rows["ann"]["born"] == datetime.date(2020, 1, 2)
+    assert rows["ann"]["face"] == [1.0, 2.0]
+    assert rows["b\nob"]["age"] is None
+    assert vertices(spark, graph.uri).count() == 5
+    assert sorted(tuple(row) for row in edges(spark, graph.uri).drop("id").collect()) == [
+        ("Wrote", "Person", "ann", "Note", "n1"),
+        ("Wrote", "Person", "ann", "Note", "n3"),
+    ]
+
+
+def test_problems_name_file_and_line(spark: Any, new_graph: NewGraph, tmp_path: Path) -> None:
+    graph = new_graph()
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.csv").write_text('name,age\n"x\ny",1\nann,old\nbob,1,2\n', encoding="utf-8")
+    (folder / "b.csv").write_text("name,age\ncy,7\nann,99999999999\n", encoding="utf-8")
+    with pytest.raises(og.DataError) as caught:
+        load(graph, {"Person": folder}, mode="append", session=spark)
+    found = [(Path(str(p["file"])).name, p["line"]) for p in caught.value.problems]
+    assert found == [("a.csv", 4), ("a.csv", 5), ("b.csv", 3)]
+    (folder / "a.csv").write_text("name\ncy\n", encoding="utf-8")
+    (folder / "b.csv").write_text("name,age\nbo,7\ncy,\n", encoding="utf-8")
+    with pytest.raises(og.DataError, match=r"b.csv line 3: duplicate id 'cy' .*line 2 of .*a.csv"):
+        load(graph, {"Person": folder}, mode="append", session=spark)
+    assert len(graph.commits.list()) == 1
+
+
+def test_snapshots_are_read_as_they_were(spark: Any, new_graph: NewGraph) -> None:
+    graph = new_graph()
+    data = {"zone": 1, "name": "x", "code": 2**64 - 1, "open": True}
+    graph.load([{"type": "Place", "data": data}], mode="append")
+    first = graph.snapshot().version
+    graph.load([{"type": "Place", "data": {"zone": 2, "name": "x"}}], mode="append")
+    assert read(spark, graph.uri, "Place", version=first).count() == 1
+    newest = read(spark, graph.uri, "Place", columns=["zone", "code"])
+    assert {row["zone"]: row["code"] for row in newest.collect()} == {1: 2**64 - 1, 2: None}
+    with pytest.raises(og.BadRequestError, match="Place has no column 'size'"):
+        read(spark, graph.uri, "Place", columns=["size"])
+    with pytest.raises(og.NotFoundError, match="unknown type 'Plaice'"):
+        read(spark, graph.uri, "Plaice")
+
+
+def test_a_branch_takes_a_load(spark: Any, new_graph: NewGraph, tmp_path: Path) -> None:
+    graph = new_graph()
+    path = jsonl(tmp_path / "a.jsonl", [{"type": "Person", "data": {"name": "ann"}}])
+    graph.branches.create("dev")
+    load(graph, path, mode="append", branch="dev", session=spark)
+    load(graph, path, mode="overwrite", branch="dev", session=spark)
+    assert graph.snapshot("dev").tables["node:Person"].row_count == 1
+    assert content(graph) == {}
+
+
+@pytest.mark.parametrize(
+    ("sources", "message"),
+    [
+        ("nowhere.jsonl", "file not found"),
+        ("data.csv", "does not say of which type"),
+        ({"Persn": "data.csv"}, "unknown type 'Persn'"),
+        ({"Person": "data.jsonl"}, "name their type themselves"),
+        ({"Person": "data.xml"}, "unknown kind of file"),
+        ({"Person": Rows(data="data.csv", columns={"a": "b"})}, "which Person lacks"),
+        ({"Person": 7}, "cannot load a int"),
+    ],
+)
+def test_sources_that_cannot_be_meant(
+    spark: Any,
+    new_graph: NewGraph,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    sources: Any,
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("data.csv", "data.jsonl", "data.xml"):
+        (tmp_path / name).write_text("name\n", encoding="utf-8")
+    with pytest.raises(og.OmniGraphError, match=message):
+        load(new_graph(), sources, mode="append", session=spark)
+
+
+def _code(arguments: list[str]) -> object:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    return caught.value.code
+
+
+def test_the_command_line_chooses_its_engine(
+    spark: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    og.init("g", SCHEMA).close()
+    jsonl(tmp_path / "a.jsonl", [{"type": "Person", "data": {"name": "ann"}}])
+    jsonl(tmp_path / "bad.jsonl", [{"type": "Person", "data": {"name": "eve", "age": "old"}}])
+    load_command = ["load", "g", "--quiet", "--mode", "append", "--data"]
+    spark.range(1).collect()
+    assert _code([*load_command, "a.jsonl", "--engine", "spark", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["total_entities"] == 1
+    assert _code([*load_command, "a.jsonl", "--engine", "spark"]) == 5
+    assert "line 1: Person 'ann' already exists; nothing was written" in capsys.readouterr().err
+    assert _code([*load_command, "bad.jsonl", "--engine", "spark"]) == 1
+    error = capsys.readouterr().err
+    assert "line 1: property 'age' expects I32?, got a string" in error
+    assert "Traceback" not in error
+    assert _code([*load_command, "a.jsonl", "--engine", "local", "--master", "local[2]"]) == 2
