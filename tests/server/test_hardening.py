@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import socket
@@ -13,6 +14,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from opentelemetry import trace
 
 import omnigraph as og
 from omnigraph.failpoints import Failpoint, Pause, armed
@@ -408,3 +410,40 @@ def test_metrics_count_what_operators_watch(serve: Serve) -> None:
     assert 'omnigraph_cache_bytes{graph="default"}' in text
     assert 'omnigraph_request_seconds_bucket{le="0.005",route="/query"}' in text
     assert "omnigraph_requests_in_flight 1.0" in text
+
+
+def test_requests_are_spans_for_those_who_ask(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[dict[str, Any]] = []
+    names: list[str] = []
+
+    class Span:
+        def update_name(self, name: str) -> None:
+            names.append(name)
+
+        def set_attributes(self, attributes: dict[str, Any]) -> None:
+            seen.append(attributes)
+
+    class Tracer:
+        @contextlib.contextmanager
+        def start_as_current_span(self, _name: str, *, kind: object) -> Iterator[Span]:
+            assert kind is trace.SpanKind.SERVER
+            yield Span()
+
+    monkeypatch.setattr(trace, "get_tracer", lambda _name: Tracer())
+    api = serve(tracing=True)
+    answer = api.get("/branches?secret=1")
+    deadline = time.monotonic() + 10
+    while not seen and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert names == ["/branches"]
+    assert seen == [
+        {
+            "http.request.method": "GET",
+            "http.route": "/branches",
+            "http.response.status_code": 200,
+            "omnigraph.request_id": answer.headers["x-request-id"],
+            "omnigraph.graph": "default",
+        }
+    ]
