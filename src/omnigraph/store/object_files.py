@@ -23,7 +23,7 @@ from obstore.exceptions import (
     PreconditionError,
     UnauthenticatedError,
 )
-from obstore.store import from_url
+from obstore.store import AzureStore, GCSStore, S3Store
 
 from omnigraph.errors import StorageError, StorageFailureKind
 from omnigraph.limits import OBJECT_CALLS_AT_ONCE, PUT_ATTEMPTS_MAX
@@ -34,6 +34,7 @@ from omnigraph.store.storage_options import StorageOptions
 _MISSING = (FileNotFoundError, NotFoundError)
 _REFUSED = (PermissionDeniedError, UnauthenticatedError)
 _UNABLE = (NotSupportedError, RuntimeError)
+_STORES: dict[str, Any] = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
 _NO_BUCKET = "NoSuchBucket"
 PLACEHOLDER = ".folder"
 
@@ -61,7 +62,9 @@ class ObjectFiles:
     def __init__(self, root: str, options: StorageOptions) -> None:
         self._root = root
         try:
-            self._store: Any = from_url(root, **options.for_obstore())
+            scheme, _, place = root.partition("://")
+            bucket, _, prefix = place.partition("/")
+            self._store: Any = _STORES[scheme](bucket, prefix=prefix, **options.for_obstore())
         except (BaseError, ValueError, TypeError) as error:
             raise StorageError(
                 f"{root} cannot be reached: {_plain(error)}",

@@ -149,6 +149,8 @@ def _settle_s3(found: dict[str, str]) -> None:
     if endpoint:
         # Stores other than Amazon's accept any region, but it is part of every signature.
         found.setdefault("aws_region", "us-east-1")
+        # The clients read the environment too, and would prefer what it says under this name.
+        found["aws_endpoint_url_s3"] = endpoint
     if endpoint.startswith("http://") and found.get("allow_http") != "true":
         raise BadRequestError(
             f"the endpoint {endpoint} is not encrypted",

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import lance
 import pytest
 
 import omnigraph as og
@@ -87,6 +88,23 @@ def test_the_environment_says_how_to_reach_s3() -> None:
 def test_the_caller_wins_over_the_environment() -> None:
     found = options({"region": "here", "endpoint_url": "https://mine"}, AWS_REGION="there", **KEYS)
     assert (found["aws_region"], found["aws_endpoint"]) == ("here", "https://mine")
+
+
+def test_the_endpoint_of_the_caller_reaches_both_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both clients read the environment themselves, and prefer the variable of S3 to an option."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    given = {
+        "aws_endpoint": "http://127.0.0.1:2",
+        "aws_access_key_id": "who",
+        "aws_secret_access_key": SECRET,
+        "client_max_retries": "0",
+    }
+    found = locate("s3://bucket/graph", given)
+    with pytest.raises(og.StorageError, match=r"127\.0\.0\.1:2"):
+        found.files.exists(found.path("x"))
+    with pytest.raises(ValueError, match=r"127\.0\.0\.1:2"):
+        lance.dataset(found.path("x"), storage_options=found.lance_options)
 
 
 def test_only_s3_reads_the_variables_of_s3() -> None:

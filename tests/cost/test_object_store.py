@@ -1,0 +1,194 @@
+"""Gates of a graph in an object store: requests and round trips, counted by a proxy in front of it.
+
+A request is what is paid for, a round trip what is waited for. Neither may grow with history.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+import omnigraph as og
+from omnigraph.testing import Proxy, Seaweed, Traffic
+from tests.cost.measure import SCHEMA, add_knows, add_person, is_plain, three_table_rows
+from tests.places import S3Path, new_prefix
+
+DEPTHS = (10, 100, 1_000) if os.environ.get("OMNIGRAPH_S3") == "full" else (10, 60)
+PEOPLE = "query q() { match { $p: Person } return { count($p) as n } }"
+
+
+@pytest.fixture(scope="module")
+def proxy(s3: Seaweed) -> Iterator[Proxy]:
+    with Proxy(s3.endpoint) as found:
+        yield found
+
+
+@pytest.fixture
+def root(s3: Seaweed) -> S3Path:
+    return new_prefix(s3.bucket)
+
+
+@pytest.fixture
+def reach(s3: Seaweed, proxy: Proxy) -> dict[str, str]:
+    return s3.options(proxy.endpoint)
+
+
+@pytest.fixture
+def graph(root: S3Path, reach: dict[str, str]) -> Iterator[og.Graph]:
+    """A graph with a few rows in every table, and a handle that has written before."""
+    with og.init(root, SCHEMA, storage_options=reach) as found:
+        found.load(three_table_rows("old"), mode="append")
+        add_knows(found, source="old0", target="old1")
+        add_person(found, "warm")
+        yield found
+
+
+def inserted(graph: og.Graph, proxy: Proxy, name: str) -> Traffic:
+    """Return the traffic of one insert that did nothing beside itself."""
+    for attempt in range(4):
+        with proxy.watched() as found:
+            io = add_person(graph, f"{name}-{attempt}").io
+        if is_plain(io):
+            return found
+    raise AssertionError("every write folded")
+
+
+def shape(traffic: Traffic) -> dict[str, int]:
+    return dict(sorted(traffic.kinds().items()))
+
+
+# ---- one write ----------------------------------------------------------------------------
+
+
+def test_a_warm_insert_costs_a_dozen_requests(graph: og.Graph, proxy: Proxy) -> None:
+    found = inserted(graph, proxy, "x")
+    assert len(found) <= 14, f"\n{found}"
+    # Capture, verify, and the one Lance makes for the table.
+    assert len(found.of("LIST", "_versions/")) <= 3, f"\n{found}"
+    assert len(found.of("LIST")) - len(found.of("LIST", "_versions/")) == 1, "the schema listing"
+    assert not found.of("GET", "__manifest/"), "the manifest was read"
+    assert not found.of("HEAD"), f"\n{found}"
+    assert shape(found) == {"DELETE": 1, "LIST": 4, "PUT": 4, "PUT-IF": 3}
+
+
+def test_a_warm_insert_waits_for_eleven_round_trips(graph: og.Graph, proxy: Proxy) -> None:
+    with proxy.slow(0.05):
+        found = inserted(graph, proxy, "x")
+    assert found.round_trips <= 11, f"\n{found}"
+
+
+def test_four_tables_cost_the_round_trips_of_one(graph: og.Graph, proxy: Proxy) -> None:
+    rows = three_table_rows("new", people=1)
+    rows.append({"edge": "Knows", "from": "new0", "to": "warm", "data": {}})
+    with proxy.slow(0.05):
+        one = inserted(graph, proxy, "x")
+        with proxy.watched() as four:
+            graph.load(rows, mode="append")
+    assert four.round_trips <= one.round_trips + 1, f"\n{four}"
+    # Each table more: a data file, its listing, its transaction and its version.
+    assert len(four) <= len(one) + 3 * 4, f"\n{four}"
+
+
+def test_a_write_under_a_limit_of_requests_at_once_is_the_same(
+    graph: og.Graph, proxy: Proxy
+) -> None:
+    before = shape(inserted(graph, proxy, "x"))
+    proxy.limit(1)
+    try:
+        assert shape(inserted(graph, proxy, "y")) == before
+    finally:
+        proxy.limit(None)
+
+
+def test_the_schema_is_looked_at_once_per_write_and_read_only_when_it_changed(
+    graph: og.Graph,
+) -> None:
+    for number in range(2):
+        io = add_person(graph, f"n{number}").io
+        assert (io["schema_listings"], io.get("schema_text_reads", 0)) == (1, 0)
+    changed = graph.schema.apply(SCHEMA.replace("age: I32?", "age: I32? nick: String?"))
+    assert changed.applied
+    add_person(graph, "later")
+    io = add_person(graph, "last").io
+    assert (io["schema_listings"], io.get("schema_text_reads", 0)) == (1, 0)
+
+
+def test_the_cost_of_a_write_does_not_grow_with_history(
+    graph: og.Graph, proxy: Proxy, root: S3Path, s3: Seaweed
+) -> None:
+    costs: dict[int, Traffic] = {}
+    for depth in DEPTHS:
+        with og.open(root, storage_options=s3.options()) as direct:
+            while direct.snapshot().version < depth:
+                add_person(direct, f"p{direct.snapshot().version}")
+        inserted(graph, proxy, f"warm{depth}")
+        costs[depth] = inserted(graph, proxy, f"at{depth}")
+    shapes = {depth: shape(found) for depth, found in costs.items()}
+    # Once the tail was folded there is an index, and a key is looked for in one page of it.
+    assert all(found.pop("GET", 0) <= 1 for found in shapes.values()), shapes
+    first = shapes[DEPTHS[0]]
+    assert all(found == first for found in shapes.values()), shapes
+    assert max(len(found) for found in costs.values()) <= 14
+
+
+def test_the_bytes_read_by_a_write_do_not_grow_with_the_table(
+    proxy: Proxy, s3: Seaweed, reach: dict[str, str]
+) -> None:
+    read: list[int] = []
+    for rows in (1_000, 50_000):
+        people = ({"type": "Person", "data": {"name": f"n{i}"}} for i in range(rows))
+        with og.init(new_prefix(s3.bucket), SCHEMA, storage_options=reach) as graph:
+            graph.load(people, mode="append")
+            graph.optimize()
+            inserted(graph, proxy, "warm")
+            found = inserted(graph, proxy, "x")
+            assert len(found) <= 14, f"\n{found}"
+            read.append(sum(r.answered_bytes for r in found.requests if r.kind == "GET"))
+    # One probe of the key index reads one page of it, whatever the size.
+    assert read[1] <= max(1.2 * read[0], 64 * 1024), read
+
+
+# ---- reading ------------------------------------------------------------------------------
+
+
+def test_a_warm_read_is_one_probe_and_one_listing(graph: og.Graph, proxy: Proxy) -> None:
+    graph.query(PEOPLE)
+    with proxy.watched() as found:
+        graph.query(PEOPLE)
+    assert shape(found) == {"LIST": 2}, f"\n{found}"
+    assert len(found.of("LIST", "__manifest/_versions/")) == 1
+
+
+def test_a_cold_open_and_a_first_query_do_not_grow_with_history(
+    graph: og.Graph, proxy: Proxy, root: S3Path, s3: Seaweed, reach: dict[str, str]
+) -> None:
+    opens: list[int] = []
+    queries: list[int] = []
+    for depth in DEPTHS:
+        with og.open(root, storage_options=s3.options()) as direct:
+            while direct.snapshot().version < depth:
+                add_person(direct, f"p{direct.snapshot().version}")
+            direct.optimize()
+        with proxy.slow(0.05), proxy.watched() as opening:
+            cold = og.open(root, mode="ro", storage_options=reach)
+        with cold, proxy.watched() as asking:
+            cold.query(PEOPLE)
+        # The manifest's fragments are read side by side; they are few, whatever the history.
+        assert opening.round_trips <= 8, f"\n{opening}"
+        opens.append(len(opening))
+        queries.append(len(asking))
+    assert max(opens) <= 30, opens
+    assert max(queries) <= 20, queries
+
+
+def test_an_open_for_writing_costs_a_few_requests_more(
+    graph: og.Graph, proxy: Proxy, root: S3Path, reach: dict[str, str]
+) -> None:
+    with proxy.watched() as reading, og.open(root, mode="ro", storage_options=reach):
+        pass
+    with proxy.watched() as writing, og.open(root, storage_options=reach):
+        pass
+    # Two probes of conditions, the slots, a probe of the manifest, and one of each table.
+    assert len(writing) <= len(reading) + 4 + 4, f"\n{writing}"
