@@ -113,6 +113,8 @@ docs: $(READY) ## Regenerate the generated pages under docs
 	@mkdir -p docs
 	$(BIN)/python -m omnigraph.cli.docgen > .venv/cli.md
 	@mv .venv/cli.md docs/cli.md
+	$(BIN)/python -m omnigraph.cli.openapi_doc > .venv/openapi.json
+	@mv .venv/openapi.json docs/openapi.json
 
 .PHONY: lock
 lock: ## Resolve requirements/*.in again and write the hash-locked *.txt
@@ -126,4 +128,5 @@ lock: ## Resolve requirements/*.in again and write the hash-locked *.txt
 	$$compile $(LOCK_FLAGS) requirements/build.in -o requirements/build.txt; \
 	$$compile $(LOCK_FLAGS) requirements/test.in -o requirements/test.txt; \
 	$$compile $(LOCK_FLAGS) requirements/bench.in -o requirements/bench.txt; \
-	$$compile -c requirements/test.txt requirements/base.in -o requirements/base.txt
+	$$compile -c requirements/test.txt requirements/base.in -o requirements/base.txt; \
+	$$compile -c requirements/test.txt requirements/server.in -o requirements/server.txt

@@ -145,6 +145,16 @@ def test_nothing_is_approved_in_advance(folder: Folder) -> None:
         cluster.approve(folder.path, "schema.papers", actor=" ")
 
 
+def test_an_approval_nobody_uses_does_not_wait_for_another_day(folder: Folder) -> None:
+    folder.apply()
+    folder.put("papers.pg", NARROWER)
+    cluster.approve(folder.path, "schema.papers", actor="boss").check()
+    folder.put("papers.pg", SCHEMA)
+    folder.apply()
+    folder.put("papers.pg", NARROWER)
+    assert changes(folder.apply()) == {"schema.papers": "approval_required"}
+
+
 def test_a_graph_goes_only_with_an_approval_and_takes_its_parts(folder: Folder) -> None:
     folder.apply()
     del folder.config["graphs"]["papers"], folder.config["policies"]["team"]
@@ -218,16 +228,31 @@ def test_a_graph_somebody_else_made_is_not_taken(folder: Folder) -> None:
         assert "Mine" in graph.schema_source
 
 
-def test_the_root_can_be_elsewhere(folder: Folder, memory: Path) -> None:
+def test_files_that_cannot_be_removed_are_reported_and_tried_again(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.apply()
+    del folder.config["graphs"]["papers"], folder.config["policies"]["team"]
+    folder.save()
+    cluster.approve(folder.path, "graph.papers", actor="boss").check()
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.rename", refuse)
+        report = cluster.apply(folder.path)
+    assert codes(report.to_json()) == ["graph_delete_incomplete"]
+    assert list(cluster.read_cluster(folder.path).graphs) == ["notes"]
+    assert folder.apply()["converged"]
+    assert not folder.graph("papers").exists()
+
+
+def test_the_root_can_be_named_from_the_folder(folder: Folder, memory: Path) -> None:
     folder.config["storage"] = "../store"
     folder.save()
     folder.apply()
     assert (memory / "store" / "graphs" / "papers.omni").is_dir()
-    assert not (folder.path / "graphs").exists()
-    assert (
-        cluster.read_cluster(folder.path).graphs.keys()
-        == cluster.read_cluster(memory / "store").graphs.keys()
-    )
     with pytest.raises(NotFoundError, match="is no cluster"):
         cluster.read_cluster(memory)
 
@@ -244,6 +269,30 @@ def test_status_tells_what_is_not_as_it_was_applied(folder: Folder) -> None:
     assert statuses["schema.papers"]["status"] == "drifted"
     assert statuses["policy.team"]["status"] == "pending"
     assert statuses["graph.papers"]["status"] == "applied"
+
+
+def test_a_refresh_leads_back_to_the_configuration(folder: Folder) -> None:
+    assert codes(cluster.refresh(folder.path).to_json()) == ["state_missing"]
+    folder.apply()
+    with og.open(folder.graph("papers")) as graph:
+        graph.schema.apply(WIDER)
+    assert folder.apply()["changes"] == []
+    seen: Any = cluster.refresh(folder.path).check().to_json()
+    assert seen["resource_statuses"]["schema.papers"]["status"] == "drifted"
+    assert changes(cluster.plan(folder.path).to_json()) == {"schema.papers": "approval_required"}
+    cluster.approve(folder.path, "schema.papers", actor="boss").check()
+    assert folder.apply()["converged"]
+
+
+def test_graphs_that_are_there_are_imported(folder: Folder) -> None:
+    og.init(folder.graph("papers"), SCHEMA).close()
+    add(folder, "p1")
+    seen: Any = cluster.adopt(folder.path).check().to_json()
+    assert sorted(seen["resource_statuses"]) == ["graph.papers", "schema.papers"]
+    assert codes(cluster.adopt(folder.path).to_json()) == ["state_already_exists"]
+    done = folder.apply()
+    assert (changes(done)["graph.papers"], done["converged"]) == ("update", True)
+    assert len(rows(folder)) == 1
 
 
 def test_a_damaged_ledger_is_reported_not_replaced(folder: Folder) -> None:

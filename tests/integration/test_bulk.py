@@ -16,6 +16,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.cli.main import main
+from omnigraph.store import fragment_ids, read_fragments, write_rows
+from tests.places import AnyPath
 
 SCHEMA = """\
 node Person {
@@ -209,3 +211,18 @@ def test_the_command_takes_types_and_a_mapping(
     assert _run([*load, "--mapping", "load.toml", "--data", "x.jsonl"]) == 2
     assert _run(load) == 2
     assert _run([*load, "--data", "a.jsonl", "--data", "Person=p.csv"]) == 2
+
+
+def test_workers_read_and_write_tables_wherever_they_are(place: AnyPath) -> None:
+    with og.init(place / "g", "node Person { name: String @key }", durability="none") as graph:
+        graph.bulk({"Person": pa.table({"name": ["ann", "bob"]})}, mode="append")
+        found = graph.table_at(graph.snapshot(), "node:Person")
+        folder = str(found.dataset.uri)
+        ids = [number for number, _rows in fragment_ids(found)]
+        rows = list(read_fragments(folder, found.version, ids, ["name"], where="name = 'bob'"))
+        assert [row for batch in rows for row in batch.column(0).to_pylist()] == ["bob"]
+        all_rows = pa.RecordBatchReader.from_batches(
+            found.schema, read_fragments(folder, found.version, ids, found.schema.names)
+        )
+        assert len(write_rows(folder, found.version, all_rows)) == 1
+        assert found.count_rows() == 2

@@ -173,6 +173,7 @@ def test_the_command_refuses_what_makes_no_sense(cli: Cli, place: Path) -> None:
     assert cli("mcp").code == 2
     assert cli("mcp", at, "--tokens", "t.json").code == 2
     assert cli("mcp", at, "--graph", "x").code == 2
+    assert cli("mcp", at, "--http", "127.0.0.1:0", "--tokens", "t.json", "--as", "a").code == 2
     assert cli("mcp", at, "--cluster", ".").code == 2
     assert cli("mcp", at, "--http", "nowhere", "--unauthenticated").code == 2
     refused = cli("mcp", at, "--http", "127.0.0.1:0")

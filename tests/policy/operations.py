@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 import omnigraph as og
+from omnigraph.catalog import AcceptedSchema
 from omnigraph.errors import ConflictError
 from omnigraph.graph.blobs import Blobs
 from omnigraph.graph.branches import Branches, Tags
@@ -23,6 +24,7 @@ from omnigraph.graph.graph import Graph
 from omnigraph.graph.history import Commits
 from omnigraph.graph.schema_ops import SchemaOps
 from omnigraph.graph.view import BranchView
+from omnigraph.ops.load import Load, LoadMode
 from omnigraph.policy import Access, Action, Decision
 
 SCHEMA = "node P { k: String @key  v: I64?  b: Blob? }\n"
@@ -54,6 +56,7 @@ FREE = {
     "graph.permit": "is the question itself",
     "graph.refresh": "looks at heads, returns nothing",
     "graph.request": "for the engine's own parts",
+    "graph.scratch_folder": "for the engine's own parts",
     "graph.schema_at": "for the engine's own parts",
     "graph.settle": "for the engine's own parts",
     "graph.sync": "looks at a head, returns nothing",
@@ -88,6 +91,12 @@ class World:
     def view(self) -> BranchView:
         return BranchView(self.graph, "dev")
 
+    @property
+    def state(self) -> og.Snapshot:
+        """A snapshot that somebody who was allowed to took."""
+        with og.open(self.graph.uri, mode="ro") as graph:
+            return graph.snapshot("dev")
+
     def new(self) -> str:
         return next(self.names)
 
@@ -121,6 +130,17 @@ def transaction(world: World) -> None:
         view.mutate(ADD, {"k": "tx"})
 
 
+def staged(world: World) -> Callable[..., Any]:
+    """A load of one row, as those are made that others stage."""
+
+    def make(schema: AcceptedSchema, _embedder: object) -> Load:
+        load = Load(schema, LoadMode.MERGE, new_ids=lambda _count: ("", 0))
+        load.read_table("P", table(), from_col="from", to_col="to")
+        return load
+
+    return make
+
+
 def apply_schema(world: World) -> None:
     """Allowed, it goes on to find that there are branches."""
     with contextlib.suppress(ConflictError):
@@ -151,6 +171,14 @@ OPERATIONS: dict[str, Operation] = {
         ("change", "made", None),
         ("branch_create", "dev", "made"),
     ),
+    "graph.bulk": asks(
+        lambda w: w.graph.bulk({"P": table()}, mode="merge", branch="dev"), CHANGE_DEV
+    ),
+    "graph.load_staged": asks(
+        lambda w: w.graph.load_staged(staged(w), branch="dev", dry_run=True), CHANGE_DEV
+    ),
+    "graph.catalog_at": reads(lambda w: w.graph.catalog_at(w.state), "dev"),
+    "graph.table_at": reads(lambda w: w.graph.table_at(w.state, "node:P"), "dev"),
     "graph.load_table": asks(
         lambda w: w.graph.load_table("P", table(), mode="merge", branch="dev"), CHANGE_DEV
     ),

@@ -16,6 +16,7 @@ from tests.policy.operations import (
     ADD,
     FREE,
     OPERATIONS,
+    PARTS,
     READ,
     ROW,
     SCHEMA,
@@ -65,6 +66,15 @@ def state(graph: og.Graph) -> object:
 def test_every_public_name_is_in_the_table() -> None:
     assert set(OPERATIONS) | set(FREE) == public_names()
     assert not set(OPERATIONS) & set(FREE)
+
+
+def test_every_part_of_a_graph_is_in_the_table(world: World) -> None:
+    found = {
+        f"graph.{name}": type(value)
+        for name, value in vars(world.graph).items()
+        if not name.startswith("_") and type(value).__module__.startswith("omnigraph.graph")
+    }
+    assert found == {name: cls for name, cls in PARTS.items() if name.startswith("graph.")}
 
 
 def test_what_is_denied_does_not_happen(world: World) -> None:

@@ -37,7 +37,7 @@ with og.open(uri, durability="none") as graph:
     load(graph, path, mode="append", session=session)
     load(graph, path, mode="merge", session=session)
 assert read(session, uri, "Person", columns=["id"]).count() == 40
-frame = spark_frame = session.read.format("omnigraph").option("type", "Knows").load(uri)
+frame = session.read.format("omnigraph").option("type", "Knows").load(uri)
 assert frame.where("src = 'p1'").count() == 1
 print("ok", flush=True)
 session.stop()
@@ -51,7 +51,12 @@ def _load(tmp_path: Path, master: str) -> None:
     path = jsonl(tmp_path / "a.jsonl", [*people, *knows])
     command = [sys.executable, "-c", _DRIVER, str(tmp_path / "g"), str(path), master]
     done = subprocess.run(  # noqa: S603
-        command, capture_output=True, text=True, check=False, timeout=LIMIT_S
+        command,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
     )
     assert done.stdout.strip().endswith("ok"), done.stderr[-3000:]
     with og.open(tmp_path / "g", durability="none") as graph:

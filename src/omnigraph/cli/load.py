@@ -25,7 +25,7 @@ from omnigraph.cli.scope import (
 from omnigraph.errors import BadRequestError
 
 if TYPE_CHECKING:
-    from omnigraph.graph import LoadResult
+    from omnigraph.graph import Graph, LoadResult
     from omnigraph.spark.progress import Stage
     from omnigraph.write.inputs import Sources
 
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="auto: Spark if a master is named or the input is above 2 GiB.",
 )
+@click.option("--scratch", metavar="FOLDER", help="Where Spark's workers keep parsed rows.")
 @click.option("--master", metavar="URL", help="Where Spark runs, such as local[4,4].")
 @click.option("--yes", is_flag=True, help="Do not ask before an overwrite on a server.")
 @actor_option
@@ -83,6 +84,7 @@ def load(
     rejects: str | None,
     allow_rejects: int,
     engine: str,
+    scratch: str | None,
     master: str | None,
     yes: bool,
     actor: str | None,
@@ -101,6 +103,7 @@ def load(
     request: dict[str, Any] = {
         "mode": mode,
         "branch": branch,
+        "create_from": base,
         "expected_head": if_commit,
         "operation_id": operation_id,
         "dry_run": dry_run,
@@ -117,28 +120,36 @@ def load(
         )
     echo_target("load", place, quiet=quiet or dry_run)
     with open_graph(place, actor=actor) as graph:
-        if base is not None and plain is None and not dry_run and not graph.branches.exists(branch):
-            graph.branches.create(branch, from_=base)
         if plain is not None:
             with _Progress(plain) as progress:
-                result = graph.load(plain, progress=progress.update, create_from=base, **request)
+                result = graph.load(plain, progress=progress.update, **request)
         elif here:
             with _Progress(sources) as progress:
                 result = graph.bulk(
                     sources, engine="local", progress=progress.update, **extra, **request
                 )
         else:
-            named = master or os.environ.get("OMNIGRAPH_SPARK_MASTER")
-            with _Stages() as stages:
-                result = graph.bulk(
-                    sources,
-                    engine="spark",
-                    master=named,
-                    progress=stages.update,
-                    **extra,
-                    **request,
-                )
+            result = _on_spark(graph, sources, master, scratch, {**extra, **request})
     _show(result, place, as_json=as_json)
+
+
+def _on_spark(
+    graph: Graph,
+    sources: Sources,
+    master: str | None,
+    scratch: str | None,
+    request: dict[str, Any],
+) -> LoadResult:
+    named = master or os.environ.get("OMNIGRAPH_SPARK_MASTER")
+    with _Stages() as stages:
+        return graph.bulk(
+            sources,
+            engine="spark",
+            master=named,
+            scratch=scratch,
+            progress=stages.update,
+            **request,
+        )
 
 
 def _show(result: LoadResult, place: str, *, as_json: bool) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from omnigraph.cli.operator import load_operator
 from omnigraph.cli.scope import actor_option, durability_setting, resolve_uri, uri_argument
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def mcp(
 
     if (tokens or unauthenticated) and http is None:
         raise click.UsageError("--tokens and --unauthenticated are for --http")
+    if tokens and actor:
+        raise click.UsageError("--as is for stdio; over HTTP the token says who it is")
     place, rules, stored = _served(
         uri or store or uri_option, (uri, store, uri_option), cluster, graph, queries
     )
@@ -65,7 +68,8 @@ def mcp(
     known, rules = _identity(http, tokens, unauthenticated, rules)
     with og.open(
         place,
-        actor=actor or os.environ.get("OMNIGRAPH_ACTOR") or None,
+        # A request over HTTP whose token got lost must be nobody's, not this person's.
+        actor=actor if http is not None else actor or _configured_actor(),
         durability=durability_setting(),
         embedder=embedder_from(os.environ),
         policy=rules,
@@ -108,6 +112,10 @@ def _served(
     if served.problems:
         raise BadRequestError("\n".join(item.render() for item in served.problems))
     return served.uri, served.policy, dict(served.queries)
+
+
+def _configured_actor() -> str | None:
+    return os.environ.get("OMNIGRAPH_ACTOR") or load_operator(os.environ).actor
 
 
 def _policy(path: str | None, applied: Policy | None) -> Policy | None:

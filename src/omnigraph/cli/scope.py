@@ -148,6 +148,8 @@ def open_served(place: str) -> RemoteGraph:
 
 def refuse_managed(uri: str) -> None:
     """Refuse to change what a cluster says about a graph past the cluster."""
+    if is_served(uri):
+        return
     root = os.path.dirname(os.path.dirname(os.path.realpath(uri.removeprefix("file://"))))
     if os.path.isfile(os.path.join(root, "__cluster", "state.json")):
         raise BadRequestError(

@@ -7,7 +7,16 @@
 from __future__ import annotations
 
 from omnigraph.cluster.diagnostics import ClusterDiagnostic
-from omnigraph.cluster.operations import apply, approve, force_unlock, plan, status, validate
+from omnigraph.cluster.operations import (
+    adopt,
+    apply,
+    approve,
+    force_unlock,
+    plan,
+    refresh,
+    status,
+    validate,
+)
 from omnigraph.cluster.reports import Report
 from omnigraph.cluster.serving import ServedCluster, ServedGraph, cluster_root, read_cluster
 from omnigraph.cluster.stored import QueryParameter, StoredQuery, stored_queries
@@ -19,12 +28,14 @@ __all__ = [
     "ServedCluster",
     "ServedGraph",
     "StoredQuery",
+    "adopt",
     "apply",
     "approve",
     "cluster_root",
     "force_unlock",
     "plan",
     "read_cluster",
+    "refresh",
     "status",
     "stored_queries",
     "validate",

@@ -17,7 +17,9 @@ from omnigraph.yaml_text import YamlError, parse_yaml
 CONFIG_FILE = "cluster.yaml"
 _GRAPH_ID = re.compile(r"[A-Za-z0-9-]{1,64}\Z")
 _RESERVED_IDS = frozenset({"cluster", "policies"})
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}\Z")
+# Names become names of folders.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}\Z")
+_NAME_RULE = "a name starts with a letter or digit, and has these, '_', '.' and '-'"
 _FROM_ENVIRONMENT = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}\Z")
 _KEYLESS_PROVIDERS = frozenset({"mock", "local"})
 
@@ -177,7 +179,7 @@ def _check(found: ClusterFile, findings: Findings) -> None:
 
 def _check_provider(place: str, name: str, provider: EmbeddingProvider, findings: Findings) -> None:
     if not _NAME.match(name):
-        findings.error("invalid_cluster_yaml", place, "a name has letters, digits, '_', '.', '-'")
+        findings.error("invalid_cluster_yaml", place, _NAME_RULE)
     key = provider.api_key
     if key is not None and not _FROM_ENVIRONMENT.match(key):
         message = "write ${NAME_OF_A_VARIABLE}: secrets do not belong into this file"
@@ -192,8 +194,7 @@ def _check_policies(found: ClusterFile, findings: Findings) -> None:
     for name, policy in found.policies.items():
         place = f"policies.{name}"
         if not _NAME.match(name):
-            message = "a name has letters, digits, '_', '.', '-'"
-            findings.error("invalid_cluster_yaml", place, message)
+            findings.error("invalid_cluster_yaml", place, _NAME_RULE)
         if not policy.applies_to:
             message = "say what it is for: applies_to: [<graph ids>] or [cluster]"
             findings.error("policy_missing_applies_to", place, message)

@@ -6,12 +6,12 @@ import os
 from collections.abc import Callable
 
 from omnigraph.catalog import shape_hash
-from omnigraph.cluster.apply import Apply
+from omnigraph.cluster.applying import Apply, live_schema, with_resources
 from omnigraph.cluster.config import CONFIG_FILE, graph_uri
 from omnigraph.cluster.desired import Desired, read_desired
 from omnigraph.cluster.diagnostics import Findings
-from omnigraph.cluster.ledger import Ledger, LedgerError, State, Status
-from omnigraph.cluster.plan import make_plan
+from omnigraph.cluster.ledger import Applied, Ledger, LedgerError, State, Status
+from omnigraph.cluster.planning import make_plan
 from omnigraph.cluster.reports import (
     Report,
     observations,
@@ -88,6 +88,65 @@ def status(folder: Folder) -> Report:
         return {
             "resource_statuses": statuses_json(statuses),
             "observations": observations(ledger, known),
+        }
+
+    return _on_ledger(folder, work)
+
+
+def refresh(folder: Folder) -> Report:
+    """Write into the ledger which schema each graph really has.
+
+    A schema that was changed past the cluster is `drifted`, and the next plan leads back to what
+    the configuration says.
+    """
+
+    def work(desired: Desired, ledger: Ledger, findings: Findings) -> Body:
+        with ledger.lock("refresh") as lock:
+            known = ledger.read()
+            if known is None:
+                findings.error("state_missing", "", "nothing was applied yet")
+                return {}
+            state, cas = known
+            statuses = _observed(desired, ledger, state)
+            resources = dict(state.applied_revision.resources)
+            for address in [a for a, item in statuses.items() if item.status == "drifted"]:
+                live = live_schema(graph_uri(ledger.root, address.partition(".")[2]))
+                resources[address] = Applied(digest=live or "")
+            after = with_resources(state, resources)
+            after.resource_statuses = statuses
+            after.state_revision += 1
+            ledger.write(after, expected=cas, lock=lock)
+        return {
+            "resource_statuses": statuses_json(statuses),
+            "observations": observations(ledger, ledger.read()),
+        }
+
+    return _on_ledger(folder, work)
+
+
+def adopt(folder: Folder) -> Report:
+    """Begin a ledger with the graphs that are there already, each with the schema it has.
+
+    Only for a cluster without a ledger; the next plan leads from there to the configuration.
+    """
+
+    def work(desired: Desired, ledger: Ledger, findings: Findings) -> Body:
+        with ledger.lock("import") as lock:
+            if ledger.read() is not None:
+                findings.error("state_already_exists", "", "the cluster has a ledger")
+                return {}
+            resources: dict[str, Applied] = {}
+            for graph_id in desired.config.file.graphs:
+                live = live_schema(graph_uri(ledger.root, graph_id))
+                if live is not None:
+                    resources[f"graph.{graph_id}"] = Applied(digest="")
+                    resources[f"schema.{graph_id}"] = Applied(digest=live)
+            state = with_resources(State(state_revision=1), resources)
+            state.resource_statuses = {a: Status(status="applied") for a in resources}
+            ledger.write(state, expected=None, lock=lock)
+        return {
+            "resource_statuses": statuses_json(state.resource_statuses),
+            "observations": observations(ledger, ledger.read()),
         }
 
     return _on_ledger(folder, work)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from omnigraph.cluster.desired import Desired, Resource
 from omnigraph.cluster.diagnostics import ClusterDiagnostic
 from omnigraph.cluster.ledger import FOLDER, LOCK, STATE, Ledger, State, Status, now_us
-from omnigraph.cluster.plan import Plan
+from omnigraph.cluster.planning import Plan
 from omnigraph.errors import BadRequestError, ConflictError
 
 # Codes that mean: somebody else was first, look again.

@@ -12,6 +12,7 @@ from omnigraph.cluster.ledger import FOLDER, Ledger, LedgerError, State
 from omnigraph.cluster.stored import StoredQuery, stored_queries
 from omnigraph.errors import BadRequestError, CompileError, NotFoundError
 from omnigraph.policy import CedarPolicy, policy_from_text
+from omnigraph.store import locate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +83,8 @@ def read_cluster(place: str | os.PathLike[str]) -> ServedCluster:
 
 def cluster_root(place: str | os.PathLike[str]) -> str:
     """Return where a cluster is kept, given its root or the folder of its configuration."""
+    if "://" in os.fspath(place):
+        return locate(place).root
     folder = os.path.realpath(os.fspath(place))
     if os.path.isfile(os.path.join(folder, CONFIG_FILE)):
         findings = Findings()

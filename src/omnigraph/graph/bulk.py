@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 from omnigraph.errors import BadRequestError, DataError
@@ -14,6 +15,7 @@ from omnigraph.graph.writing import WritingHandle
 from omnigraph.limits import SPARK_INPUT_BYTES_MIN
 from omnigraph.manifest import MAIN
 from omnigraph.ops.load import LoadMode
+from omnigraph.policy import Action
 from omnigraph.store import measured
 from omnigraph.write.inputs import Sources, find_inputs, sources_bytes
 from omnigraph.write.rejects import Rejects
@@ -31,6 +33,7 @@ class BulkHandle(WritingHandle):
         mode: LoadMode | str,
         engine: Literal["auto", "local", "spark"] = "auto",
         branch: str = MAIN,
+        create_from: str | None = None,
         allow_rejects: int = 0,
         rejects: str | os.PathLike[str] | None = None,
         expected_head: str | None = None,
@@ -50,6 +53,7 @@ class BulkHandle(WritingHandle):
             engine: `local` works in this process, `spark` on Spark; `auto` takes Spark if there
                 is a session, a `session` or `master` is given, or the files are large.
             branch: Branch to write to.
+            create_from: Make the branch from this one if it does not exist.
             allow_rejects: Rows that may be left out because something is wrong with them.
             rejects: A file for the reasons, as lines of JSON; written even if nothing is loaded.
             expected_head: Refuse unless this commit is the branch's head.
@@ -64,9 +68,12 @@ class BulkHandle(WritingHandle):
         if engine not in ENGINES:
             raise BadRequestError(f"unknown engine '{engine}'", hint=f"use {', '.join(ENGINES)}")
         refused = Rejects(allow_rejects, rejects)
+        self.check_writable()
+        self.permit(Action.CHANGE, branch=branch, actor=actor)
+        line, created = self._line_or_new(branch, create_from, dry_run, actor)
         common: dict[str, Any] = {
             "mode": mode,
-            "branch": branch,
+            "branch": line.branch.name,
             "expected_head": expected_head,
             "operation_id": operation_id,
             "actor": actor,
@@ -78,8 +85,11 @@ class BulkHandle(WritingHandle):
             # Rooms above are found by name, as a plug-in is: PySpark is an extra.
             found = importlib.import_module("omnigraph.spark")
             result: LoadResult = found.load(self, sources, rejected=refused, **common, **spark)
+        else:
+            result = self._bulk_here(sources, refused, **common)
+        if not created:
             return result
-        return self._bulk_here(sources, refused, **common)
+        return replace(result, branch=branch, base_branch=create_from, branch_created=True)
 
     def _on_spark(self, sources: Sources, engine: str, spark: dict[str, Any]) -> bool:
         if engine != "auto":
@@ -105,7 +115,6 @@ class BulkHandle(WritingHandle):
         index: bool,
         progress: Callable[[int], None] | None,
     ) -> LoadResult:
-        self.check_writable()
         with measured() as io:
             line = self._lines.get(branch)
             request = self.request(line, actor, expected_head, operation_id)

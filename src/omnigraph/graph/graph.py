@@ -125,7 +125,10 @@ class Graph(BulkHandle):
     def optimize(
         self, branch: str = MAIN, *, progress: Callable[[str], None] | None = None
     ) -> OptimizeReport:
-        """Compact small fragments and index every row, as one commit that changes no entity."""
+        """Compact small fragments and index every row; no entity changes.
+
+        On main, indexes that the schema declares and nobody has built yet are built as well.
+        """
         self.check_writable()
         self.permit(Action.ADMIN)
         return self._maintenance.optimize(self.accepted_schema(), branch, progress)
@@ -316,12 +319,14 @@ class Graph(BulkHandle):
 
     def catalog_at(self, snapshot: Snapshot) -> Catalog:
         """Return the types of a snapshot, under the schema of its time."""
+        self.permit(Action.READ, branch=snapshot.branch)
         schema, wanted = self.accepted_schema(), snapshot.commit.schema_hash
         found = schema if schema.ir_hash() == wanted else self._contract.at(wanted)
         return found.catalog
 
     def table_at(self, snapshot: Snapshot, table_key: str) -> Table:
         """Return the table of a type as a snapshot names it, to read it by other means."""
+        self.permit(Action.READ, branch=snapshot.branch)
         pin = snapshot.tables[table_key]
         return self._tables.open(pin.path, pin.version)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
@@ -215,6 +216,7 @@ class WritingHandle(Handle):
         process; they are repeated only if a table they rest on has moved by then.
         """
         self.check_writable()
+        self.permit(Action.CHANGE, branch=branch, actor=actor)
         with measured() as io:
             line = self._lines.get(branch)
             schema = self._contract.validate()
@@ -228,8 +230,14 @@ class WritingHandle(Handle):
             return self._finish_load(load, line, schema, request, dry_run, io, index=index)
 
     def scratch_folder(self, place: str | os.PathLike[str] | None = None) -> str:
-        """Make a folder for the rows of one load, in a place all its workers can reach."""
-        parent = self._location.path(SCRATCH) if place is None else os.path.abspath(place)
+        """Make a folder for the rows of one load, in a place all its workers can reach.
+
+        For a graph in an object store that is, unless named, a folder of this machine.
+        """
+        beside = self._location.path(SCRATCH)
+        if place is None and "://" in beside:
+            return tempfile.mkdtemp(prefix="omnigraph-scratch-")
+        parent = beside if place is None else os.path.abspath(place)
         folder = os.path.join(parent, self._ids.next())
         os.makedirs(folder)
         return folder

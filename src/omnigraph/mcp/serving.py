@@ -27,11 +27,11 @@ def protocol_server(toolbox: Toolbox) -> Server[Any]:
             "serving agents needs the package mcp", hint="pip install 'omnigraph[mcp]'"
         ) from error
 
-    async def list_tools(context: Any, _params: Any) -> types.ListToolsResult:  # noqa: ANN401
+    async def list_tools(context: Any, _params: Any) -> types.ListToolsResult:
         found = await anyio.to_thread.run_sync(toolbox.tools, actor_of(context))
         return types.ListToolsResult(tools=[_listed(types, tool) for tool in found])
 
-    async def call_tool(context: Any, params: Any) -> types.CallToolResult:  # noqa: ANN401
+    async def call_tool(context: Any, params: Any) -> types.CallToolResult:
         actor = actor_of(context)
 
         def run() -> tuple[dict[str, object], bool]:
@@ -49,10 +49,7 @@ def protocol_server(toolbox: Toolbox) -> Server[Any]:
             is_error=failed,
         )
 
-    async def list_resources(
-        _context: Any,  # noqa: ANN401 - the library's own types differ by transport
-        _params: Any,  # noqa: ANN401 - the same
-    ) -> types.ListResourcesResult:
+    async def list_resources(_context: Any, _params: Any) -> types.ListResourcesResult:
         schema = types.Resource(
             uri=SCHEMA_URI,
             name="schema",
@@ -61,7 +58,7 @@ def protocol_server(toolbox: Toolbox) -> Server[Any]:
         )
         return types.ListResourcesResult(resources=[schema])
 
-    async def read_resource(context: Any, params: Any) -> types.ReadResourceResult:  # noqa: ANN401
+    async def read_resource(context: Any, params: Any) -> types.ReadResourceResult:
         actor = actor_of(context)
 
         def run() -> str:
@@ -84,7 +81,7 @@ def protocol_server(toolbox: Toolbox) -> Server[Any]:
     )
 
 
-def _listed(types: Any, tool: Tool) -> Any:  # noqa: ANN401 - the protocol's own classes
+def _listed(types: Any, tool: Tool) -> Any:
     return types.Tool(
         name=tool.name,
         description=tool.description,
@@ -97,7 +94,7 @@ def _listed(types: Any, tool: Tool) -> Any:  # noqa: ANN401 - the protocol's own
     )
 
 
-def actor_of(context: Any) -> str | None:  # noqa: ANN401 - the protocol's own class
+def actor_of(context: Any) -> str | None:
     """Return who a request is by: the actor of its token, None where tokens are not asked for."""
     scope = getattr(getattr(context, "request", None), "scope", None)
     actor = scope.get(ACTOR) if scope is not None else None

@@ -98,7 +98,7 @@ def failures() -> Iterator[None]:
 def reason(text: str) -> str:
     """Return the line of a Spark error that tells what happened."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    traced = [i for i, line in enumerate(lines) if line.startswith("Traceback (most recent")]
+    traced = [i for i, line in enumerate(lines) if "Traceback (most recent" in line]
     if traced:
         for line in lines[traced[-1] + 1 :]:
             kind, separator, message = line.partition(": ")

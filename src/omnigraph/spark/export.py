@@ -20,6 +20,7 @@ from omnigraph.catalog import Scalar
 from omnigraph.errors import AlreadyExistsError, BadRequestError, StorageError
 from omnigraph.graph import Graph
 from omnigraph.limits import SPARK_SCAN_ROWS
+from omnigraph.policy import Action
 from omnigraph.spark.engine import Engine
 from omnigraph.spark.frames import Entity, entity_of
 from omnigraph.spark.session import find_session
@@ -56,6 +57,7 @@ def export(
     if os.path.exists(target):
         raise AlreadyExistsError(f"{os.fspath(dest)} exists already")
     snapshot = graph.snapshot(branch, commit=commit, version=version, tag=tag)
+    graph.permit(Action.EXPORT, branch=snapshot.branch)
     catalog = graph.catalog_at(snapshot)
     entities = [entity_of(catalog, name) for name in types] or list(catalog.entities())
     if form == "csv":

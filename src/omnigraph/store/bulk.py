@@ -16,8 +16,15 @@ from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.limits import ROWS_PER_FILE_MAX
 from omnigraph.store.lance_errors import translated
+from omnigraph.store.location import locate
 from omnigraph.store.tables import Table
 from omnigraph.store.upsert import Rewritten, rewrite_rows
+
+
+def _opened(folder: str, version: int) -> Any:
+    """Open a table; how an object store is reached is known to the worker's own environment."""
+    options = locate(folder).lance_options if "://" in folder else None
+    return lance.dataset(folder, version=version, storage_options=options)
 
 
 def fragment_ids(table: Table) -> list[tuple[int, int]]:
@@ -38,7 +45,7 @@ def read_fragments(
     """Yield the rows of some fragments of one version, or those that match, batch by batch."""
     options: dict[str, Any] = {"blob_handling": "all_binary"} if blob_bytes else {}
     with translated(f"reading {folder}"):
-        dataset: Any = lance.dataset(folder, version=version)
+        dataset = _opened(folder, version)
         scanner = dataset.scanner(
             columns=list(columns),
             filter=where,
@@ -57,7 +64,7 @@ def write_rows(folder: str, version: int, rows: Any) -> list[str]:
     with translated(f"writing {folder}"):
         made = write_fragments(
             rows,
-            lance.dataset(folder, version=version),
+            _opened(folder, version),
             mode="append",
             max_rows_per_file=ROWS_PER_FILE_MAX,
         )
@@ -71,7 +78,7 @@ def rewrite_fragments(folder: str, version: int, rows: Any) -> tuple[list[str], 
     `joined_rewrites` wants them.
     """
     with translated(f"writing {folder}"):
-        dataset: Any = lance.dataset(folder, version=version)
+        dataset = _opened(folder, version)
     found = rewrite_rows(Table(folder, dataset), rows)
     fragments = [json.dumps(item.to_json()) for item in found.fragments]
     return fragments, found.places.astype(np.uint64).tobytes(), found.added

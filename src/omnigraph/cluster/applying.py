@@ -27,8 +27,8 @@ from omnigraph.cluster.ledger import (
     Work,
     now_us,
 )
-from omnigraph.cluster.plan import Change, Plan, make_plan, rests_on_blocked
-from omnigraph.errors import NotFoundError, OmniGraphError
+from omnigraph.cluster.planning import Change, Plan, make_plan, rests_on_blocked
+from omnigraph.errors import NotFoundError, OmniGraphError, StorageError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.graph import init, open_graph
 from omnigraph.limits import CLUSTER_RECORDS_KEPT
@@ -67,6 +67,7 @@ class Apply:
         approvals = self._unused_approvals(state)
         plan = make_plan(self._desired, state.applied_revision.resources, approvals, self._findings)
         self._refuse_leftover_graphs(plan)
+        self._forget_idle(approvals, plan)
         resources = dict(state.applied_revision.resources)
         statuses: dict[str, Status] = {
             address: Status(status="applied") for address in self._desired.resources
@@ -92,6 +93,13 @@ class Apply:
                 found.append(approval)
         return found
 
+    def _forget_idle(self, approvals: list[Approval], plan: Plan) -> None:
+        """Remove approvals of changes nobody wants any more: they are no advance consent."""
+        wanted = {item.change.resource for item in plan.approvals}
+        for approval in approvals:
+            if approval.resource not in wanted:
+                self._ledger.use_approval(approval)
+
     # ---- one change -----------------------------------------------------------------------
 
     def _make(
@@ -111,8 +119,9 @@ class Apply:
         try:
             self._effect(change)
         except OmniGraphError as error:
-            made = change.operation == "create"
-            code = "graph_create_failed" if made else "schema_apply_failed"
+            if change.kind not in ("graph", "schema"):
+                raise
+            code = "graph_create_failed" if change.kind == "graph" else "schema_apply_failed"
             self._findings.error(code, change.resource, error.message)
             statuses[change.resource] = Status(status="error", message=error.message)
             return replace(change, disposition="blocked", reason=code)
@@ -162,8 +171,8 @@ class Apply:
         for number, change in enumerate(plan.changes):
             if change.kind != "graph" or change.operation != "create":
                 continue
-            if live_schema(graph_uri(self._root, change.graph_id or "")) is not None:
-                message = "a graph that the ledger does not know is there already"
+            message = _occupied(graph_uri(self._root, change.graph_id or ""))
+            if message is not None:
                 self._findings.error("graph_create_failed", change.resource, message)
                 plan.changes[number] = replace(
                     change, disposition="blocked", reason="graph_create_failed"
@@ -187,7 +196,7 @@ class Apply:
             or statuses != state.resource_statuses
             or cas is None
         )
-        after = _with_resources(state, resources)
+        after = with_resources(state, resources)
         after.resource_statuses = statuses
         after.approval_records = _last(
             {**state.approval_records, **{item.id: _approval_json(item) for item in used}}
@@ -203,7 +212,13 @@ class Apply:
 
     def _finish(self, work: Work, state: State) -> None:
         if work.operation == "graph_delete" and work.resource not in _resources(state):
-            remove_graph(self._root, work.resource.partition(".")[2])
+            try:
+                remove_graph(self._root, work.resource.partition(".")[2])
+            except (OSError, StorageError) as error:
+                # The note stays, and with it the work for the next apply.
+                message = f"its files are still there: {error}"
+                self._findings.error("graph_delete_incomplete", work.resource, message)
+                return
         self._ledger.end(work)
 
     # ---- what earlier runs left -----------------------------------------------------------
@@ -214,8 +229,14 @@ class Apply:
             return state, cas
         resources = dict(_resources(state))
         records = dict(state.recovery_records)
+        resolved: list[Work] = []
         for work in works:
-            outcome = self._resolve(work, resources)
+            try:
+                outcome = self._resolve(work, resources)
+            except OmniGraphError as error:
+                self._findings.error("cluster_recovery_pending", work.resource, error.message)
+                continue
+            resolved.append(work)
             records[work.id] = {
                 "operation": work.operation,
                 "resource": work.resource,
@@ -224,11 +245,11 @@ class Apply:
             }
             message = f"an interrupted {work.operation} was {outcome.replace('_', ' ')}"
             self._findings.warning("cluster_recovery_rolled_forward", work.resource, message)
-        after = _with_resources(state, resources)
+        after = with_resources(state, resources)
         after.recovery_records = _last(records)
         after.state_revision = state.state_revision + 1
         cas = self._ledger.write(after, expected=cas, lock=self._lock)
-        for work in works:
+        for work in resolved:
             self._finish(work, after)
         return after, cas
 
@@ -265,10 +286,12 @@ def remove_graph(root: str, graph_id: str) -> None:
         return
     doomed = os.path.join(os.path.dirname(uri), f".removed-{graph_id}")
     if os.path.isdir(uri):
-        shutil.rmtree(doomed, ignore_errors=True)
+        if os.path.isdir(doomed):
+            shutil.rmtree(doomed)
         os.rename(uri, doomed)
         fire(Failpoint.CLUSTER_POST_REMOVE)
-    shutil.rmtree(doomed, ignore_errors=True)
+    if os.path.isdir(doomed):
+        shutil.rmtree(doomed)
 
 
 def live_schema(uri: str) -> str | None:
@@ -283,11 +306,22 @@ def live_schema(uri: str) -> str | None:
         return None
 
 
+def _occupied(uri: str) -> str | None:
+    """Return what stands where a graph shall be made, None when nothing does."""
+    try:
+        if live_schema(uri) is None:
+            return None
+    except OmniGraphError as error:
+        return error.message
+    return "a graph that the ledger does not know is there; see `cluster import`"
+
+
 def _resources(state: State) -> dict[str, Applied]:
     return state.applied_revision.resources
 
 
-def _with_resources(state: State, resources: dict[str, Applied]) -> State:
+def with_resources(state: State, resources: dict[str, Applied]) -> State:
+    """Return a ledger that tells of other resources."""
     after = msgspec.structs.replace(state)
     after.applied_revision = msgspec.structs.replace(
         state.applied_revision, resources=resources, config_digest=revision_digest(resources)
