@@ -42,6 +42,11 @@ def is_served(place: str) -> bool:
     return place.startswith(("http://", "https://"))
 
 
+def is_stored_elsewhere(place: str) -> bool:
+    """Whether a place lies in an object store."""
+    return place.startswith(("s3://", "gs://", "az://"))
+
+
 def find_place(paths: list[str]) -> str:
     """Return where the one graph is that was named: a path, or an address.
 
