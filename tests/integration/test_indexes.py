@@ -448,3 +448,24 @@ def test_the_command(cli: Cli, tmp_path: Path) -> None:
         ["nothing to build", "pending node:Doc.vec (IVF_FLAT): no row has a vector"],
     )
     assert cli("ensure-indices", "missing").code == 3
+
+
+def test_optimize_builds_what_is_declared_and_tells_what_cannot_be_built(
+    new_graph: NewGraph,
+) -> None:
+    graph = new_graph(
+        "node Doc { name: String @key  text: String? @index }\nnode Bare { n: I64 @index }"
+    )
+    graph.load([{"type": "Doc", "data": {"name": "a", "text": "some words"}}], mode="append")
+    report = graph.optimize()
+    assert report.commit is not None
+    rows = {row["table_key"]: row["pending_indexes"] for row in report.to_json()["tables"]}  # type: ignore[attr-defined]
+    assert rows["node:Doc"] == []
+    assert [(item["column"], item["reason"]) for item in rows["node:Bare"]] == [
+        ("id", "there are no rows"),
+        ("n", "there are no rows"),
+    ]
+    head = graph.commits.head()
+    graph.ensure_indices()
+    assert graph.commits.head() == head
+    assert graph.optimize().commit is None

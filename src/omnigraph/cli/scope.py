@@ -162,7 +162,7 @@ def durability_setting() -> str:
 def echo_target(verb: str, uri: str, *, quiet: bool) -> None:
     """Tell on stderr what is about to be written to."""
     if not quiet:
-        how = f"direct, {'local' if is_local(uri) else 'remote'}"
+        how = f"direct, {'local' if is_local(uri) else 'object store'}"
         how = "served" if is_served(uri) else how
         click.echo(f"omnigraph {verb} -> {uri} ({how})", err=True)
 

@@ -125,7 +125,10 @@ class Graph(BulkHandle):
     def optimize(
         self, branch: str = MAIN, *, progress: Callable[[str], None] | None = None
     ) -> OptimizeReport:
-        """Compact small fragments and index every row, as one commit that changes no entity."""
+        """Compact small fragments and index every row; no entity changes.
+
+        On main, indexes that the schema declares and nobody has built yet are built as well.
+        """
         self.check_writable()
         self.permit(Action.ADMIN)
         return self._maintenance.optimize(self.accepted_schema(), branch, progress)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from omnigraph.catalog import AcceptedSchema
 from omnigraph.graph.lines import Lines
@@ -105,6 +105,15 @@ class CleanupReport:
         }
 
 
+def _with_pending(table: OptimizedTable, pending: list[PendingIndex]) -> OptimizedTable:
+    found = tuple(
+        {"column": item.column, "kind": item.kind, "reason": item.reason}
+        for item in pending
+        if item.table_key == table.table_key
+    )
+    return replace(table, pending_indexes=found)
+
+
 class Maintenance:
     """Maintains one graph."""
 
@@ -120,7 +129,7 @@ class Maintenance:
     def optimize(
         self, schema: AcceptedSchema, branch: str, progress: Progress | None
     ) -> OptimizeReport:
-        """Compact and index the tables a branch owns."""
+        """Compact and index the tables a branch owns; on main also build what is declared."""
         line = self._lines.get(branch)
         work = Optimize(
             line.publisher,
@@ -131,6 +140,11 @@ class Maintenance:
             progress=progress,
         )
         commit, tables = work.run()
+        if branch == MAIN and not any(item.skipped for item in tables):
+            # A branch would get tables of its own by this, and a moved table is for repair.
+            indexes = Indexing(line.publisher, line.recovery, self._ids).run(schema)
+            commit = commit or indexes.commit
+            tables = [_with_pending(item, indexes.pending) for item in tables]
         return OptimizeReport(uri=self._uri, branch=branch, commit=commit, tables=tuple(tables))
 
     def ensure_indices(

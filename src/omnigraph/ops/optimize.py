@@ -7,7 +7,7 @@ slot. If writers keep coming first, the slot is taken before the work.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -54,6 +54,7 @@ class OptimizedTable:
     skipped: str | None = None
     published_version: int | None = None
     head_version: int | None = None
+    pending_indexes: tuple[Mapping[str, str], ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """Return the wire form."""
@@ -62,7 +63,7 @@ class OptimizedTable:
             "fragments_removed": self.fragments_removed,
             "fragments_added": self.fragments_added,
             "committed": self.committed,
-            "pending_indexes": [],
+            "pending_indexes": list(self.pending_indexes),
         }
         if self.skipped is not None:
             found |= {
