@@ -6,6 +6,7 @@ files: making one costs the same whatever the size. Its path is all anybody need
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -118,7 +119,8 @@ def make_branch(dataset: Any, name: str, version: int) -> Any:
     """Create a branch at a version of an open dataset; return the branch's dataset."""
     count("branch_creates")
     with translated(f"creating branch {name}"):
-        return dataset.create_branch(name, version)
+        # Through a handle of its own: the call locks the one it is made on against every reader.
+        return copy.copy(dataset).create_branch(name, version)
 
 
 def delete_branch(dataset: Any, name: str) -> None:
