@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import socket
@@ -13,6 +14,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from opentelemetry import trace
 
 import omnigraph as og
 from omnigraph.failpoints import Failpoint, Pause, armed
@@ -294,10 +296,14 @@ def test_a_refusal_comes_before_the_stream(serve: Serve, monkeypatch: pytest.Mon
     api = serve()
 
     def broken(_self: og.Graph, **_options: Any) -> Iterator[dict[str, object]]:
-        raise og.StorageError("the disk is gone")
+        yield from _gone()
 
     monkeypatch.setattr(og.Graph, "export", broken)
     error(api.post("/export", {}), 500, "internal")
+
+
+def _gone() -> list[dict[str, object]]:
+    raise og.StorageError("the disk is gone")
 
 
 # ---- the log ------------------------------------------------------------------------------
@@ -312,14 +318,15 @@ class Kept(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         self.lines.append(self.format(record))
 
-    def requests(self, number: int) -> list[dict[str, Any]]:
-        """Return the lines about requests, once there are so many: they follow the answers."""
+    def requests(self, *answers: httpx.Response) -> list[dict[str, Any]]:
+        """Return the lines about some requests, once they are there: they follow the answers."""
+        wanted = [answer.headers["x-request-id"] for answer in answers]
         deadline = time.monotonic() + 10
         while True:
             found = [json.loads(line) for line in list(self.lines)]
-            asked = [line for line in found if line["event"] == "request"]
-            if len(asked) >= number or time.monotonic() > deadline:
-                return asked
+            known = {line["request_id"]: line for line in found if line["event"] == "request"}
+            if known.keys() >= set(wanted) or time.monotonic() > deadline:
+                return [known[name] for name in wanted]
             time.sleep(0.01)
 
 
@@ -339,18 +346,20 @@ def test_the_log_tells_what_happened_and_no_secret(
 ) -> None:
     api = serve(tokens=TOKENS, policy=POLICY)
     secret = f"value-{'s3cr3t'}"
-    api.ok(api.post("/load", {"data": LINES.replace("ann", secret)}, LENA))
-    api.post("/mutate", {"query": ADD, "params": {"n": secret}}, LENA)
-    api.post("/query", {"query": ALL, "name": secret}, LENA)
-    api.get(f"/commits?actor={secret}", LENA)
-    api.get("/snapshot", headers={"Authorization": f"Bearer {secret}", "Cookie": secret})
+    answers = [
+        api.post("/load", {"data": LINES.replace("ann", secret)}, LENA),
+        api.post("/mutate", {"query": ADD, "params": {"n": secret}}, LENA),
+        api.post("/query", {"query": ALL, "name": secret}, LENA),
+        api.get(f"/commits?actor={secret}", LENA),
+        api.get("/snapshot", headers={"Authorization": f"Bearer {secret}", "Cookie": secret}),
+    ]
 
     def broken(*_args: object, **_options: object) -> None:
         raise RuntimeError(f"cannot open {secret}")
 
     monkeypatch.setattr(og.Graph, "snapshot", broken)
-    assert api.get("/snapshot", LENA).status_code == 500
-    requests = kept.requests(6)
+    answers.append(api.get("/snapshot", LENA))
+    requests = kept.requests(*answers)
     text = "\n".join(kept.lines)
     assert secret not in text
     for token in TOKENS.values():
@@ -370,8 +379,7 @@ def test_the_log_tells_what_happened_and_no_secret(
 
 def test_a_bad_line_cannot_be_put_into_the_log(serve: Serve, kept: Kept) -> None:
     api = serve()
-    api.get('/x%0a{"event":"forged"}')
-    assert len(kept.requests(1)) == 1
+    kept.requests(api.get('/x%0a{"event":"forged"}'))
     assert all(len(line.splitlines()) == 1 for line in kept.lines)
 
 
@@ -402,3 +410,40 @@ def test_metrics_count_what_operators_watch(serve: Serve) -> None:
     assert 'omnigraph_cache_bytes{graph="default"}' in text
     assert 'omnigraph_request_seconds_bucket{le="0.005",route="/query"}' in text
     assert "omnigraph_requests_in_flight 1.0" in text
+
+
+def test_requests_are_spans_for_those_who_ask(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[dict[str, Any]] = []
+    names: list[str] = []
+
+    class Span:
+        def update_name(self, name: str) -> None:
+            names.append(name)
+
+        def set_attributes(self, attributes: dict[str, Any]) -> None:
+            seen.append(attributes)
+
+    class Tracer:
+        @contextlib.contextmanager
+        def start_as_current_span(self, _name: str, *, kind: object) -> Iterator[Span]:
+            assert kind is trace.SpanKind.SERVER
+            yield Span()
+
+    monkeypatch.setattr(trace, "get_tracer", lambda _name: Tracer())
+    api = serve(tracing=True)
+    answer = api.get("/branches?secret=1")
+    deadline = time.monotonic() + 10
+    while not seen and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert names == ["/branches"]
+    assert seen == [
+        {
+            "http.request.method": "GET",
+            "http.route": "/branches",
+            "http.response.status_code": 200,
+            "omnigraph.request_id": answer.headers["x-request-id"],
+            "omnigraph.graph": "default",
+        }
+    ]

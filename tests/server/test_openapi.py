@@ -35,7 +35,7 @@ CHECKS = [
     content_type_conformance,
     response_schema_conformance,
 ]
-EXAMPLES = 12
+EXAMPLES = 6
 document: dict[str, Any] = json.loads(DOCUMENT.read_text(encoding="utf-8"))
 described = schemathesis.openapi.from_dict(document)
 described.config.generation.update(modes=[GenerationMode.POSITIVE, GenerationMode.NEGATIVE])

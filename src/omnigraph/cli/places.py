@@ -42,9 +42,9 @@ def is_served(place: str) -> bool:
     return place.startswith(("http://", "https://"))
 
 
-def is_stored_elsewhere(place: str) -> bool:
-    """Whether a place lies in an object store."""
-    return place.startswith(("s3://", "gs://", "az://"))
+def is_local(place: str) -> bool:
+    """Whether a place is a folder of this machine."""
+    return "://" not in place or place.startswith("file://")
 
 
 def find_place(paths: list[str]) -> str:

@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from omnigraph.cli.operator import load_operator
-from omnigraph.cli.places import (
-    find_place,
-    is_served,
-    is_stored_elsewhere,
-    note_scope,
-    split_served,
-)
+from omnigraph.cli.places import find_place, is_local, is_served, note_scope, split_served
 from omnigraph.errors import BadRequestError
 
 if TYPE_CHECKING:
@@ -168,14 +162,14 @@ def durability_setting() -> str:
 def echo_target(verb: str, uri: str, *, quiet: bool) -> None:
     """Tell on stderr what is about to be written to."""
     if not quiet:
-        place = "object store" if is_stored_elsewhere(uri) else "local"
-        how = "served" if is_served(uri) else f"direct, {place}"
+        how = f"direct, {'local' if is_local(uri) else 'object store'}"
+        how = "served" if is_served(uri) else how
         click.echo(f"omnigraph {verb} -> {uri} ({how})", err=True)
 
 
 def confirm_elsewhere(what: str, place: str, *, yes: bool, as_json: bool) -> None:
     """Ask before something is destroyed that is not on this machine."""
-    if yes or not (is_served(place) or is_stored_elsewhere(place)):
+    if yes or is_local(place):
         return
     if as_json or not sys.stdin.isatty():
         raise BadRequestError(f"{what} of {place} needs consent", hint="pass --yes")

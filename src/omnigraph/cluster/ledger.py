@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
-from omnigraph.errors import OmniGraphError
+from omnigraph.errors import ConflictError, OmniGraphError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
 from omnigraph.store import ControlFiles, Durability, HeldSlot, locate, new_syncer, open_slots
@@ -133,19 +133,19 @@ class Ledger:
             found = msgspec.json.decode(body, type=State)
         except msgspec.DecodeError as error:
             raise LedgerError("invalid_state_json", f"the ledger is damaged: {error}") from error
-        return found, hashlib.sha256(body).hexdigest()
+        return found, _digest(body)
 
     def write(self, state: State, *, expected: str | None, lock: Lock) -> str:
         """Replace the ledger if it still is what was read and the lock is still held."""
         fire(Failpoint.CLUSTER_PRE_STATE)
-        known = self.read()
-        actual = None if known is None else known[1]
-        if actual != expected or not lock.is_held():
-            raise LedgerError("state_cas_mismatch", "somebody else changed the ledger meanwhile")
+        before = self._control.read(STATE)
+        actual = None if before is None else _digest(before)
         body = msgspec.json.format(msgspec.json.encode(state), indent=2)
-        self._control.replace(STATE, body)
+        ours = actual == expected and lock.is_held()
+        if not ours or not self._control.replace_if(STATE, before, body):
+            raise LedgerError("state_cas_mismatch", "somebody else changed the ledger meanwhile")
         fire(Failpoint.CLUSTER_POST_STATE)
-        return hashlib.sha256(body).hexdigest()
+        return _digest(body)
 
     # ---- the lock -------------------------------------------------------------------------
 
@@ -202,7 +202,7 @@ class Ledger:
             raise LedgerError("catalog_payload_read_error", error.message) from error
         if body is None:
             raise LedgerError("catalog_payload_missing", f"{name} is gone")
-        if hashlib.sha256(body).hexdigest() != digest:
+        if _digest(body) != digest:
             raise LedgerError("catalog_payload_mismatch", f"{name} was changed")
         return body.decode("utf-8")
 
@@ -278,7 +278,12 @@ class Lock:
         self._slot.remove()
 
     def is_held(self) -> bool:
-        """Whether nobody took the lock away."""
+        """Whether nobody took the lock away; one that only was not renewed in time is renewed."""
+        if self._slot.lapsed:
+            try:
+                self._slot.rewrite(self._slot.body)
+            except ConflictError:
+                return False
         return self._slot.is_ours()
 
 
@@ -289,6 +294,10 @@ def payload_name(address: str, digest: str) -> str:
         graph_id, _, name = rest.partition(".")
         return f"{FOLDER}/resources/query/{graph_id}/{name}/{digest}.gq"
     return f"{FOLDER}/resources/policy/{rest}/{digest}.yaml"
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
 
 
 def now_us() -> int:

@@ -24,6 +24,7 @@ from omnigraph.server.identity import Token
 from omnigraph.server.logs import log
 from omnigraph.server.responses import error_response
 from omnigraph.server.service import Service
+from omnigraph.server.tracing import tracing
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -59,12 +60,18 @@ class Gate:
         self._app = app
         self._service = service
         self._ids = UlidSource()
+        self._trace = tracing(enabled=service.settings.tracing)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or pass on what is not a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        with self._trace("request") as note:
+            passing = await self._serve(scope, receive, send)
+            note(_attributes(scope, passing))
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> Passing:
         headers = Headers(scope=scope)
         asked = headers.get("x-request-id", "")
         request_id = asked if _REQUEST_ID.fullmatch(asked) else self._ids.next()
@@ -83,6 +90,7 @@ class Gate:
             if entered:
                 self._service.leave()
             self._record(scope, passing)
+        return passing
 
     async def _admit(
         self, scope: Scope, headers: Headers, receive: Receive, passing: Passing
@@ -180,6 +188,17 @@ class Gate:
             bytes_in=passing.body_bytes,
             bytes_out=passing.sent_bytes,
         )
+
+
+def _attributes(scope: Scope, passing: Passing) -> dict[str, str | int | float | bool]:
+    """Return what a span says: as little as the log does."""
+    return {
+        "http.request.method": scope["method"],
+        "http.route": getattr(scope.get("route"), "path", None) or "(none)",
+        "http.response.status_code": passing.status,
+        "omnigraph.request_id": passing.request_id,
+        "omnigraph.graph": "" if passing.served is None else passing.served.graph_id,
+    }
 
 
 class _Gone(Exception):

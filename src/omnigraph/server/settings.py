@@ -36,6 +36,7 @@ class Settings:
     tokens: str | None = None
     queries: str | None = None
     log_level: str = "info"
+    tracing: bool = False
     threads: int = SERVER_THREADS
     request_bytes_max: int = REQUEST_BYTES_MAX
     load_bytes_max: int = LOAD_REQUEST_BYTES_MAX

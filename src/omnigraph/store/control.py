@@ -41,6 +41,12 @@ class ControlFiles:
         count("control_writes")
         self._files.replace(self._location.path(name), data, sync=self._syncer.enabled)
 
+    def replace_if(self, name: str, before: bytes | None, data: bytes) -> bool:
+        """Write a file if it still is what it was, None for absent; False when it is not."""
+        count("control_writes")
+        path = self._location.path(name)
+        return self._files.replace_if(path, before, data, sync=self._syncer.enabled)
+
     def delete(self, name: str) -> None:
         """Remove a file; absent is fine."""
         count("control_deletes")

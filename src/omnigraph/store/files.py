@@ -36,6 +36,12 @@ class Files(Protocol):
     def replace(self, path: str, data: bytes, *, sync: bool) -> None:
         """Write a file as a whole, whether it exists or not."""
 
+    def replace_if(self, path: str, before: bytes | None, data: bytes, *, sync: bool) -> bool:
+        """Write a file if it still is what it was, None for absent; False when it is not.
+
+        An object store decides that itself. On a disk the caller holds a lock.
+        """
+
     def delete(self, path: str) -> None:
         """Remove a file; absent is fine."""
 

@@ -61,6 +61,15 @@ class LocalFiles:
             raise failure("replace", path, error) from error
         _sync_folder(path, sync=sync)
 
+    def replace_if(self, path: str, before: bytes | None, data: bytes, *, sync: bool) -> bool:
+        """Write a file if it still is what it was; the caller holds a lock."""
+        if before is None:
+            return self.create(path, data, sync=sync)
+        if self.read(path) != before:
+            return False
+        self.replace(path, data, sync=sync)
+        return True
+
     def delete(self, path: str) -> None:
         """Remove a file; absent is fine."""
         try:

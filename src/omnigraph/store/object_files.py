@@ -99,6 +99,15 @@ class ObjectFiles:
         """Write an object, whether it exists or not."""
         self._put(path, data, "overwrite")
 
+    def replace_if(self, path: str, before: bytes | None, data: bytes, *, sync: bool) -> bool:
+        """Write an object if it still is what it was; the store decides."""
+        if before is None:
+            return self.put_new(path, data) is not None
+        found = self.get(path)
+        if found is None or found[0] != before:
+            return False
+        return self.swap(path, data, found[1]) is not None
+
     def delete(self, path: str) -> None:
         """Remove an object; absent is fine."""
         try:
