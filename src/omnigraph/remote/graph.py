@@ -47,7 +47,16 @@ from omnigraph.remote.values import (
 from omnigraph.write.inputs import as_arrow
 
 _ON_STORAGE = frozenset(
-    {"optimize", "repair", "cleanup", "ensure_indices", "recover", "maintain_automatically", "dump"}
+    {
+        "optimize",
+        "repair",
+        "cleanup",
+        "ensure_indices",
+        "recover",
+        "maintain_automatically",
+        "dump",
+        "bulk",
+    }
 )
 
 
