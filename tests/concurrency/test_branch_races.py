@@ -61,6 +61,7 @@ def test_names_that_collide_never_exist_together(pool: Pool, root: AnyPath) -> N
         assert not any(other.startswith(f"{name}/") for other in made)
 
 
+@pytest.mark.full_only
 def test_writers_on_their_own_branches_do_not_meet(pool: Pool, root: AnyPath) -> None:
     names = [f"b{i}" for i in range(4)]
     with og.open(root, durability="none") as graph:

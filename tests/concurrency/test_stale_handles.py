@@ -52,6 +52,7 @@ def write_until_folded(graph: og.Graph) -> None:
     pytest.fail("no fold happened")
 
 
+@pytest.mark.full_only
 def test_a_strict_write_passes_over_maintenance(root: AnyPath) -> None:
     """W-19: the only thing that happened to the table is a fold."""
     with og.open(root, durability="none") as writer:
@@ -92,6 +93,7 @@ def test_a_strict_write_refuses_after_a_change_and_works_after_sync(
     assert "foreign" in found.ids["node:Person"]
 
 
+@pytest.mark.full_only
 def test_a_fold_after_a_change_does_not_hide_the_change(
     root: AnyPath, stale: og.Graph, other: og.Graph
 ) -> None:
@@ -264,6 +266,7 @@ def test_an_expected_head_that_moves_while_the_write_is_parked_refuses(
     assert_sound(root)
 
 
+@pytest.mark.full_only
 def test_a_chain_of_expected_heads_is_not_broken_by_a_fold(root: AnyPath) -> None:
     with og.open(root, durability="none") as graph:
         head = graph.commits.head().graph_commit_id

@@ -112,6 +112,7 @@ def test_an_error_at_any_boundary_of_a_recovery(stage: Stage, kind: str) -> None
         remove_tree(root)
 
 
+@pytest.mark.full_only
 def test_an_error_at_any_boundary_of_an_init(stage: Stage) -> None:
     for cell in stage.cells("init"):
         root = stage.fresh("init")

@@ -160,6 +160,7 @@ def test_a_branch_of_a_branch_inherits_its_state(graph: og.Graph) -> None:
     ]
 
 
+@pytest.mark.full_only
 def test_folding_a_branch_keeps_inherited_indexes_readable(new_graph: NewGraph) -> None:
     graph = new_graph(SCHEMA)
     with (

@@ -56,6 +56,7 @@ def test_a_restored_graph_is_the_same_graph(
         assert ("Item", "e") in state(copy, "dev")
 
 
+@pytest.mark.full_only
 def test_a_dump_beside_writers_holds_one_state(graph: og.Graph, tmp_path: Path) -> None:
     stop = threading.Event()
 

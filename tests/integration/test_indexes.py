@@ -459,7 +459,8 @@ def test_optimize_builds_what_is_declared_and_tells_what_cannot_be_built(
     graph.load([{"type": "Doc", "data": {"name": "a", "text": "some words"}}], mode="append")
     report = graph.optimize()
     assert report.commit is not None
-    rows = {row["table_key"]: row["pending_indexes"] for row in report.to_json()["tables"]}  # type: ignore[attr-defined]
+    tables: Any = report.to_json()["tables"]
+    rows = {row["table_key"]: row["pending_indexes"] for row in tables}
     assert rows["node:Doc"] == []
     assert [(item["column"], item["reason"]) for item in rows["node:Bare"]] == [
         ("id", "there are no rows"),

@@ -144,7 +144,11 @@ def test_an_unknown_option_is_named() -> None:
 
 
 def test_credentials_are_never_shown() -> None:
-    found = locate("s3://bucket/graph", {"aws_secret_access_key": SECRET}, environment={})
+    found = locate(
+        "s3://bucket/graph",
+        {"aws_access_key_id": "me", "aws_secret_access_key": SECRET},
+        environment={},
+    )
     for text in (repr(found), str(found), repr(found._options), repr(found.files)):
         assert SECRET not in text
     with pytest.raises(og.StorageError) as refused:
