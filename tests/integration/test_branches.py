@@ -323,6 +323,19 @@ def test_what_cannot_be_deleted(graph: og.Graph) -> None:
     graph.branches.delete("dev")
 
 
+def test_a_branch_nobody_wrote_to_whose_child_was_merged_can_be_deleted(graph: og.Graph) -> None:
+    before = graph.branches.list()
+    graph.branches.create("dev")
+    graph.branches.create("child", from_="dev")
+    put(graph, "child", c=1)
+    graph.branches.merge("child", delete_source=True)
+    graph.branches.delete("dev")
+    assert graph.branches.list() == before
+    graph.cleanup(keep=100, dry_run=False)
+    assert graph._lines.directory.retired() == []
+    assert ("Item", "c") in state(graph)
+
+
 def test_a_name_is_free_again_before_any_cleanup(graph: og.Graph) -> None:
     graph.branches.create("dev")
     put(graph, "dev", c=1)

@@ -230,15 +230,21 @@ class BranchDirectory:
             self._refuse_missing(branch)
             self._refuse_needed(branch)
             with self._reserved(publisher, recovery) as (slot, capture, identity):
-                written = capture.version > self.find(branch.name).forked_at
-                if keep_history and written:
+                retire = keep_history and self._is_used(branch, capture)
+                if retire:
                     self._retire(publisher, capture, identity, slot)
                 else:
                     self._delete_line(branch)
                 slot.remove()
             fire(Failpoint.BRANCH_DELETE_POST_NATIVE)
-            if not (keep_history and written):
+            if not retire:
                 self._delete_forks(branch)
+
+    def _is_used(self, branch: BranchId, capture: Capture) -> bool:
+        """Whether a branch has commits of its own, or kept branches that were made from it."""
+        return capture.version > self.find(branch.name).forked_at or any(
+            info.parent == branch.incarnation for info in self.retired()
+        )
 
     def _retire(
         self, publisher: Publisher, capture: Capture, identity: Identity, slot: HeldSlot
