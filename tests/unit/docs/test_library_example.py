@@ -54,7 +54,7 @@ def test_the_demo_runs_to_its_end() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert "error[T4]: unknown edge" in done.stdout
