@@ -17,7 +17,7 @@ from tests.faults.model import Model
 from tests.faults.rig import SCHEMA, Audit, assert_sound, state_of
 from tests.places import AnyPath
 
-SECONDS = float(os.environ.get("OMNIGRAPH_STRESS_S", "12"))
+SECONDS = float(os.environ.get("OMNIGRAPH_STRESS_S", "8"))
 SEED = os.environ.get("OMNIGRAPH_SEED") or str(random.SystemRandom().randrange(10**9))
 THREADS = (1, 2, 1, 2)
 # Errors that say "nothing was written". Anything else would be news.

@@ -17,7 +17,7 @@ from tests.faults.rig import ADD, MEET, State, new_graph, slots_of, state_of
 from tests.faults.victim import Zygote
 
 ACTIONS = ("index", "optimize", "cleanup")
-CASES_DRAWN = 6
+CASES_DRAWN = 3
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,8 @@ from tests.integration.merging import (
     unlink,
 )
 
-DIRECTIONS = pytest.mark.parametrize(("source", "target"), [("dev", "main"), ("main", "dev")])
+WAYS = [("python", "dev", "main"), ("python", "main", "dev"), ("command line", "dev", "main")]
+DIRECTIONS = pytest.mark.parametrize(("merge", "source", "target"), WAYS, indirect=["merge"])
 KINDS = pytest.mark.parametrize("kind", ["node", "edge"])
 
 
@@ -47,7 +48,7 @@ def _in_python(graph: og.Graph, source: str, target: str) -> Answer:
     return Answer(done.outcome, None if done.commit is None else done.commit.to_json())
 
 
-@pytest.fixture(params=["python", "command line"])
+@pytest.fixture
 def merge(request: pytest.FixtureRequest) -> Merge:
     if request.param == "python":
         return _in_python
