@@ -136,29 +136,27 @@ class World:
 
     # ---- merging --------------------------------------------------------------------------
 
-    def known(self) -> set[str]:
-        """Return the commits some branch still holds."""
-        return {item for branch in self.branches.values() for item in branch.commits}
-
-    def _distances(self, head: str, known: set[str]) -> dict[str, int]:
+    def _distances(self, head: str) -> dict[str, int]:
+        """Return all ancestors of a commit, on branches that are gone too, and how far they are."""
         found = {head: 0}
         queue = deque([head])
         while queue:
             here = queue.popleft()
             for parent in self.commits[here].parents:
-                if parent in known and parent not in found:
+                if parent not in found:
                     found[parent] = found[here] + 1
                     queue.append(parent)
         return found
 
     def bases(self, source: str, target: str) -> set[str]:
-        """Return the nearest common ancestors, of equals the newest."""
-        known = self.known()
-        ours = self._distances(self.branches[target].head, known)
-        theirs = self._distances(self.branches[source].head, known)
+        """Return the common ancestors no other grew from: the nearest, and of equals the newest."""
+        ours = self._distances(self.branches[target].head)
+        theirs = self._distances(self.branches[source].head)
+        common = ours.keys() & theirs.keys()
+        older = {old for item in common for old in self._distances(item) if old != item}
         ranks = {
             item: (ours[item] + theirs[item], -self.commits[item].version)
-            for item in ours.keys() & theirs.keys()
+            for item in common - older
         }
         best = min(ranks.values())
         return {item for item, rank in ranks.items() if rank == best}

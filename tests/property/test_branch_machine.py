@@ -297,6 +297,11 @@ class BranchMachine(RuleBasedStateMachine):
         self.handles[handle] = og.open(self.root, durability="none")
         assert self.handles[handle].recovered == []
 
+    @rule(handle=handles)
+    def clean_up(self, handle: int) -> None:
+        """Forget deleted branches that no merge can need; every version of others stays."""
+        self.handles[handle].cleanup(keep=10_000, dry_run=False)
+
     @rule(handle=handles, data=st.data())
     def travel(self, handle: int, data: st.DataObject) -> None:
         graph = self.handles[handle]
