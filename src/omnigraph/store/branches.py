@@ -120,7 +120,8 @@ def make_branch(dataset: Any, name: str, version: int) -> Any:
     count("branch_creates")
     with translated(f"creating branch {name}"):
         # Through a handle of its own: the call locks the one it is made on against every reader.
-        return copy.copy(dataset).create_branch(name, version)
+        dataset = copy.copy(dataset)
+        return dataset.create_branch(name, version)
 
 
 def delete_branch(dataset: Any, name: str) -> None:
