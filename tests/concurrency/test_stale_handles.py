@@ -108,7 +108,7 @@ def test_a_fold_after_a_change_does_not_hide_the_change(
 def test_a_snapshot_is_a_look(stale: og.Graph, other: og.Graph) -> None:
     other.mutate(ADD, {"s": "foreign"})
     stale.snapshot()
-    stale.mutate(NAME, {"s": "p1", "n": "x"})
+    assert stale.mutate(NAME, {"s": "p1", "n": "x"}).affected_nodes == 1
 
 
 def test_looking_at_the_past_is_no_look(stale: og.Graph, other: og.Graph) -> None:
