@@ -99,6 +99,9 @@ class Operator:
                 found.read_file(handle)
         except FileNotFoundError:
             pass
+        except (PermissionError, NotADirectoryError) as error:
+            if not _out_of_reach(path, self.env):
+                raise BadRequestError(f"cannot read {path}: {type(error).__name__}") from None
         except (OSError, configparser.Error, UnicodeDecodeError) as error:
             # The text holds tokens: no part of it goes into a message.
             raise BadRequestError(f"cannot read {path}: {type(error).__name__}") from None
@@ -134,6 +137,21 @@ def _begins(url: str, base: str) -> bool:
     return not prefix or whole.path == prefix or whole.path.startswith(f"{prefix}/")
 
 
+def _out_of_reach(path: str, env: Mapping[str, str]) -> bool:
+    """Whether a file of the default home cannot even be looked for.
+
+    A service that gave up its rights often keeps the home folder of the user who started it.
+    What lies there is not its configuration; a folder it was told of, or a file it sees, is.
+    """
+    if env.get("OMNIGRAPH_HOME"):
+        return False
+    try:
+        os.stat(path)
+    except (PermissionError, NotADirectoryError):
+        return True
+    return False
+
+
 def load_operator(env: Mapping[str, str]) -> Operator:
     """Return the configuration; an absent file is an empty one. Raises for a malformed one."""
     home = env.get("OMNIGRAPH_HOME") or os.path.expanduser("~/.omnigraph")
@@ -144,6 +162,8 @@ def load_operator(env: Mapping[str, str]) -> Operator:
     except FileNotFoundError:
         return Operator(home=home, env=env)
     except (OSError, UnicodeDecodeError) as error:
+        if _out_of_reach(path, env):
+            return Operator(home=home, env=env)
         raise BadRequestError(f"cannot read {path}: {error}") from error
     return _parse(text, home, env, path)
 
