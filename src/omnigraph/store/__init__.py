@@ -57,6 +57,7 @@ from omnigraph.store.slots import HeldSlot, Slots, open_slots
 from omnigraph.store.staging import (
     OPERATION_PROPERTY,
     StagedTable,
+    batch_rows,
     commit_staged,
     restore,
     stage_delete,
@@ -103,6 +104,7 @@ __all__ = [
     "Tables",
     "TagRef",
     "addresses_of",
+    "batch_rows",
     "blob_array",
     "blob_field",
     "branch_exists",
