@@ -299,6 +299,9 @@ PUT_ATTEMPTS_MAX: Final = 3
 OBJECT_CALLS_AT_ONCE: Final = 8
 """Tables staged side by side in an object store, where a call is mostly waiting."""
 
+OBJECT_READ_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of an input object that one request reads; Parquet asks for what it needs."""
+
 LEASE_S: Final = 3.0
 """How long a silent owner keeps its slot in an object store. A dead one stalls its branch so."""
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
 from omnigraph.errors import BadRequestError, KeyConflictError, NotFoundError
 from omnigraph.limits import EMBED_CHUNK_ROWS, LOAD_CHUNK_ROWS, PROBLEMS_MAX
+from omnigraph.store import open_file
 from omnigraph.write import Base, ChangeSet, Problem, Problems, TableChange, validate
 from omnigraph.write.blobs import encode_blob
 from omnigraph.write.embeddings import Embeddings
@@ -134,7 +135,7 @@ class Load:
             reader.read(file_lines(io.BytesIO(data), progress))
         elif isinstance(data, str | os.PathLike):
             try:
-                with open(data, "rb", buffering=1 << 20) as handle:
+                with open_file(os.fspath(data)) as handle:
                     reader.read(file_lines(handle, progress))
             except FileNotFoundError:
                 raise NotFoundError(f"file not found: {os.fspath(data)}") from None

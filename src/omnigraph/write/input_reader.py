@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from omnigraph.catalog import Catalog
 from omnigraph.errors import BadRequestError
 from omnigraph.limits import LOAD_MEMORY_BYTES, SPARK_FRAME_ROWS
+from omnigraph.store import open_file, readable
 from omnigraph.write.csv_rows import csv_columns
 from omnigraph.write.envelopes import EnvelopeReader, TypeRows, file_lines
 from omnigraph.write.inputs import Entity, Input, as_arrow
@@ -102,7 +103,7 @@ class InputReader:
     def _lines(self, inputs: Sequence[Input]) -> Iterator[bytes]:
         for item in inputs:
             offset, number = self.places.enter(item.label), 0
-            with open(item.path, "rb", buffering=1 << 20) as handle:
+            with open_file(item.path) as handle:
                 start = self._done
                 for number, line in enumerate(file_lines(handle, self._counted(start)), 1):
                     # A place is known while its line is judged.
@@ -117,7 +118,7 @@ class InputReader:
         """Take in rows of one type, chunk by chunk."""
         offset, lines = self.places.enter(item.label), 0
         if item.form == "csv":
-            with open(item.path, "rb") as handle:
+            with open_file(item.path) as handle:
                 raw = handle.read()
             found = Problems()
             frame, starts, lines = csv_columns(
@@ -153,7 +154,7 @@ class InputReader:
                 yield whole.slice(start, SPARK_FRAME_ROWS)
             return
         try:
-            with pq.ParquetFile(item.path) as found:
+            with pq.ParquetFile(readable(item.path)) as found:
                 for batch in found.iter_batches(batch_size=SPARK_FRAME_ROWS):
                     yield pa.Table.from_batches([batch])
         except pa.ArrowInvalid as error:
