@@ -55,7 +55,10 @@ def test_a_folder_shows_what_lies_in_it(location: Location) -> None:
     assert {"a", "b"} <= set(files.names(location.path("folder"))) <= {"a", "b", "below"}
     assert files.has_folder(location.path("folder", "below"))
     assert not files.has_folder(location.path("fold"))
-    assert files.size(location.path("folder")) == len("babelow/c")
+    found = {item.path: item for item in files.entries(location.path("folder"))}
+    assert {location.path("folder", "a"), location.path("folder", "below", "c")} <= set(found)
+    assert sum(item.size_bytes for item in found.values()) == len("babelow/c")
+    assert all(abs(time.time() - item.changed_at_s) < 600 for item in found.values())
     assert files.remove(location.path("folder")) == len("babelow/c")
     assert list(files.below(location.root)) == []
 

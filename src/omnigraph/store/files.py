@@ -7,7 +7,15 @@ part of it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import IO, Protocol
+from typing import IO, NamedTuple, Protocol
+
+
+class Entry(NamedTuple):
+    """Something that lies below a folder."""
+
+    path: str
+    size_bytes: int
+    changed_at_s: float
 
 
 class Files(Protocol):
@@ -63,6 +71,12 @@ class Files(Protocol):
     def below(self, folder: str) -> Iterator[str]:
         """Yield every file below a folder, however deep."""
 
+    def entries(self, folder: str) -> Iterator[Entry]:
+        """Yield what lies below a folder, however deep; on a disk the folders as well, at 0 bytes.
+
+        What goes away meanwhile is left out.
+        """
+
     def has_folder(self, folder: str) -> bool:
         """Whether there is a folder, or something that would lie in it."""
 
@@ -89,9 +103,6 @@ class Files(Protocol):
 
     def datasets(self, folder: str) -> list[tuple[str, float]]:
         """Return the datasets below a folder, with the time of their last change (seconds)."""
-
-    def size(self, folder: str) -> int:
-        """Return the bytes of everything below a folder."""
 
     def remove(self, folder: str) -> int:
         """Remove everything below a folder; return the bytes it held."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import secrets
@@ -11,6 +12,7 @@ from typing import IO
 
 from omnigraph.errors import StorageError, StorageFailureKind
 from omnigraph.store.counters import count
+from omnigraph.store.files import Entry
 
 
 class LocalFiles:
@@ -102,6 +104,16 @@ class LocalFiles:
             for name in names:
                 yield os.path.join(parent, name)
 
+    def entries(self, folder: str) -> Iterator[Entry]:
+        """Yield the files and folders below a folder."""
+        for parent, folders, names in os.walk(folder):
+            for number, name in enumerate([*folders, *names]):
+                path = os.path.join(parent, name)
+                with contextlib.suppress(FileNotFoundError):
+                    found = os.lstat(path)
+                    size = 0 if number < len(folders) else found.st_size
+                    yield Entry(path, size, found.st_mtime)
+
     def has_folder(self, folder: str) -> bool:
         """Whether there is a folder."""
         return os.path.isdir(folder)
@@ -150,13 +162,9 @@ class LocalFiles:
                 found.append((parent, os.stat(parent).st_mtime))
         return found
 
-    def size(self, folder: str) -> int:
-        """Return the bytes of everything below a folder."""
-        return sum(os.lstat(path).st_size for path in self.below(folder))
-
     def remove(self, folder: str) -> int:
         """Remove a folder and everything below it; return the bytes it held."""
-        freed = self.size(folder)
+        freed = sum(item.size_bytes for item in self.entries(folder))
         shutil.rmtree(folder, ignore_errors=True)
         return freed
 

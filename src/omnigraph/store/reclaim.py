@@ -70,7 +70,7 @@ def remove_forks(tables: Tables, root: str, names: Sequence[str]) -> int:
     freed = 0
     dataset = tables.open_latest(root).dataset
     for name in names:
-        freed += tables.files.size(tables.folder(branch_path(root, name)))
+        freed += tree_bytes(tables, tables.folder(branch_path(root, name)))
         delete_branch(dataset, name)
     return freed
 
@@ -93,7 +93,7 @@ def stray_trees(tables: Tables, root: str, *, older_than_s: float) -> list[str]:
 
 def tree_bytes(tables: Tables, folder: str) -> int:
     """Return the size of everything below a folder."""
-    return tables.files.size(folder)
+    return sum(item.size_bytes for item in tables.files.entries(folder))
 
 
 def remove_tree(tables: Tables, folder: str) -> int:
