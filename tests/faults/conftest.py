@@ -17,6 +17,7 @@ from tests.places import AnyPath, new_prefix
 
 MEMORY = "/dev/shm"  # noqa: S108 - only a place, the folder in it is private
 MEMORY_BYTES_MIN = 200_000_000
+LEASE_S = 0.6
 
 
 def _place() -> str | None:
@@ -33,7 +34,7 @@ def folder(backend: str, request: pytest.FixtureRequest) -> Iterator[AnyPath]:
     if backend == "s3":
         with pytest.MonkeyPatch.context() as patch:
             # The owners here are dead: there is no need to give them long.
-            patch.setattr(leases, "LEASE_S", 0.6)
+            patch.setattr(leases, "LEASE_S", LEASE_S)
             patch.setattr(leases, "LEASE_MARGIN_S", 0.1)
             yield new_prefix(request.getfixturevalue("s3").bucket)
         return

@@ -195,7 +195,8 @@ def _victim(job: dict[str, Any], channel: int) -> None:
     from omnigraph import failpoints
     from omnigraph.store import leases
 
-    leases.LEASE_S, leases.LEASE_MARGIN_S = job["leases"]
+    for name, value in job["leases"].items():
+        setattr(leases, name, value)
     steps = Steps(job["call"], job["number"], job["side"])
 
     def arm() -> None:
@@ -278,7 +279,7 @@ class Zygote:
         from omnigraph.store import leases
 
         job = {
-            "leases": (leases.LEASE_S, leases.LEASE_MARGIN_S),
+            "leases": {name: getattr(leases, name) for name in ("LEASE_S", "LEASE_MARGIN_S")},
             "action": action,
             "root": str(root),
             "call": call,
