@@ -80,10 +80,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_for_full_runs(item: pytest.Item) -> bool:
-    if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+    if not isinstance(item, pytest.Function):
         return False
-    if item.callspec.params.get("backend") != "s3" or S3 == "full":
+    where = item.callspec.params.get("backend") if hasattr(item, "callspec") else None
+    if where != "s3" and "s3" not in item.fixturenames:
         return False
+    if S3 in ("full", "off"):
+        return S3 == "off"
     if FAULTS == "full" and "tests.faults" in item.module.__name__:
         return False
     module = item.module.__name__.rpartition(".")[2]

@@ -9,6 +9,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.store import Durability, Location, Slots, Syncer, leases, locate, open_slots
+from omnigraph.store.reclaim import datasets_below
 from tests.places import AnyPath
 
 
@@ -74,7 +75,7 @@ def test_datasets_are_found_with_the_time_of_their_last_change(location: Locatio
     files = location.files
     for name in ("tree/a.1/_versions/1", "tree/a.1/data/1", "tree/b/c.2/_versions/1"):
         files.replace(location.path(*name.split("/")), b"x", sync=False)
-    found = dict(files.datasets(location.path("tree")))
+    found = datasets_below(files, location.path("tree"))
     assert set(found) == {location.path("tree", "a.1"), location.path("tree", "b", "c.2")}
     assert all(abs(time.time() - changed) < 600 for changed in found.values())
 

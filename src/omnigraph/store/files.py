@@ -89,6 +89,9 @@ class Files(Protocol):
     def open(self, path: str) -> tuple[IO[bytes], int] | None:
         """Return a file to be read piece by piece, and its size; None when it does not exist."""
 
+    def put_file(self, path: str, local: str) -> None:
+        """Make a file out of one on the local disk, which goes or stays; it replaces another."""
+
     def is_free(self, folder: str) -> bool:
         """Whether nothing lies at a place."""
 
@@ -100,9 +103,6 @@ class Files(Protocol):
 
         Where that cannot be one step, the files whose names begin with `last` come last.
         """
-
-    def datasets(self, folder: str) -> list[tuple[str, float]]:
-        """Return the datasets below a folder, with the time of their last change (seconds)."""
 
     def remove(self, folder: str) -> int:
         """Remove everything below a folder; return the bytes it held."""

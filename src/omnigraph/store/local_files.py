@@ -137,6 +137,13 @@ class LocalFiles:
             return None
         return handle, os.fstat(handle.fileno()).st_size
 
+    def put_file(self, path: str, local: str) -> None:
+        """Move a file into its place."""
+        try:
+            shutil.move(local, path)
+        except OSError as error:
+            raise failure("write", path, error) from error
+
     def is_free(self, folder: str) -> bool:
         """Whether there is nothing, or an empty folder."""
         return not os.path.lexists(folder) or (os.path.isdir(folder) and not os.listdir(folder))
@@ -152,15 +159,6 @@ class LocalFiles:
         if os.path.isdir(folder):
             os.rmdir(folder)
         os.rename(prepared, folder)
-
-    def datasets(self, folder: str) -> list[tuple[str, float]]:
-        """Return the datasets below a folder, with the time of their last change (seconds)."""
-        found: list[tuple[str, float]] = []
-        for parent, folders, _names in os.walk(folder):
-            if "_versions" in folders:
-                folders.clear()
-                found.append((parent, os.stat(parent).st_mtime))
-        return found
 
     def remove(self, folder: str) -> int:
         """Remove a folder and everything below it; return the bytes it held."""

@@ -179,6 +179,14 @@ class ObjectFiles:
             raise _failure("read", path, error) from error
         return found, int(found.size)
 
+    def put_file(self, path: str, local: str) -> None:
+        """Put an object with the content of a local file, in parts if it is large."""
+        try:
+            with open(local, "rb") as handle:
+                obstore.put(self._store, self._key(path), handle)
+        except BaseError as error:
+            raise _failure("write", path, error) from error
+
     def is_free(self, folder: str) -> bool:
         """Whether nothing lies below a prefix."""
         return not self.has_folder(folder)
@@ -192,20 +200,10 @@ class ObjectFiles:
         names = [path.removeprefix(f"{prepared}/") for path in LocalFiles().below(prepared)]
         try:
             for name in sorted(names, key=lambda name: (name.startswith(last), name)):
-                with open(f"{prepared}/{name}", "rb") as handle:
-                    obstore.put(self._store, self._key(f"{folder}/{name}"), handle)
-        except BaseError as error:
+                self.put_file(f"{folder}/{name}", f"{prepared}/{name}")
+        except StorageError:
             self.remove(folder)
-            raise _failure("write", folder, error) from error
-
-    def datasets(self, folder: str) -> list[tuple[str, float]]:
-        """Return the datasets below a prefix, with the time of their last change (seconds)."""
-        found: dict[str, float] = {}
-        for item in self.entries(folder):
-            path, separator, _name = item.path.rpartition("/_versions/")
-            if separator:
-                found[path] = max(found.get(path, 0.0), item.changed_at_s)
-        return sorted(found.items())
+            raise
 
     def remove(self, folder: str) -> int:
         """Remove everything below a prefix; return the bytes it held."""

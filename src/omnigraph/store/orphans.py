@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from omnigraph.errors import OmniGraphError
 from omnigraph.store.branches import TREE, branch_path
 from omnigraph.store.files import Entry
-from omnigraph.store.reclaim import stored_versions
+from omnigraph.store.reclaim import datasets_below, stored_versions
 from omnigraph.store.tables import Tables, file_name
 
 SCRATCH = "_scratch"
@@ -97,7 +97,7 @@ def _data_path(name: str) -> str | None:
 def _branches(tables: Tables, root: str, folder: str) -> Iterator[str]:
     """Yield every line of versions there is, whether or not a ref still names it."""
     trees = f"{folder}/{TREE}"
-    for path, _changed in tables.files.datasets(trees):
+    for path in datasets_below(tables.files, trees):
         yield branch_path(root, path.removeprefix(f"{trees}/"))
 
 
