@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def test_a_cluster_in_a_bucket_is_served(folder: Folder, place: AnyPath) -> None
     folder.config["storage"] = store
     folder.save()
     folder.apply()
-    secret = "of act-lena"
+    secret = secrets.token_hex(8)
     tokens = Tokens([Token.of("act-lena", secret)])
     service = open_service(Settings(cluster=store), tokens, {"OMNIGRAPH_DURABILITY": "none"})
     with running(service) as url:
