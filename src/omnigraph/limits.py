@@ -65,8 +65,8 @@ PUBLISH_ATTEMPTS_MAX: Final = 6
 SLOT_WAIT_S: Final = 30.0
 """How long a writer waits for a living one to finish before it reports a conflict."""
 
-TABLE_COMMIT_THREADS: Final = 8
-"""Tables of one commit moved in parallel."""
+COMMIT_THREADS: Final = 32
+"""Threads one handle commits with, over all branches: tables of one commit move in parallel."""
 
 SCAN_INSTEAD_OF_PROBE_MIN: Final = 20_000
 """Ids from which one scan of the id column beats index probes (measured break-even near 10,000)."""

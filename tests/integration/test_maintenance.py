@@ -239,6 +239,25 @@ def test_cleanup_keeps_what_branches_tags_and_merges_need(graph: og.Graph) -> No
         assert (merged["k0"], merged["k1"]) == (105, 205)
 
 
+def test_a_handle_that_slept_through_a_cleanup_sees_what_came_after(
+    graph: og.Graph, root: AnyPath
+) -> None:
+    """Its version is kept by a tag, the one after it is gone: that is not the end of history."""
+    with fresh(graph) as sleeper:
+        assert len(values(sleeper)) == 8
+        graph.tags.create("here")
+        graph.mutate(ADD, {"k": "x", "v": 1})
+        graph.mutate(ADD, {"k": "y", "v": 2})
+        assert graph.cleanup(keep=1, grace=0, dry_run=False).versions > 0
+        seen = graph.snapshot().version
+        following = root / "__manifest" / "_versions" / f"{2**64 - seen:020d}.manifest"
+        assert not following.exists()
+        assert len(values(sleeper)) == 10
+        assert len(values(sleeper, tag="here")) == 8
+        sleeper.mutate(ADD, {"k": "z", "v": 3})
+    assert len(values(graph)) == 11
+
+
 def test_cleanup_leaves_a_line_that_may_still_be_written_to(graph: og.Graph) -> None:
     graph.branches.create("dev")
     pause = Pause()
@@ -295,3 +314,13 @@ def test_the_feed_tells_a_gap(graph: og.Graph) -> None:
     graph.cleanup(keep=2, grace=0, dry_run=False)
     with fresh(graph) as reader, pytest.raises(og.ChangeFeedGapError):
         reader.feed.poll(cursor=page.cursor)
+
+
+def test_a_closed_graph_is_not_written_to(graph: og.Graph) -> None:
+    graph.close()
+    graph.close()
+    with pytest.raises(og.BadRequestError, match="closed") as refused:
+        graph.mutate(ADD, {"k": "late", "v": 1})
+    assert refused.value.hint == "open it again"
+    with fresh(graph) as reader:
+        assert len(values(reader)) == 8

@@ -16,6 +16,7 @@ from omnigraph.failpoints import Failpoint, fire
 from omnigraph.limits import CLEANUP_GRACE_S, ORPHAN_AGE_S
 from omnigraph.manifest import BranchId, Coordinator, GraphCommit
 from omnigraph.store import Tables, split_branch
+from omnigraph.store.journal import announce_removal
 from omnigraph.store.orphans import SCRATCH, Leftover, old_scratch, orphan_files
 from omnigraph.store.reclaim import (
     Reclaimed,
@@ -263,6 +264,8 @@ class Cleanup:
             for branch, oldest in windows.items():
                 stored = stored_versions(self._tables, branch.path)
                 removable = [version for version in stored if version < oldest]
+                if removable and not self._dry_run:
+                    announce_removal(self._tables.files, self._tables.folder(branch.path))
                 gone = remove_versions(self._tables, branch.path, removable, dry_run=self._dry_run)
                 versions, freed = versions + gone.versions, freed + gone.bytes
             strays = stray_trees(self._tables, MANIFEST_KEY, older_than_s=ORPHAN_AGE_S)

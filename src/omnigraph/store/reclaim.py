@@ -7,9 +7,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
 
-from omnigraph.store.branches import TREE, branch_path, delete_branch, list_branches
+from omnigraph.store.branches import TREE, branch_names, branch_path, delete_branch, list_branches
 from omnigraph.store.counters import count
 from omnigraph.store.files import Files
 from omnigraph.store.lance_errors import translated
@@ -55,12 +54,10 @@ def orphan_forks(
 
     Names that begin with one of `gone` belonged to somebody who is not there any more.
     """
-    if not tables.files.has_folder(f"{tables.folder(root)}/_refs/branches"):
-        return []
     now = time.time()
     return [
         ref.name
-        for ref in list_branches(tables.open_latest(root).dataset)
+        for ref in list_branches(tables.files, tables.folder(root))
         if ref.name not in used
         and (ref.name.startswith(gone) or now - ref.created_at_s > older_than_s)
     ]
@@ -82,8 +79,7 @@ def stray_trees(tables: Tables, root: str, *, older_than_s: float) -> list[str]:
     A tree is recognised by its versions folder; names may hold slashes.
     """
     folder = f"{tables.folder(root)}/{TREE}"
-    refs = tables.files.names(f"{tables.folder(root)}/_refs/branches")
-    known = {unquote(name.removesuffix(".json")) for name in refs}
+    known = set(branch_names(tables.files, tables.folder(root)))
     return sorted(
         path
         for path, changed_at_s in datasets_below(tables.files, folder).items()
