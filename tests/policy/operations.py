@@ -54,6 +54,7 @@ FREE = {
     "graph.close": "ends the handle",
     "graph.observe": "for the engine's own parts",
     "graph.permit": "is the question itself",
+    "graph.reach": "known to whoever opened it",
     "graph.refresh": "looks at heads, returns nothing",
     "graph.request": "for the engine's own parts",
     "graph.scratch_folder": "for the engine's own parts",

@@ -97,7 +97,7 @@ ON_STORAGE |= {"maintain_automatically", "dump", "bulk"}
 # What rooms of the engine ask of a handle, and what bulk loads need.
 OF_THE_ENGINE = {"observe", "settle", "request", "accepted_schema", "schema_at", "check_writable"}
 OF_THE_ENGINE |= {"permit", "session", "cache_stats", "as_actor", "recovered", "limits"}
-OF_THE_ENGINE |= {"load_staged", "catalog_at", "table_at", "scratch_folder"}
+OF_THE_ENGINE |= {"load_staged", "catalog_at", "table_at", "scratch_folder", "reach"}
 
 
 def public(part: type) -> set[str]:

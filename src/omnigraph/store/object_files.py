@@ -28,10 +28,11 @@ from obstore.store import AzureStore, GCSStore, S3Store
 from omnigraph.errors import StorageError, StorageFailureKind
 from omnigraph.limits import OBJECT_CALLS_AT_ONCE, PUT_ATTEMPTS_MAX
 from omnigraph.store.counters import count
+from omnigraph.store.files import Entry
 from omnigraph.store.local_files import LocalFiles
 from omnigraph.store.storage_options import StorageOptions
 
-_MISSING = (FileNotFoundError, NotFoundError)
+MISSING = (FileNotFoundError, NotFoundError)
 _REFUSED = (PermissionDeniedError, UnauthenticatedError)
 _UNABLE = (NotSupportedError, RuntimeError)
 _STORES: dict[str, Any] = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
@@ -112,12 +113,12 @@ class ObjectFiles:
         """Remove an object; absent is fine."""
         try:
             obstore.delete(self._store, self._key(path))
-        except _MISSING:
+        except MISSING:
             return
         except BaseError as error:
             # The answer may be lost, not the deletion.
             if self.exists(path):
-                raise _failure("delete", path, error) from error
+                raise object_failure("delete", path, error) from error
 
     def names(self, folder: str, *, first: bool = False) -> list[str]:
         """Return the names of the objects right below a prefix, in order.
@@ -139,7 +140,7 @@ class ObjectFiles:
         try:
             found = obstore.list_with_delimiter(self._store, prefix or None)
         except BaseError as error:
-            raise _failure("list", folder, error) from error
+            raise object_failure("list", folder, error) from error
         return {
             str(item["path"])[len(prefix) :].lstrip("/"): str(item["e_tag"])
             for item in found["objects"]
@@ -147,9 +148,14 @@ class ObjectFiles:
 
     def below(self, folder: str) -> Iterator[str]:
         """Yield every object below a prefix."""
+        yield from (item.path for item in self.entries(folder))
+
+    def entries(self, folder: str) -> Iterator[Entry]:
+        """Yield the objects below a prefix."""
         for page in self._pages(folder):
             for item in page:
-                yield f"{self._root}/{item['path']}"
+                path = f"{self._root}/{item['path']}"
+                yield Entry(path, int(item["size"]), item["last_modified"].timestamp())
 
     def has_folder(self, folder: str) -> bool:
         """Whether anything lies below a prefix."""
@@ -167,11 +173,19 @@ class ObjectFiles:
         """Return an object to be read piece by piece, and its size; None when it is not there."""
         try:
             found: Any = obstore.open_reader(self._store, self._key(path))
-        except _MISSING:
+        except MISSING:
             return None
         except BaseError as error:
-            raise _failure("read", path, error) from error
+            raise object_failure("read", path, error) from error
         return found, int(found.size)
+
+    def put_file(self, path: str, local: str) -> None:
+        """Put an object with the content of a local file, in parts if it is large."""
+        try:
+            with open(local, "rb") as handle:
+                obstore.put(self._store, self._key(path), handle)
+        except BaseError as error:
+            raise object_failure("write", path, error) from error
 
     def is_free(self, folder: str) -> bool:
         """Whether nothing lies below a prefix."""
@@ -186,27 +200,10 @@ class ObjectFiles:
         names = [path.removeprefix(f"{prepared}/") for path in LocalFiles().below(prepared)]
         try:
             for name in sorted(names, key=lambda name: (name.startswith(last), name)):
-                with open(f"{prepared}/{name}", "rb") as handle:
-                    obstore.put(self._store, self._key(f"{folder}/{name}"), handle)
-        except BaseError as error:
+                self.put_file(f"{folder}/{name}", f"{prepared}/{name}")
+        except StorageError:
             self.remove(folder)
-            raise _failure("write", folder, error) from error
-
-    def datasets(self, folder: str) -> list[tuple[str, float]]:
-        """Return the datasets below a prefix, with the time of their last change (seconds)."""
-        found: dict[str, float] = {}
-        for page in self._pages(folder):
-            for item in page:
-                parent, separator, _name = str(item["path"]).rpartition("/_versions/")
-                if separator:
-                    path = f"{self._root}/{parent}"
-                    changed = item["last_modified"].timestamp()
-                    found[path] = max(found.get(path, 0.0), changed)
-        return sorted(found.items())
-
-    def size(self, folder: str) -> int:
-        """Return the bytes of everything below a prefix."""
-        return sum(int(item["size"]) for page in self._pages(folder) for item in page)
+            raise
 
     def remove(self, folder: str) -> int:
         """Remove everything below a prefix; return the bytes it held."""
@@ -215,10 +212,10 @@ class ObjectFiles:
             freed += sum(int(item["size"]) for item in page)
             try:
                 obstore.delete(self._store, [str(item["path"]) for item in page])
-            except _MISSING:
+            except MISSING:
                 continue
             except BaseError as error:
-                raise _failure("remove", folder, error) from error
+                raise object_failure("remove", folder, error) from error
         return freed
 
     def keeps_conditions(self, path: str) -> bool:
@@ -240,18 +237,18 @@ class ObjectFiles:
             # The client was told not to use conditions.
             return True
         except BaseError as error:
-            raise _failure("write", path, error) from error
+            raise object_failure("write", path, error) from error
         return True
 
     def _pages(self, folder: str) -> Iterator[list[Any]]:
         try:
             yield from obstore.list(self._store, self._key(folder) or None, chunk_size=1000)
-        except _MISSING:
+        except MISSING:
             return
         except BaseError as error:
             # In a bucket that is not there, nothing lies.
             if _NO_BUCKET not in str(error):
-                raise _failure("list", folder, error) from error
+                raise object_failure("list", folder, error) from error
 
     # ---- by content -----------------------------------------------------------------------
 
@@ -260,19 +257,19 @@ class ObjectFiles:
         try:
             found = obstore.get(self._store, self._key(path))
             return bytes(found.bytes()), _tag(found.meta)
-        except _MISSING:
+        except MISSING:
             return None
         except BaseError as error:
-            raise _failure("read", path, error) from error
+            raise object_failure("read", path, error) from error
 
     def tag(self, path: str) -> Tag | None:
         """Return which content an object has, None when it does not exist."""
         try:
             return _tag(obstore.head(self._store, self._key(path)))
-        except _MISSING:
+        except MISSING:
             return None
         except BaseError as error:
-            raise _failure("look at", path, error) from error
+            raise object_failure("look at", path, error) from error
 
     def put_new(self, path: str, data: bytes) -> Tag | None:
         """Make an object; None when the name is taken.
@@ -294,16 +291,16 @@ class ObjectFiles:
                 # The client repeats a put whose answer was lost, and meets its own object.
                 found = self.get(path)
                 return found[1] if found is not None and found[0] == data else None
-            except _MISSING:
+            except MISSING:
                 return None
             except (*_REFUSED, *_UNABLE) as error:
-                raise _failure("write", path, error) from error
+                raise object_failure("write", path, error) from error
             except BaseError as error:
                 found = self.get(path)
                 if found is not None and found[0] == data:
                     return found[1]
                 if not left:
-                    raise _failure("write", path, error) from error
+                    raise object_failure("write", path, error) from error
         return None
 
     def _send(self, path: str, data: bytes, mode: Any) -> Tag:
@@ -319,7 +316,8 @@ def _plain(error: Exception) -> str:
     return str(error).split("\n", 1)[0].split("<?xml", 1)[0].strip().rstrip(":")
 
 
-def _failure(verb: str, path: str, error: Exception) -> StorageError:
+def object_failure(verb: str, path: str, error: Exception) -> StorageError:
+    """Translate a client's error."""
     if _NO_BUCKET in str(error):
         return StorageError(
             f"cannot {verb} {path}: there is no such bucket",
