@@ -89,6 +89,12 @@ LINE_BYTES_MAX: Final = 32 * 1024 * 1024
 LOAD_CHUNK_ROWS: Final = 65_536
 """Rows of one type parsed before they become an Arrow chunk; bounds Python objects in memory."""
 
+BATCH_LINES_MIN: Final = 64
+"""Lines from which parsing them together beats one by one."""
+
+LOAD_BLOCK_BYTES: Final = 4 * 1024 * 1024
+"""Lines of a file read and parsed at once."""
+
 LOAD_CHUNK_BYTES: Final = 16 * 1024 * 1024
 """Input text parsed before it becomes Arrow chunks; parsed rows take several times as much."""
 
@@ -98,8 +104,14 @@ LOAD_MEMORY_BYTES: Final = 64 * 1024 * 1024
 EMBED_CHUNK_ROWS: Final = 8192
 """Rows from a temporary file whose vectors are made at once; a text is asked for once in each."""
 
-STAGE_BATCH_ROWS: Final = 8192
-"""Rows handed to the table writer at once, if there are more: Lance's own batch size."""
+ULID_CHUNK_ROWS: Final = 262_144
+"""Ids made at once; a chunk of texts cannot hold more than two gigabytes."""
+
+STAGE_BATCH_BYTES: Final = 16 * 1024 * 1024
+"""Rows handed to the table writer at once: small batches cost it more than their content."""
+
+STAGE_BATCH_ROWS_MIN: Final = 64
+STAGE_BATCH_ROWS_MAX: Final = 262_144
 
 UPSERT_PART_BYTES: Final = 64 * 1024 * 1024
 """Rows merged into a table at once; a few copies of them are held in memory."""
@@ -292,6 +304,9 @@ PUT_ATTEMPTS_MAX: Final = 3
 
 OBJECT_CALLS_AT_ONCE: Final = 8
 """Tables staged side by side in an object store, where a call is mostly waiting."""
+
+OBJECT_READ_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of an input object that one request reads; Parquet asks for what it needs."""
 
 LEASE_S: Final = 3.0
 """How long a silent owner keeps its slot in an object store. A dead one stalls its branch so."""

@@ -54,6 +54,7 @@ FREE = {
     "graph.close": "ends the handle",
     "graph.observe": "for the engine's own parts",
     "graph.permit": "is the question itself",
+    "graph.reach": "known to whoever opened it",
     "graph.refresh": "looks at heads, returns nothing",
     "graph.request": "for the engine's own parts",
     "graph.scratch_folder": "for the engine's own parts",
@@ -164,6 +165,9 @@ OPERATIONS: dict[str, Operation] = {
     "graph.recoveries": reads(lambda w: w.graph.recoveries(), None),
     "graph.pending_writes": reads(lambda w: w.graph.pending_writes(), None),
     "graph.export": asks(lambda w: w.graph.export(branch="dev"), ("export", "dev", None)),
+    "graph.export_table": asks(
+        lambda w: w.graph.export_table("P", branch="dev"), ("export", "dev", None)
+    ),
     "graph.dump": asks(lambda w: w.graph.dump(w.folder / "all.tar"), ("export", None, None)),
     "graph.mutate": asks(lambda w: w.graph.mutate(ADD, {"k": w.new()}), CHANGE_MAIN),
     "graph.load": asks(

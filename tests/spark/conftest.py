@@ -20,12 +20,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from omnigraph.spark import start_session
 
     scratch = tmp_path_factory.mktemp("spark")
+    (scratch / "events").mkdir()
     session = start_session(
         "local[2,4]",
         spark__driver__memory="1g",
         spark__sql__shuffle__partitions="2",
         spark__local__dir=str(scratch),
         spark__sql__warehouse__dir=str(scratch / "warehouse"),
+        spark__eventLog__enabled="true",
+        spark__eventLog__dir=str(scratch / "events"),
         spark__driver__extraJavaOptions="-XX:TieredStopAtLevel=1",
     )
     yield session

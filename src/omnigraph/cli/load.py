@@ -218,7 +218,7 @@ def _mapped(path: str) -> dict[str, Any]:
             )
         files = [given["data"]] if isinstance(given["data"], str) else list(given["data"])
         sources[name] = Rows(
-            data=[os.path.join(folder, str(item)) for item in files],
+            data=[_beside(folder, str(item)) for item in files],
             columns=dict(given.get("columns", {})),
             from_col=str(given.get("from", "from")),
             to_col=str(given.get("to", "to")),
@@ -226,7 +226,15 @@ def _mapped(path: str) -> dict[str, Any]:
     return sources
 
 
+def _beside(folder: str, name: str) -> str:
+    return name if "://" in name else os.path.join(folder, name)
+
+
 def _one_file(path: str) -> bool:
+    """Tell one JSONL file from folders, patterns and files of other kinds."""
+    if "://" in path:
+        # What lies in a bucket is looked at once, by whoever reads it.
+        return False
     return not os.path.isdir(path) and _is_jsonl(path)
 
 
@@ -291,7 +299,7 @@ class _Progress:
         return self
 
     def _size(self) -> int:
-        if isinstance(self._sources, str) and not os.path.isdir(self._sources):
+        if isinstance(self._sources, str) and _one_file(self._sources):
             return os.path.getsize(self._sources) if os.path.isfile(self._sources) else 0
         from omnigraph.write.inputs import sources_bytes
 

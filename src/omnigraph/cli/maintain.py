@@ -10,11 +10,14 @@ import click
 from omnigraph.cli.exit_codes import FAILURE
 from omnigraph.cli.scope import (
     branch_option,
+    confirm_elsewhere,
+    echo_target,
     json_option,
     open_graph,
     print_json,
+    quiet_option,
     resolve_uri,
-    uri_argument,
+    stored_argument,
 )
 from omnigraph.errors import BadRequestError
 
@@ -28,14 +31,21 @@ def _tick(name: str) -> None:
 
 
 @click.command()
-@uri_argument
+@stored_argument
 @branch_option
+@quiet_option
 @json_option
 def optimize(
-    uri: str | None, store: str | None, uri_option: str | None, branch: str, as_json: bool
+    uri: str | None,
+    store: str | None,
+    uri_option: str | None,
+    branch: str,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Compact small fragments and index every row. No entity changes; writers may go on."""
     place = resolve_uri(uri, store, uri_option)
+    echo_target("optimize", place, quiet=quiet)
     with open_graph(place) as graph:
         report = graph.optimize(branch, progress=_tick)
     if as_json:
@@ -54,10 +64,11 @@ def optimize(
 
 
 @click.command()
-@uri_argument
+@stored_argument
 @branch_option
 @click.option("--confirm", is_flag=True, help="Publish what provably changed no row.")
 @click.option("--force", is_flag=True, help="With --confirm: publish everything found.")
+@quiet_option
 @json_option
 @click.pass_context
 def repair(
@@ -68,10 +79,12 @@ def repair(
     branch: str,
     confirm: bool,
     force: bool,
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """Find tables that something other than OmniGraph moved. Shows them unless told to act."""
     place = resolve_uri(uri, store, uri_option)
+    echo_target("repair", place, quiet=quiet or not confirm)
     with open_graph(place) as graph:
         report = graph.repair(branch, confirm=confirm, force=force)
     if as_json:
@@ -102,10 +115,12 @@ def _seconds(text: str | None) -> float | None:
 
 
 @click.command()
-@uri_argument
+@stored_argument
 @click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Versions that stay.")
 @click.option("--older-than", metavar="DUR", help="Only older ones go: 30s, 10m, 12h, 7d, 2w.")
 @click.option("--confirm", is_flag=True, help="Remove; without it only show what would go.")
+@click.option("--yes", is_flag=True, help="Do not ask before removing on an object store.")
+@quiet_option
 @json_option
 def cleanup(
     uri: str | None,
@@ -114,6 +129,8 @@ def cleanup(
     keep: int | None,
     older_than: str | None,
     confirm: bool,
+    yes: bool,
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """Remove old versions and the files only they used.
@@ -122,6 +139,9 @@ def cleanup(
     minutes. Time travel ends at the oldest version kept.
     """
     place = resolve_uri(uri, store, uri_option)
+    if confirm:
+        confirm_elsewhere("removing old versions", place, yes=yes, as_json=as_json)
+    echo_target("cleanup", place, quiet=quiet or not confirm)
     with open_graph(place) as graph:
         report = graph.cleanup(
             keep=keep, older_than=_seconds(older_than), dry_run=not confirm, progress=_tick

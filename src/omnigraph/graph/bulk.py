@@ -16,7 +16,7 @@ from omnigraph.limits import SPARK_INPUT_BYTES_MIN
 from omnigraph.manifest import MAIN
 from omnigraph.ops.load import LoadMode
 from omnigraph.policy import Action
-from omnigraph.store import measured
+from omnigraph.store import measured, reaching
 from omnigraph.write.inputs import Sources, find_inputs, sources_bytes
 from omnigraph.write.rejects import Rejects
 
@@ -47,8 +47,9 @@ class BulkHandle(WritingHandle):
         """Load files and frames as one atomic commit; nothing is written if anything is wrong.
 
         Args:
-            sources: JSONL files (paths, folders, globs), or a mapping of type names to `Rows`, to
-                CSV or Parquet files, or to Arrow, pandas, polars or Spark frames.
+            sources: JSONL files (paths, folders, globs, also in a bucket), or a mapping of type
+                names to `Rows`, to CSV or Parquet files, or to Arrow, pandas, polars or Spark
+                frames.
             mode: As for `load`.
             engine: `local` works in this process, `spark` on Spark; `auto` takes Spark if there
                 is a session, a `session` or `master` is given, or the files are large.
@@ -71,6 +72,8 @@ class BulkHandle(WritingHandle):
         self.check_writable()
         self.permit(Action.CHANGE, branch=branch, actor=actor)
         line, created = self._line_or_new(branch, create_from, dry_run, actor)
+        with reaching(self.reach):
+            on_spark = self._on_spark(sources, engine, spark)
         common: dict[str, Any] = {
             "mode": mode,
             "branch": line.branch.name,
@@ -81,7 +84,7 @@ class BulkHandle(WritingHandle):
             "index": index,
             "progress": progress,
         }
-        if self._on_spark(sources, engine, spark):
+        if on_spark:
             # Rooms above are found by name, as a plug-in is: PySpark is an extra.
             found = importlib.import_module("omnigraph.spark")
             result: LoadResult = found.load(self, sources, rejected=refused, **common, **spark)
@@ -115,7 +118,7 @@ class BulkHandle(WritingHandle):
         index: bool,
         progress: Callable[[int], None] | None,
     ) -> LoadResult:
-        with measured() as io:
+        with measured() as io, reaching(self.reach):
             line = self._lines.get(branch)
             request = self.request(line, actor, expected_head, operation_id)
             try:

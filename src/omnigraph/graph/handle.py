@@ -40,6 +40,7 @@ from omnigraph.read import CacheStats, Reader
 from omnigraph.store import (
     ControlFiles,
     Durability,
+    GivenOptions,
     Journal,
     KeyProbe,
     Tables,
@@ -154,6 +155,11 @@ class Handle:
     def uri(self) -> str:
         """Where the graph lives."""
         return self._location.uri
+
+    @property
+    def reach(self) -> GivenOptions | None:
+        """How to reach the object store, as far as a caller said; for processes that help."""
+        return self._location.given
 
     @property
     def schema_source(self) -> str:

@@ -24,7 +24,9 @@ from omnigraph.ops.load import Load, LoadMode
 from omnigraph.ops.mutate import Mutation
 from omnigraph.policy import Action
 from omnigraph.store import (
+    is_object,
     measured,
+    reaching,
 )
 from omnigraph.store.orphans import SCRATCH
 from omnigraph.write import Base, ChangeSet, Operation, Request, SchemaMovedError, Writer
@@ -131,7 +133,7 @@ class WritingHandle(Handle):
         """Load nodes and edges as one atomic commit; nothing is written if anything is wrong.
 
         Args:
-            data: Path of a JSONL file, its bytes, or an iterable of envelopes.
+            data: Path or address of a JSONL file, its bytes, or an iterable of envelopes.
             mode: `append` (ids must be new), `merge` (replace by id) or `overwrite` (replace
                 the content of every type present).
             branch: Branch to write to.
@@ -144,7 +146,7 @@ class WritingHandle(Handle):
         """
         self.check_writable()
         self.permit(Action.CHANGE, branch=branch, actor=actor)
-        with measured() as io:
+        with measured() as io, reaching(self.reach):
             line, created = self._line_or_new(branch, create_from, dry_run, actor)
             schema = self.accepted_schema()
             load = self._new_load(schema, mode)
@@ -229,16 +231,20 @@ class WritingHandle(Handle):
                 load.stage_ahead(line.writer, line.writer.base(schema))
             return self._finish_load(load, line, schema, request, dry_run, io, index=index)
 
-    def scratch_folder(self, place: str | os.PathLike[str] | None = None) -> str:
+    def scratch_folder(
+        self, place: str | os.PathLike[str] | None = None, *, shared: bool = False
+    ) -> str:
         """Make a folder for the rows of one load, in a place all its workers can reach.
 
-        For a graph in an object store that is, unless named, a folder of this machine.
+        Unless named it lies beside the tables, or on this machine if that is faster and nobody
+        else needs it (`shared`).
         """
-        beside = self._location.path(SCRATCH)
-        if place is None and "://" in beside:
+        parent = self._location.path(SCRATCH) if place is None else os.fspath(place)
+        if place is None and is_object(parent) and not shared:
             return tempfile.mkdtemp(prefix="omnigraph-scratch-")
-        parent = beside if place is None else os.path.abspath(place)
-        folder = os.path.join(parent, self._ids.next())
+        if is_object(parent):
+            return f"{parent.rstrip('/')}/{self._ids.next()}"
+        folder = os.path.join(os.path.abspath(parent), self._ids.next())
         os.makedirs(folder)
         return folder
 

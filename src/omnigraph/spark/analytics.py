@@ -145,7 +145,9 @@ def write_property(
     entity = catalog.nodes.get(type) or catalog.edges.get(type)
     if entity is None or property not in entity.properties:
         raise BadRequestError(f"{type} has no property '{property}'")
-    rows = read(result.sparkSession, graph.uri, type, branch=branch).alias("old")
+    rows = read(
+        result.sparkSession, graph.uri, type, branch=branch, storage_options=graph.reach
+    ).alias("old")
     new = result.select("id", F.col(values[0]).alias("#value"))
     kept = [
         F.col("#value").alias(name) if name == property else F.col(f"old.`{name}`")

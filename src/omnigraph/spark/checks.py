@@ -17,7 +17,7 @@ from omnigraph.limits import SPARK_HELD_ROWS_MAX, SPARK_SCAN_ROWS, SPARK_VIOLATI
 from omnigraph.spark.columns import KEYS, Unit, key_batches, missing_keys, shown
 from omnigraph.spark.engine import Engine, failures
 from omnigraph.spark.tasks import Places, ScratchFile, bundled
-from omnigraph.store import fragment_ids
+from omnigraph.store import fragment_ids, new_file, reaching
 from omnigraph.write import Base, Problems
 from omnigraph.write.intake import duplicate_problem
 from omnigraph.write.problems import place_text
@@ -171,10 +171,11 @@ class Checks:
         fresh = self._frame(self._new(edge, columns=ENDS)).where("generated")
         present = self._frame(old).dropDuplicates(["key"]).select("key", "id")
         found = fresh.select("key", "piece", "line").join(present, "key")
-        scratch = self.scratch
+        scratch, given = self.scratch, self.engine.given
 
         def write(group: Any, table: Any) -> Any:
-            return _write_ids(group, table, scratch)
+            with reaching(given):
+                return _write_ids(group, table, scratch)
 
         with failures():
             made = (
@@ -338,5 +339,6 @@ def _write_ids(group: Any, table: Any, scratch: str) -> Any:
     import pyarrow.feather as feather
 
     path = os.path.join(scratch, f"{uuid.uuid4().hex}.arrow")
-    feather.write_feather(table.select(["line", "id"]), path, compression="uncompressed")
+    with new_file(path) as out:
+        feather.write_feather(table.select(["line", "id"]), out, compression="uncompressed")
     return pa.table({"piece": pa.array([group[0].as_py()], pa.int64()), "path": [path]})

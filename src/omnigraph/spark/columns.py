@@ -14,7 +14,7 @@ import pyarrow.feather as feather
 
 from omnigraph.catalog import FLOATS, EdgeType, NodeType, PropertyType, Scalar
 from omnigraph.spark.tasks import GENERATED, LINE, ScratchFile
-from omnigraph.store import read_fragments
+from omnigraph.store import reached, reaching, read_fragments, readable
 from omnigraph.write import canonical_texts, stored_rows
 
 Entity = NodeType | EdgeType
@@ -67,7 +67,7 @@ def key_batches(unit: Unit) -> Iterator[Any]:
     """Yield ids and keys of a unit, as text, with where they stand."""
     wanted = list(dict.fromkeys(["id", *unit.columns]))
     for item in unit.files:
-        found = feather.read_table(item.path, columns=[*wanted, LINE, GENERATED])
+        found = feather.read_table(readable(item.path), columns=[*wanted, LINE, GENERATED])
         found = _with_ids(found, item)
         if unit.given_only:
             found = found.filter(pc.invert(found[GENERATED]))
@@ -144,17 +144,24 @@ def _shown(text: str, declared: PropertyType | None) -> str:
 
 
 def scratch_rows(entity: Entity, files: Sequence[ScratchFile]) -> Iterator[Any]:
-    """Yield the rows of scratch files as the table stores them."""
-    for item in files:
-        rows = _with_ids(feather.read_table(item.path), item)
-        yield from stored_rows(entity, rows).to_batches()
+    """Return the rows of scratch files as the table stores them."""
+    # Lance asks for them in a thread of its own.
+    given = reached()
+
+    def batches() -> Iterator[Any]:
+        for item in files:
+            with reaching(given):
+                rows = _with_ids(feather.read_table(readable(item.path)), item)
+            yield from stored_rows(entity, rows).to_batches()
+
+    return batches()
 
 
 def _with_ids(rows: Any, item: ScratchFile) -> Any:
     """Put in the ids of edges that exist already; such rows count as given by their id."""
     if item.ids is None:
         return rows
-    known = feather.read_table(item.ids)
+    known = feather.read_table(readable(item.ids))
     at = pc.index_in(rows[LINE].combine_chunks(), value_set=known["line"].combine_chunks())
     found = known["id"].combine_chunks().take(at)
     replaced = pc.is_valid(at)

@@ -58,6 +58,17 @@ def register(session: Any) -> None:
     session.conf.set(PUSHDOWN, "true")
 
 
+def _checked(options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return options without secrets: Spark shows them in plans and logs."""
+    for name in options:
+        if "secret" in name.lower() or name.lower().startswith(("aws_", "storage")):
+            raise BadRequestError(
+                f"'{name}' is no option of this format: plans and logs show options",
+                hint="set AWS_* variables for Spark, or use omnigraph.spark.read",
+            )
+    return options
+
+
 def _needed(options: Mapping[str, str], name: str) -> str:
     found = options.get(name)
     if not found:
@@ -87,7 +98,7 @@ class GraphSource(DataSource):
         return GraphReader(self._scan())
 
     def _scan(self) -> Scan:
-        options = self.options
+        options = _checked(self.options)
         version, commit = options.get("versionAsOf"), None
         if version is not None and not version.isdigit():
             version, commit = None, version
@@ -182,7 +193,7 @@ class ChangeSource(DataSource):
 
     def simpleStreamReader(self, schema: Any) -> SimpleDataSourceStreamReader:
         """Return what follows the feed."""
-        _needed(self.options, "path")
+        _needed(_checked(self.options), "path")
         return ChangeReader({name: str(value) for name, value in self.options.items()})
 
 

@@ -1,7 +1,8 @@
 """Runs work on Spark: three primitives, and errors people can read. All that knows PySpark's API.
 
 Only `range`, `mapInArrow`, `applyInArrow` and plain frames are used, so a classic session and a
-Connect session both serve.
+Connect session both serve. How to reach an object store travels inside the tasks, which Spark
+neither shows in plans nor logs.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from omnigraph.errors import OmniGraphError, StorageError
+from omnigraph.store import GivenOptions, reaching
 
 ANSWER = "task long, answer binary"
 Work = Callable[[int], Iterable[Any]]
@@ -19,8 +21,18 @@ Work = Callable[[int], Iterable[Any]]
 class Engine:
     """Numbered tasks on a Spark session."""
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: Any, given: GivenOptions | None = None) -> None:
         self.session = session
+        self.given = given
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all workers run on this machine, as far as can be told."""
+        try:
+            return str(self.session.conf.get("spark.master", "")).startswith("local")
+        except Exception:
+            # A Connect server may keep to itself where it runs.
+            return False
 
     def run(self, tasks: int, work: Callable[[int], bytes]) -> list[bytes]:
         """Run every task and return its answer, in task order.
@@ -51,15 +63,19 @@ class Engine:
         if not tasks:
             return self.session.createDataFrame([], ddl)
 
+        given = self.given
+
         def run(batches: Iterable[Any]) -> Iterator[Any]:
-            for batch in batches:
-                for task in batch.column(0).to_pylist():
-                    yield from work(task)
+            with reaching(given):
+                for batch in batches:
+                    for task in batch.column(0).to_pylist():
+                        yield from work(task)
 
         return self.session.range(0, tasks, 1, tasks).mapInArrow(run, ddl)
 
     def map_frame(self, frame: Any, work: Callable[[int, Any], Iterable[bytes]]) -> list[bytes]:
         """Give every partition's batches to `work`; return all answers, in partition order."""
+        given = self.given
 
         def run(batches: Iterable[Any]) -> Iterator[Any]:
             import pyarrow as pa
@@ -67,10 +83,11 @@ class Engine:
 
             context = TaskContext.get()
             task = 0 if context is None else context.partitionId()
-            for answer in work(task, batches):
-                yield pa.RecordBatch.from_pydict(
-                    {"task": pa.array([task], pa.int64()), "answer": pa.array([answer])}
-                )
+            with reaching(given):
+                for answer in work(task, batches):
+                    yield pa.RecordBatch.from_pydict(
+                        {"task": pa.array([task], pa.int64()), "answer": pa.array([answer])}
+                    )
 
         with failures():
             found = frame.mapInArrow(run, ANSWER).collect()

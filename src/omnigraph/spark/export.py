@@ -1,15 +1,16 @@
 """Writes a state of a graph as many files at once: JSONL, CSV or Parquet, a folder per type.
 
-Files appear under their names only when all of them are written.
+Files appear under their names only when all of them are written; in a bucket, where files have
+no folder to be renamed with, `_SUCCESS` appears then.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 import pyarrow as pa
@@ -25,11 +26,20 @@ from omnigraph.spark.engine import Engine
 from omnigraph.spark.frames import Entity, entity_of
 from omnigraph.spark.session import find_session
 from omnigraph.spark.tasks import bundled
-from omnigraph.store import fragment_ids, read_fragments
+from omnigraph.store import (
+    fragment_ids,
+    is_object,
+    is_taken,
+    new_file,
+    reaching,
+    read_fragments,
+    remove_folder,
+)
 from omnigraph.write import has_blobs, rows_schema
 from omnigraph.write.entities import envelopes
 
 FORMS = ("jsonl", "csv", "parquet")
+COMPLETE = "_SUCCESS"
 
 
 def export(
@@ -53,9 +63,6 @@ def export(
     """
     if form not in FORMS:
         raise BadRequestError(f"unknown form '{form}'", hint=f"known are {', '.join(FORMS)}")
-    target = os.path.abspath(os.fspath(dest))
-    if os.path.exists(target):
-        raise AlreadyExistsError(f"{os.fspath(dest)} exists already")
     snapshot = graph.snapshot(branch, commit=commit, version=version, tag=tag)
     graph.permit(Action.EXPORT, branch=snapshot.branch)
     catalog = graph.catalog_at(snapshot)
@@ -65,55 +72,70 @@ def export(
             if has_blobs(entity):
                 raise BadRequestError(f"{entity.name} holds blobs, which CSV cannot")
     units: list[tuple[Entity, str, int, tuple[int, ...], str]] = []
-    partial = f"{target}.{uuid.uuid4().hex}.partial"
-    try:
+    with reaching(graph.reach), _new_folder(os.fspath(dest)) as folder:
         for entity in entities:
             table = graph.table_at(snapshot, entity.table_key)
             found = fragment_ids(table)
-            os.makedirs(os.path.join(partial, entity.name))
+            if not is_object(folder):
+                os.makedirs(os.path.join(folder, entity.name))
             groups = bundled([rows for _id, rows in found], rows_per_file)
             for number, group in enumerate(groups):
-                path = os.path.join(partial, entity.name, f"part-{number:05d}.{form}")
+                path = os.path.join(folder, entity.name, f"part-{number:05d}.{form}")
                 ids = tuple(found[index][0] for index in group)
                 units.append((entity, str(table.dataset.uri), table.version, ids, path))
 
         def work(task: int) -> bytes:
             return msgspec.json.encode(_write(form, *units[task]))
 
-        answers = Engine(find_session(session, master)).run(len(units), work)
-        os.replace(partial, target)
-    except OSError as error:
-        raise StorageError(f"cannot write {target}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        answers = Engine(find_session(session, master), graph.reach).run(len(units), work)
     counts = {entity.name: 0 for entity in entities}
     for (entity, *_rest), answer in zip(units, answers, strict=True):
         counts[entity.name] += msgspec.json.decode(answer, type=int)
     return counts
 
 
+@contextlib.contextmanager
+def _new_folder(dest: str) -> Iterator[str]:
+    """Give a folder to write to; what lies there gets its name, or its mark, at the end."""
+    target = dest.rstrip("/") if is_object(dest) else os.path.abspath(dest)
+    if is_taken(target):
+        raise AlreadyExistsError(f"{dest} exists already")
+    folder = target if is_object(target) else f"{target}.{uuid.uuid4().hex}.partial"
+    try:
+        yield folder
+        if is_object(target):
+            # Objects cannot be renamed together.
+            with new_file(f"{target}/{COMPLETE}"):
+                pass
+        else:
+            os.replace(folder, target)
+    except OSError as error:
+        remove_folder(folder)
+        raise StorageError(f"cannot write {target}: {error.strerror or error}") from error
+    except BaseException:
+        remove_folder(folder)
+        raise
+
+
 def _write(
     form: str, entity: Entity, folder: str, version: int, ids: tuple[int, ...], path: str
 ) -> int:
     """Write some fragments to one file, in a worker; a repeated task replaces what it left."""
-    temporary = f"{path}.{uuid.uuid4().hex}"
     names = rows_schema(entity).names
     batches = read_fragments(folder, version, ids, names, blob_bytes=has_blobs(entity))
-    count = 0
-    if form == "jsonl":
+    with new_file(path) as out:
+        if form != "jsonl":
+            return _columns(form, entity, batches, out)
         encoder = msgspec.json.Encoder()
-        with open(temporary, "wb", buffering=1 << 20) as out:
-            for batch in batches:
-                for row in envelopes(entity, pa.Table.from_batches([batch])):
-                    out.write(encoder.encode(row) + b"\n")
-                    count += 1
-    else:
-        count = _columns(form, entity, batches, temporary)
-    os.replace(temporary, path)
-    return count
+        count = 0
+        for batch in batches:
+            for row in envelopes(entity, pa.Table.from_batches([batch])):
+                out.write(encoder.encode(row) + b"\n")
+                count += 1
+        return count
 
 
-def _columns(form: str, entity: Entity, batches: Iterator[Any], path: str) -> int:
+def _columns(form: str, entity: Entity, batches: Iterator[Any], out: IO[bytes]) -> int:
     writer: Any = None
     count = 0
     for batch in batches:
@@ -123,12 +145,10 @@ def _columns(form: str, entity: Entity, batches: Iterator[Any], path: str) -> in
             table = _as_text(entity, table)
         if writer is None:
             opened = pc_csv.CSVWriter if form == "csv" else pq.ParquetWriter
-            writer = opened(path, table.schema)
+            writer = opened(out, table.schema)
         writer.write_table(table)
         count += table.num_rows
-    if writer is None:
-        open(path, "wb").close()
-    else:
+    if writer is not None:
         writer.close()
     return count
 

@@ -8,7 +8,6 @@ load leaves behind are files nobody refers to.
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from omnigraph.spark.operation import SparkLoad
 from omnigraph.spark.progress import Reporter, Stage
 from omnigraph.spark.session import find_session
 from omnigraph.spark.tasks import Job, Tuning
+from omnigraph.store import reaching, remove_folder
 from omnigraph.write.inputs import Rows, Sources
 from omnigraph.write.rejects import Rejects
 
@@ -48,7 +48,7 @@ def load(
     """Load nodes and edges on Spark as one atomic commit; nothing is written if anything is wrong.
 
     `Graph.bulk` explains the common arguments. Executors must reach the folder of the graph, the
-    files and `scratch` (by default a folder beside the tables) by the same paths. `session` is the
+    files and `scratch` (by default a folder beside the tables) by the same names. `session` is the
     one to use; else it is the active one, else a new one at `master`, such as `local[4,4]` or
     `spark://host:7077`. `tuning` says at which sizes work is divided. `progress` is called with
     each stage, while it runs and at its end.
@@ -56,8 +56,8 @@ def load(
     parsed_mode = LoadMode.parse(mode)
     graph.check_writable()
     refused = rejected or Rejects()
-    engine = Engine(find_session(session, master))
-    folder = graph.scratch_folder(scratch)
+    engine = Engine(find_session(session, master), graph.reach)
+    folder = graph.scratch_folder(scratch, shared=not engine.is_local)
     reader = _Reader(
         engine=engine,
         sources=sources,
@@ -86,7 +86,8 @@ def load(
             return found.without(len(refused.lines))
     finally:
         refused.write()
-        shutil.rmtree(folder, ignore_errors=True)
+        with reaching(graph.reach):
+            remove_folder(folder)
 
 
 def write(
@@ -98,12 +99,13 @@ def write(
     from_col: str = "from",
     to_col: str = "to",
     columns: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
     **options: Any,
 ) -> LoadResult:
     """Write a Spark frame to one type of a graph, as one commit; `options` are those of `load`."""
     rows = Rows(data=frame, columns=columns or {}, from_col=from_col, to_col=to_col)
     options.setdefault("session", frame.sparkSession)
-    with open_graph(uri) as graph:
+    with open_graph(uri, storage_options=storage_options) as graph:
         return load(graph, {type: rows}, mode=mode, **options)
 
 
@@ -122,6 +124,7 @@ class _Reader:
     schema: AcceptedSchema | None = None
 
     def read(self, schema: AcceptedSchema, embedder: Any) -> SparkLoad:
+        """Return the load with its input read."""
         if self.held is not None and self.schema == schema:
             self.held.leave_out(self.refused.lines)
             return self.held
@@ -139,7 +142,8 @@ class _Reader:
             tuning=self.tuning,
             reporter=Reporter(self.engine.session, self.progress),
         )
-        self.held.read(self.sources)
+        with reaching(self.engine.given):
+            self.held.read(self.sources)
         return self.held
 
     def leave_out(self, error: DataError) -> None:

@@ -28,6 +28,7 @@ from omnigraph.store import (
     StagedTable,
     Table,
     joined_rewrites,
+    reaching,
     rewrite_fragments,
     stage_fragments,
     stage_rewritten,
@@ -291,9 +292,10 @@ class SparkLoad:
     ) -> StagedTable:
         files = self._checks.files[entity.table_key]
         if self._rows[entity.table_key] < self._tuning.merge_rows:
-            rows = columns.scratch_rows(entity, files)
-            reader = pa.RecordBatchReader.from_batches(table_schema(entity), rows)
-            return stage_upsert(parent, reader, properties)
+            with reaching(self._engine.given):
+                rows = columns.scratch_rows(entity, files)
+                reader = pa.RecordBatchReader.from_batches(table_schema(entity), rows)
+                return stage_upsert(parent, reader, properties)
         folder, version = str(parent.dataset.uri), parent.version
         groups = [
             tuple(files[index] for index in group)

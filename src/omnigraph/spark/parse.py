@@ -17,9 +17,10 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 
 from omnigraph.catalog import EdgeType, NodeType
-from omnigraph.errors import OmniGraphError
+from omnigraph.errors import OmniGraphError, StorageError
 from omnigraph.ids import UlidSource
 from omnigraph.spark.tasks import GENERATED, LINE, Job, Parsed, Piece, Written
+from omnigraph.store import new_file, open_file, readable
 from omnigraph.write import Problems
 from omnigraph.write.csv_rows import csv_columns
 from omnigraph.write.embeddings import Embeddings
@@ -41,9 +42,11 @@ def parse(piece: Piece, job: Job) -> Parsed:
             _parse_csv(piece, job, parsed)
         else:
             groups = list(range(piece.start, piece.stop))
-            with pq.ParquetFile(piece.path) as found:
+            with pq.ParquetFile(readable(piece.path)) as found:
                 frame = found.read_row_groups(groups) if groups else found.read()
             parse_frame(piece, job, frame, parsed)
+    except StorageError:
+        raise
     except OmniGraphError as error:
         # An answer, not a failure: the same input is refused however often the task is repeated.
         parsed.refused = error.message
@@ -57,7 +60,7 @@ def parse(piece: Piece, job: Job) -> Parsed:
 
 def lines_starting_in(path: str, start: int, stop: int) -> bytes:
     """Return all bytes of the lines whose first byte lies in a range; ranges tile a file."""
-    with open(path, "rb") as handle:
+    with open_file(path) as handle:
         if start:
             handle.seek(start - 1)
             handle.readline()
@@ -101,7 +104,7 @@ def parse_frame(piece: Piece, job: Job, frame: Any, parsed: Parsed) -> None:
 
 
 def _parse_csv(piece: Piece, job: Job, parsed: Parsed) -> None:
-    with open(piece.path, "rb") as handle:
+    with open_file(piece.path) as handle:
         raw = handle.read()
     problems = Problems(limit=job.problems_max)
     gone = set(piece.skip)
@@ -157,5 +160,6 @@ def _keep(job: Job, parsed: Parsed, entity: Entity, rows: Any, lines: Sequence[i
     path = os.path.join(job.scratch, f"{uuid.uuid4().hex}.arrow")
     table = rows.append_column(LINE, pa.array(lines, pa.int64()))
     table = table.append_column(GENERATED, generated)
-    feather.write_feather(table, path, compression="lz4", chunksize=65_536)
+    with new_file(path) as out:
+        feather.write_feather(table, out, compression="lz4", chunksize=65_536)
     parsed.written.append(Written(entity.table_key, path, rows.num_rows))

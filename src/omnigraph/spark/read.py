@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -38,6 +38,7 @@ def read(
     commit: str | None = None,
     tag: str | None = None,
     timestamp: datetime.datetime | str | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Any:
     """Return the entities of one type as a frame that never moves.
 
@@ -45,12 +46,13 @@ def read(
     which columns a query uses, so name them: only these are read.
     """
     need_pyspark()
-    with open_graph(uri, mode="ro") as graph:
+    with open_graph(uri, mode="ro", storage_options=storage_options) as graph:
+        engine = Engine(spark, graph.reach)
         snapshot = graph.snapshot(
             branch, commit=commit, version=version, tag=tag, timestamp=timestamp
         )
         found = scan(graph, snapshot, type, columns)
-    return Engine(spark).frame(len(found.groups), found.read, found.ddl)
+    return engine.frame(len(found.groups), found.read, found.ddl)
 
 
 def vertices(
@@ -61,9 +63,10 @@ def vertices(
     version: int | None = None,
     commit: str | None = None,
     tag: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Any:
     """Return type and id of every node as a frame; ids are unique within a type."""
-    return _all(spark, uri, (branch, version, commit, tag), edges=False)
+    return _all(spark, uri, (branch, version, commit, tag), storage_options, edges=False)
 
 
 def edges(
@@ -74,15 +77,17 @@ def edges(
     version: int | None = None,
     commit: str | None = None,
     tag: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Any:
     """Return type, id and both ends of every edge as a frame."""
-    return _all(spark, uri, (branch, version, commit, tag), edges=True)
+    return _all(spark, uri, (branch, version, commit, tag), storage_options, edges=True)
 
 
 def _all(
     spark: Any,
     uri: str | os.PathLike[str],
     point: tuple[str | None, int | None, str | None, str | None],
+    storage_options: Mapping[str, str] | None,
     *,
     edges: bool,
 ) -> Any:
@@ -90,14 +95,15 @@ def _all(
     from pyspark.sql import functions as F
 
     branch, version, commit, tag = point
-    with open_graph(uri, mode="ro") as graph:
+    with open_graph(uri, mode="ro", storage_options=storage_options) as graph:
+        engine = Engine(spark, graph.reach)
         snapshot = graph.snapshot(branch, commit=commit, version=version, tag=tag)
         catalog = graph.catalog_at(snapshot)
         entities: list[Entity] = [*(catalog.edges if edges else catalog.nodes).values()]
         frames: list[Any] = []
         for entity in entities:
             plan = scan(graph, snapshot, entity.name, list(entity.implicit_columns))
-            found = Engine(spark).frame(len(plan.groups), plan.read, plan.ddl)
+            found = engine.frame(len(plan.groups), plan.read, plan.ddl)
             found = found.withColumn("type", F.lit(entity.name))
             if isinstance(entity, EdgeType):
                 found = found.withColumn("src_type", F.lit(entity.source))

@@ -15,6 +15,7 @@ from omnigraph.catalog import Catalog
 from omnigraph.errors import BadRequestError
 from omnigraph.limits import SPARK_FRAME_ROWS, SPARK_PIECE_BYTES
 from omnigraph.spark.tasks import Piece, bundled
+from omnigraph.store import new_file, readable
 from omnigraph.write.inputs import Input, Sources, as_arrow, find_inputs
 
 
@@ -30,14 +31,15 @@ def plan(
     for item in find_inputs(sources, catalog):
         whole = _piece(item)
         if item.data is None:
-            pieces += _cut(whole, piece_bytes)
+            pieces += _cut(whole, item.size_bytes, piece_bytes)
         elif hasattr(item.data, "mapInArrow"):
             frames.append((whole, item.data))
         else:
             # Workers cannot see this process's memory.
             path = os.path.join(scratch, f"{uuid.uuid4().hex}.parquet")
-            pq.write_table(as_arrow(item.data), path, row_group_size=SPARK_FRAME_ROWS)
-            pieces += _cut(replace(whole, form="parquet", path=path), piece_bytes)
+            with new_file(path) as out:
+                pq.write_table(as_arrow(item.data), out, row_group_size=SPARK_FRAME_ROWS)
+            pieces += _cut(replace(whole, form="parquet", path=path), 0, piece_bytes)
     return pieces, frames
 
 
@@ -53,16 +55,15 @@ def _piece(item: Input) -> Piece:
     )
 
 
-def _cut(whole: Piece, piece_bytes: int) -> Iterator[Piece]:
+def _cut(whole: Piece, size: int, piece_bytes: int) -> Iterator[Piece]:
     if whole.form == "csv":
         yield whole
     elif whole.form == "jsonl":
-        size = os.path.getsize(whole.path)
         for start in range(0, size, piece_bytes):
             yield replace(whole, start=start, stop=min(start + piece_bytes, size))
     else:
         try:
-            found = pq.read_metadata(whole.path)
+            found = pq.read_metadata(readable(whole.path))
         except pa.ArrowInvalid as error:
             raise BadRequestError(f"{whole.path} is no Parquet file: {error}") from error
         sizes = [found.row_group(index).num_rows for index in range(found.num_row_groups)]

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from omnigraph.store.any_files import (
+    FoundFile,
+    find_files,
+    is_object,
+    is_taken,
+    new_file,
+    open_file,
+    readable,
+    remove_folder,
+)
 from omnigraph.store.blobs import BlobRef, find_blob, open_blob
 from omnigraph.store.branches import (
     BranchRef,
@@ -57,6 +67,7 @@ from omnigraph.store.slots import HeldSlot, Slots, open_slots
 from omnigraph.store.staging import (
     OPERATION_PROPERTY,
     StagedTable,
+    batch_rows,
     commit_staged,
     restore,
     stage_delete,
@@ -66,6 +77,7 @@ from omnigraph.store.staging import (
     stage_overwrite,
     version_file,
 )
+from omnigraph.store.storage_options import GivenOptions, reached, reaching
 from omnigraph.store.tables import (
     Table,
     Tables,
@@ -86,7 +98,9 @@ __all__ = [
     "ColumnChanges",
     "ControlFiles",
     "Durability",
+    "FoundFile",
     "FragmentGroup",
+    "GivenOptions",
     "HeldSlot",
     "IndexSpec",
     "Journal",
@@ -103,6 +117,7 @@ __all__ = [
     "Tables",
     "TagRef",
     "addresses_of",
+    "batch_rows",
     "blob_array",
     "blob_field",
     "branch_exists",
@@ -118,13 +133,16 @@ __all__ = [
     "delete_forks",
     "delete_tag",
     "find_blob",
+    "find_files",
     "forget_retired",
     "fork_table",
     "fragment_groups",
     "fragment_ids",
     "id_filter",
     "is_blob",
+    "is_object",
     "is_stored",
+    "is_taken",
     "joined_rewrites",
     "lacking_indexes",
     "list_branches",
@@ -134,18 +152,24 @@ __all__ = [
     "measured",
     "missing_indexes",
     "nearest_rows",
+    "new_file",
     "new_session",
     "new_syncer",
     "newest_version",
     "only_maintenance",
     "only_ours",
     "open_blob",
+    "open_file",
     "open_slots",
     "primary_key_field",
     "quoted",
+    "reached",
+    "reaching",
     "read_branch",
     "read_fragments",
+    "readable",
     "rebased",
+    "remove_folder",
     "restore",
     "retire_branch",
     "retired_branches",

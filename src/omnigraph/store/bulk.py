@@ -22,7 +22,7 @@ from omnigraph.store.upsert import Rewritten, rewrite_rows
 
 
 def _opened(folder: str, version: int) -> Any:
-    """Open a table; how an object store is reached is known to the worker's own environment."""
+    """Open a table; an object store is reached as `reaching` or the environment says."""
     options = locate(folder).lance_options if "://" in folder else None
     return lance.dataset(folder, version=version, storage_options=options)
 

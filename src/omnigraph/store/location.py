@@ -9,7 +9,13 @@ from urllib.parse import unquote, urlparse
 
 from omnigraph.errors import BadRequestError
 from omnigraph.store.local_files import LocalFiles
-from omnigraph.store.storage_options import SCHEMES, StorageOptions, storage_options
+from omnigraph.store.storage_options import (
+    SCHEMES,
+    GivenOptions,
+    StorageOptions,
+    given_for,
+    storage_options,
+)
 
 if TYPE_CHECKING:
     from omnigraph.store.object_files import ObjectFiles
@@ -18,8 +24,14 @@ if TYPE_CHECKING:
 class Location:
     """The root of one graph: a folder, or a prefix of an object store with the way to reach it."""
 
-    def __init__(self, root: str, options: StorageOptions | None = None) -> None:
+    def __init__(
+        self,
+        root: str,
+        options: StorageOptions | None = None,
+        given: GivenOptions | None = None,
+    ) -> None:
         self.root = root
+        self.given = given
         self._options = options
         self.files: LocalFiles | ObjectFiles = (
             LocalFiles() if options is None else _object_files(root, options)
@@ -65,7 +77,8 @@ def locate(
 ) -> Location:
     """Resolve a path or URI so that one graph has one name; symlinks are followed.
 
-    `options` say how to reach an object store; what they leave out the environment may say.
+    `options` say how to reach an object store, else `reaching` does; what they leave out the
+    environment may say.
     """
     text = os.fspath(uri)
     if not text.strip():
@@ -78,7 +91,8 @@ def locate(
     if scheme in SCHEMES:
         root = _object_root(text, scheme)
         known = os.environ if environment is None else environment
-        return Location(root, storage_options(scheme, options, known))
+        given = GivenOptions(scheme, options) if options else given_for(scheme)
+        return Location(root, storage_options(scheme, given, known), given)
     if options:
         raise BadRequestError(f"{text} is a local path; storage options are for object stores")
     if scheme == "file":

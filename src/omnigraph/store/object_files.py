@@ -32,7 +32,7 @@ from omnigraph.store.files import Entry
 from omnigraph.store.local_files import LocalFiles
 from omnigraph.store.storage_options import StorageOptions
 
-_MISSING = (FileNotFoundError, NotFoundError)
+MISSING = (FileNotFoundError, NotFoundError)
 _REFUSED = (PermissionDeniedError, UnauthenticatedError)
 _UNABLE = (NotSupportedError, RuntimeError)
 _STORES: dict[str, Any] = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
@@ -113,12 +113,12 @@ class ObjectFiles:
         """Remove an object; absent is fine."""
         try:
             obstore.delete(self._store, self._key(path))
-        except _MISSING:
+        except MISSING:
             return
         except BaseError as error:
             # The answer may be lost, not the deletion.
             if self.exists(path):
-                raise _failure("delete", path, error) from error
+                raise object_failure("delete", path, error) from error
 
     def names(self, folder: str, *, first: bool = False) -> list[str]:
         """Return the names of the objects right below a prefix, in order.
@@ -140,7 +140,7 @@ class ObjectFiles:
         try:
             found = obstore.list_with_delimiter(self._store, prefix or None)
         except BaseError as error:
-            raise _failure("list", folder, error) from error
+            raise object_failure("list", folder, error) from error
         return {
             str(item["path"])[len(prefix) :].lstrip("/"): str(item["e_tag"])
             for item in found["objects"]
@@ -173,10 +173,10 @@ class ObjectFiles:
         """Return an object to be read piece by piece, and its size; None when it is not there."""
         try:
             found: Any = obstore.open_reader(self._store, self._key(path))
-        except _MISSING:
+        except MISSING:
             return None
         except BaseError as error:
-            raise _failure("read", path, error) from error
+            raise object_failure("read", path, error) from error
         return found, int(found.size)
 
     def put_file(self, path: str, local: str) -> None:
@@ -185,7 +185,7 @@ class ObjectFiles:
             with open(local, "rb") as handle:
                 obstore.put(self._store, self._key(path), handle)
         except BaseError as error:
-            raise _failure("write", path, error) from error
+            raise object_failure("write", path, error) from error
 
     def is_free(self, folder: str) -> bool:
         """Whether nothing lies below a prefix."""
@@ -212,10 +212,10 @@ class ObjectFiles:
             freed += sum(int(item["size"]) for item in page)
             try:
                 obstore.delete(self._store, [str(item["path"]) for item in page])
-            except _MISSING:
+            except MISSING:
                 continue
             except BaseError as error:
-                raise _failure("remove", folder, error) from error
+                raise object_failure("remove", folder, error) from error
         return freed
 
     def keeps_conditions(self, path: str) -> bool:
@@ -237,18 +237,18 @@ class ObjectFiles:
             # The client was told not to use conditions.
             return True
         except BaseError as error:
-            raise _failure("write", path, error) from error
+            raise object_failure("write", path, error) from error
         return True
 
     def _pages(self, folder: str) -> Iterator[list[Any]]:
         try:
             yield from obstore.list(self._store, self._key(folder) or None, chunk_size=1000)
-        except _MISSING:
+        except MISSING:
             return
         except BaseError as error:
             # In a bucket that is not there, nothing lies.
             if _NO_BUCKET not in str(error):
-                raise _failure("list", folder, error) from error
+                raise object_failure("list", folder, error) from error
 
     # ---- by content -----------------------------------------------------------------------
 
@@ -257,19 +257,19 @@ class ObjectFiles:
         try:
             found = obstore.get(self._store, self._key(path))
             return bytes(found.bytes()), _tag(found.meta)
-        except _MISSING:
+        except MISSING:
             return None
         except BaseError as error:
-            raise _failure("read", path, error) from error
+            raise object_failure("read", path, error) from error
 
     def tag(self, path: str) -> Tag | None:
         """Return which content an object has, None when it does not exist."""
         try:
             return _tag(obstore.head(self._store, self._key(path)))
-        except _MISSING:
+        except MISSING:
             return None
         except BaseError as error:
-            raise _failure("look at", path, error) from error
+            raise object_failure("look at", path, error) from error
 
     def put_new(self, path: str, data: bytes) -> Tag | None:
         """Make an object; None when the name is taken.
@@ -291,16 +291,16 @@ class ObjectFiles:
                 # The client repeats a put whose answer was lost, and meets its own object.
                 found = self.get(path)
                 return found[1] if found is not None and found[0] == data else None
-            except _MISSING:
+            except MISSING:
                 return None
             except (*_REFUSED, *_UNABLE) as error:
-                raise _failure("write", path, error) from error
+                raise object_failure("write", path, error) from error
             except BaseError as error:
                 found = self.get(path)
                 if found is not None and found[0] == data:
                     return found[1]
                 if not left:
-                    raise _failure("write", path, error) from error
+                    raise object_failure("write", path, error) from error
         return None
 
     def _send(self, path: str, data: bytes, mode: Any) -> Tag:
@@ -316,7 +316,8 @@ def _plain(error: Exception) -> str:
     return str(error).split("\n", 1)[0].split("<?xml", 1)[0].strip().rstrip(":")
 
 
-def _failure(verb: str, path: str, error: Exception) -> StorageError:
+def object_failure(verb: str, path: str, error: Exception) -> StorageError:
+    """Translate a client's error."""
     if _NO_BUCKET in str(error):
         return StorageError(
             f"cannot {verb} {path}: there is no such bucket",

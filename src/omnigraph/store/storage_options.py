@@ -6,7 +6,9 @@ Lance and the control files are given the same ones.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from datetime import timedelta
 from typing import Any
 
@@ -101,6 +103,43 @@ class StorageOptions(Mapping[str, str]):
             "retry_timeout": timedelta(seconds=int(self._values[_RETRY_TIMEOUT])),
         }
         return {"config": config, "client_options": client, "retry_config": retry}
+
+
+class GivenOptions(StorageOptions):
+    """What a caller said of one kind of store; the environment is not in it.
+
+    This is all that is ever handed to another process. What the environment says it says there.
+    """
+
+    def __init__(self, scheme: str, values: Mapping[str, str]) -> None:
+        super().__init__(values)
+        self.scheme = scheme
+
+
+_GIVEN: ContextVar[GivenOptions | None] = ContextVar("given_options", default=None)
+
+
+@contextlib.contextmanager
+def reaching(given: GivenOptions | None) -> Iterator[None]:
+    """Reach stores of one kind with these options while the block runs."""
+    token = _GIVEN.set(given)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            # A generator may be closed in another context than it began in.
+            _GIVEN.reset(token)
+
+
+def reached() -> GivenOptions | None:
+    """Return what `reaching` says here, for a thread that has not heard of it."""
+    return _GIVEN.get()
+
+
+def given_for(scheme: str) -> GivenOptions | None:
+    """Return the options that `reaching` says for a kind of store."""
+    found = _GIVEN.get()
+    return found if found is not None and found.scheme == scheme else None
 
 
 def storage_options(

@@ -1,15 +1,17 @@
 """Reads JSONL envelopes into columns: strict, fast, and exact about what is wrong where.
 
-Each line is decoded twice: its envelope first, then its data against a decoder made for the type,
-so types and unknown fields are checked while parsing. Problems are collected with line and field.
+Many lines are parsed at once where nothing is unusual about them. Otherwise each is decoded twice:
+its envelope first, then its data against a decoder made for the type, so types and unknown fields
+are checked while parsing. Problems are collected with line and field.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,12 +21,15 @@ from msgspec import UNSET
 
 from omnigraph.catalog import FLOATS, INTEGERS, Catalog, EdgeType, NodeType, PropertyType, Scalar
 from omnigraph.limits import (
+    BATCH_LINES_MIN,
     LINE_BYTES_MAX,
+    LOAD_BLOCK_BYTES,
     LOAD_CHUNK_BYTES,
     LOAD_CHUNK_ROWS,
     LOAD_MEMORY_BYTES,
 )
 from omnigraph.write.convert import column_array
+from omnigraph.write.envelope_batch import BatchParser
 from omnigraph.write.problems import Problem, Problems
 from omnigraph.write.spill import SpillFile
 from omnigraph.write.table_schema import rows_schema
@@ -77,6 +82,8 @@ class TypeRows:
     kept_bytes: int = 0
     spill: SpillFile | None = None
 
+    batches: BatchParser = field(init=False)
+
     # Members of the envelope besides `data`: the type, and an edge's two ends.
     head_members: int = 1
     ends: int = 0
@@ -84,6 +91,7 @@ class TypeRows:
     def __post_init__(self) -> None:
         self.ends = 2 if isinstance(self.entity, EdgeType) else 0
         self.head_members = 1 + self.ends
+        self.batches = BatchParser(self.entity)
 
     @property
     def count(self) -> int:
@@ -151,17 +159,79 @@ class EnvelopeReader:
         self._problems = problems
         self._envelopes = msgspec.json.Decoder(_Envelope)
         self._by_envelope: dict[tuple[Any, Any], TypeRows] = {}
+        self._by_head: dict[bytes, TypeRows | None] = {}
         self._text_bytes = 0
         self.types: dict[str, TypeRows] = {}
 
     def read(self, lines: Iterable[bytes]) -> None:
         """Take in lines until they end or too much is wrong."""
-        for number, line in enumerate(lines, 1):
-            text = line.strip()
-            if text and not self._line(number, text) and self._problems.full:
+        self.read_blocks(_blocks(lines))
+
+    def read_blocks(self, blocks: Iterable[Sequence[bytes]]) -> None:
+        """Take in lines, of which each block holds as many as fit into memory several times."""
+        first = 1
+        for block in blocks:
+            numbers: Sequence[int] = range(first, first + len(block))
+            first += len(block)
+            texts = [line.strip() for line in block]
+            if not all(texts):
+                numbers = [number for number, text in zip(numbers, texts, strict=True) if text]
+                texts = [text for text in texts if text]
+            if not self._batch(numbers, texts):
                 break
         self._flush_all()
         self.types = {key: found for key, found in self.types.items() if found.count}
+
+    def _batch(self, numbers: Sequence[int], texts: list[bytes]) -> bool:
+        """Take in lines; False when too much is wrong."""
+        if len(texts) >= BATCH_LINES_MIN and self._at_once(numbers, texts):
+            return True
+        for number, text in zip(numbers, texts, strict=True):
+            if not self._line(number, text) and self._problems.full:
+                return False
+        return True
+
+    def _at_once(self, numbers: Sequence[int], texts: list[bytes]) -> bool:
+        """Take in lines all of which are plain; False, and nothing is taken, when some are not."""
+        if max(map(len, texts)) > LINE_BYTES_MAX:
+            return False
+        parsed: list[tuple[TypeRows, Any, Sequence[int]]] = []
+        for head, places, mine in _by_head(numbers, texts):
+            rows = self._rows_by_head(head)
+            table = None if rows is None else rows.batches.parse(mine)
+            if rows is None or table is None or any(rows is other for other, *_rest in parsed):
+                # Of two heads for one type the rows would change places.
+                return False
+            parsed.append((rows, table, places))
+        self._flush_all()
+        for rows, table, places in parsed:
+            rows.keep(table)
+            rows.lines.extend(places)
+        self._make_room()
+        return True
+
+    def _rows_by_head(self, head: bytes) -> TypeRows | None:
+        if head not in self._by_head:
+            try:
+                found = self._envelopes.decode(head + b"}")
+            except _UNREADABLE:
+                return None
+            entity = self._entity_of(found)
+            self._by_head[head] = None if entity is None else self._type_rows(entity)
+        return self._by_head[head]
+
+    def _entity_of(self, head: _Envelope) -> Entity | None:
+        if isinstance(head.type, str):
+            return self._catalog.nodes.get(head.type)
+        word = str(head.edge)
+        return self._catalog.edges.get(word) or self._catalog.edge_by_word(word)
+
+    def _type_rows(self, entity: Entity) -> TypeRows:
+        found = self.types.get(entity.table_key)
+        if found is None:
+            decoder, names = _row_decoder(entity)
+            found = self.types[entity.table_key] = TypeRows(entity, decoder, names)
+        return found
 
     def close(self) -> None:
         """Let go of temporary files that will not be read."""
@@ -223,9 +293,8 @@ class EnvelopeReader:
                 "has both 'type' and 'edge'" if both else "expected 'type' or 'edge' field",
             )
             return None
-        entity: Entity | None
+        entity = self._entity_of(head)
         if isinstance(head.type, str):
-            entity = self._catalog.nodes.get(head.type)
             if entity is None:
                 self._unknown_type(number, "node", head.type, list(self._catalog.nodes))
                 return None
@@ -233,10 +302,8 @@ class EnvelopeReader:
                 self._problem(number, "a node has no 'from' or 'to'", type_name=head.type)
                 return None
         else:
-            word = str(head.edge)
-            entity = self._catalog.edges.get(word) or self._catalog.edge_by_word(word)
             if entity is None:
-                self._unknown_type(number, "edge", word, list(self._catalog.edges))
+                self._unknown_type(number, "edge", str(head.edge), list(self._catalog.edges))
                 return None
             missing = [
                 name
@@ -246,11 +313,7 @@ class EnvelopeReader:
             if missing:
                 self._problem(number, f"edge {entity.name} needs '{missing[0]}'", field=missing[0])
                 return None
-        found = self.types.get(entity.table_key)
-        if found is None:
-            decoder, names = _row_decoder(entity)
-            found = self.types[entity.table_key] = TypeRows(entity, decoder, names)
-        self._by_envelope[(head.type, head.edge)] = found
+        found = self._by_envelope[(head.type, head.edge)] = self._type_rows(entity)
         return found
 
     def _unknown_type(self, number: int, kind: str, name: str, known: list[str]) -> None:
@@ -290,6 +353,9 @@ class EnvelopeReader:
         self._text_bytes = 0
         for found in self.types.values():
             self._flush(found)
+        self._make_room()
+
+    def _make_room(self) -> None:
         while sum(found.kept_bytes for found in self.types.values()) > LOAD_MEMORY_BYTES:
             max(self.types.values(), key=lambda found: found.kept_bytes).move_to_file()
 
@@ -380,16 +446,46 @@ def _repeated_member(text: bytes) -> str | None:
     return repeated[0] if repeated else None
 
 
-def file_lines(handle: Any, progress: Any) -> Iterator[bytes]:
-    """Yield the lines of an open file and report how far it was read.
+def _by_head(
+    numbers: Sequence[int], texts: list[bytes]
+) -> Iterator[tuple[bytes, Sequence[int], list[bytes]]]:
+    """Sort lines by what stands before the first comma, which names the type if it comes first."""
+    first = texts[0].partition(b",")[0]
+    if all(map(bytes.startswith, texts, itertools.repeat(first + b","))):
+        yield first, numbers, texts
+        return
+    found: dict[bytes, tuple[list[int], list[bytes]]] = {}
+    for number, text in zip(numbers, texts, strict=True):
+        places, mine = found.setdefault(text.partition(b",")[0], ([], []))
+        places.append(number)
+        mine.append(text)
+    for head, (places, mine) in found.items():
+        yield head, places, mine
+
+
+def _blocks(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    block: list[bytes] = []
+    size = 0
+    for line in lines:
+        block.append(line)
+        size += len(line)
+        if size >= LOAD_BLOCK_BYTES or len(block) >= LOAD_CHUNK_ROWS:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
+
+
+def file_blocks(handle: Any, progress: Any) -> Iterator[list[bytes]]:
+    """Yield the lines of an open file in blocks and report how far it was read.
 
     A byte-order mark is skipped.
     """
     done = 0
-    for number, line in enumerate(handle):
-        done += len(line)
-        if progress is not None and number % 8192 == 0:
+    while block := handle.readlines(LOAD_BLOCK_BYTES):
+        if not done:
+            block[0] = block[0].removeprefix(b"\xef\xbb\xbf")
+        done += sum(map(len, block))
+        if progress is not None:
             progress(done)
-        yield line.removeprefix(b"\xef\xbb\xbf") if number == 0 else line
-    if progress is not None:
-        progress(done)
+        yield block

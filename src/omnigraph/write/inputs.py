@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ import pyarrow as pa
 
 from omnigraph.catalog import Catalog, EdgeType, NodeType
 from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.store import FoundFile, find_files, is_object
 
 Path = str | os.PathLike[str]
 Entity = NodeType | EdgeType
@@ -38,21 +38,17 @@ Sources = Path | Sequence[Path] | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """One file or frame; a frame has no path, and envelopes have no type."""
+    """One file or frame; a frame has no path and no size, and envelopes have no type."""
 
     label: str
     form: str
     path: str = ""
+    size_bytes: int = 0
     data: Any = None
     entity: Entity | None = None
     columns: tuple[tuple[str, str], ...] = ()
     from_col: str = "from"
     to_col: str = "to"
-
-    @property
-    def size_bytes(self) -> int:
-        """Return the size of a file, 0 for a frame."""
-        return os.path.getsize(self.path) if self.path else 0
 
     def renamed(self, frame: Any) -> Any:
         """Return a frame with the names of properties."""
@@ -63,7 +59,7 @@ class Input:
 def find_inputs(sources: Sources, catalog: Catalog) -> list[Input]:
     """Return the files and frames that sources mean, in input order."""
     if not isinstance(sources, Mapping):
-        return [_envelopes(path) for path in _paths(sources)]
+        return [_envelopes(file) for file in _files(sources)]
     found: list[Input] = []
     for name, given in sources.items():
         rows = given if isinstance(given, Rows) else Rows(data=given)
@@ -71,14 +67,14 @@ def find_inputs(sources: Sources, catalog: Catalog) -> list[Input]:
         if is_frame(rows.data):
             found.append(replace(typed, data=rows.data))
             continue
-        for path in _paths(rows.data):
-            form = form_of(path)
+        for file in _files(rows.data):
+            form = form_of(file.name)
             if form == "jsonl":
                 raise BadRequestError(
-                    f"{path}: lines of JSON name their type themselves",
+                    f"{file.name}: lines of JSON name their type themselves",
                     hint="give the file alone, without a type",
                 )
-            found.append(replace(typed, label=path, form=form, path=path))
+            found.append(_named(typed, file, form))
     return found
 
 
@@ -89,7 +85,7 @@ def sources_bytes(sources: Sources) -> int:
     for item in given:
         data = item.data if isinstance(item, Rows) else item
         if not is_frame(data):
-            total += sum(os.path.getsize(path) for path in _paths(data))
+            total += sum(file.size_bytes for file in _files(data))
     return total
 
 
@@ -120,13 +116,18 @@ def as_arrow(table: Any) -> Any:
     )
 
 
-def _envelopes(path: str) -> Input:
-    if form_of(path) != "jsonl":
+def _envelopes(file: FoundFile) -> Input:
+    if form_of(file.name) != "jsonl":
         raise BadRequestError(
-            f"{path} does not say of which type its rows are",
+            f"{file.name} does not say of which type its rows are",
             hint="give a mapping of type names to files",
         )
-    return Input(label=path, form="jsonl", path=path)
+    return _named(Input(label="", form=""), file, "jsonl")
+
+
+def _named(item: Input, file: FoundFile, form: str) -> Input:
+    name = file.name
+    return replace(item, label=name, form=form, path=name, size_bytes=file.size_bytes)
 
 
 def _typed(name: str, rows: Rows, catalog: Catalog) -> Input:
@@ -149,29 +150,20 @@ def _typed(name: str, rows: Rows, catalog: Catalog) -> Input:
     )
 
 
-def _paths(given: Any) -> list[str]:
+def _files(given: Any) -> list[FoundFile]:
     """Return the files that paths, folders and globs mean, each group sorted by name."""
     if not isinstance(given, str | os.PathLike):
         if not isinstance(given, Sequence) or isinstance(given, bytes):
             raise BadRequestError(
                 f"cannot load a {type(given).__name__}", hint="give a file or a frame"
             )
-        return [path for item in given for path in _paths(item)]
-    text = os.path.abspath(os.fspath(given))
-    if os.path.isdir(text):
-        found = sorted(
-            os.path.join(text, name)
-            for name in os.listdir(text)
-            if os.path.splitext(name)[1].lower() in FORMS
-        )
-        if not found:
-            raise NotFoundError(f"no {', '.join(FORMS)} files in {os.fspath(given)}")
-        return found
-    if os.path.exists(text):
-        return [text]
-    found = sorted(path for path in glob.glob(text) if os.path.isfile(path))
+        return [file for item in given for file in _files(item)]
+    text = os.fspath(given)
+    found = find_files(text if is_object(text) else os.path.abspath(text), frozenset(FORMS))
+    if found is None:
+        raise NotFoundError(f"no {', '.join(FORMS)} files in {text}")
     if not found:
-        raise NotFoundError(f"file not found: {os.fspath(given)}")
+        raise NotFoundError(f"file not found: {text}")
     return found
 
 
