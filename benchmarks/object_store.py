@@ -75,7 +75,8 @@ class Table:
         The first ones look all over it. The others look for their page beside those, and then
         once more in the same page.
         """
-        count = -(-self.rows // PAGE_ROWS)
+        # Of pages that are full, so that sizes can be compared.
+        count = self.rows // PAGE_ROWS
         step = max(count // STRETCHES, 1)
         looked = list(range(0, count, step))[:STRETCHES] if step > 1 else [0]
         beside = [page + 1 for page in looked[:PAGES]] if step > 1 else list(range(1, count))
