@@ -320,5 +320,11 @@ SPARK_VIOLATIONS_MAX: Final = 1_000
 SPARK_MERGE_ROWS_MIN: Final = 1_000_000
 """Rows of a type from which workers merge them: each reads all ids, the driver does it once."""
 
+SPARK_DELTA_ROWS_MIN: Final = 100_000
+"""Rows of a table that may differ from which a merge on Spark leaves them to workers."""
+
+SPARK_INDEX_ROWS: Final = 5_000_000
+"""Rows of which one task of a Spark job builds an index."""
+
 SPARK_HELD_ROWS_MAX: Final = 8_000_000
 """Ids that one worker looks up in memory, about half a gigabyte; above it Spark joins them."""

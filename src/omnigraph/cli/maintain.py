@@ -10,6 +10,8 @@ import click
 from omnigraph.cli.exit_codes import FAILURE
 from omnigraph.cli.scope import (
     branch_option,
+    engine_options,
+    is_spark,
     json_option,
     open_graph,
     print_json,
@@ -30,14 +32,27 @@ def _tick(name: str) -> None:
 @click.command()
 @uri_argument
 @branch_option
+@engine_options
 @json_option
 def optimize(
-    uri: str | None, store: str | None, uri_option: str | None, branch: str, as_json: bool
+    uri: str | None,
+    store: str | None,
+    uri_option: str | None,
+    branch: str,
+    engine: str,
+    master: str | None,
+    as_json: bool,
 ) -> None:
     """Compact small fragments and index every row. No entity changes; writers may go on."""
     place = resolve_uri(uri, store, uri_option)
+    on_spark = is_spark(engine, master, place)
     with open_graph(place) as graph:
-        report = graph.optimize(branch, progress=_tick)
+        if on_spark:
+            from omnigraph import spark
+
+            report = spark.optimize(graph, branch, master=master, progress=_tick)
+        else:
+            report = graph.optimize(branch, progress=_tick)
     if as_json:
         print_json(report.to_json())
         return
