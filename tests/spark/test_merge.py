@@ -227,7 +227,7 @@ def test_a_diff_is_a_frame(spark: Any, new_graph: NewGraph, seed: int) -> None:
     for options in ({}, {"ops": ["update", "delete"], "types": ["Item"]}):
         wanted = [
             (item.kind, item.type_name, item.id, item.op, _text(item.before), _text(item.after))
-            for item in graph.diff("main", "dev", **options)  # type: ignore[arg-type]
+            for item in graph.diff("main", "dev", **options)
         ]
         frame = diff(graph, "main", "dev", session=spark, group_rows=5, **options)  # type: ignore[arg-type]
         assert sorted(map(tuple, frame.collect())) == sorted(wanted)

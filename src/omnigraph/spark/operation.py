@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from omnigraph.catalog import EdgeType, NodeType
-from omnigraph.errors import BadRequestError
+from omnigraph.errors import BadRequestError, EmbeddingError
 from omnigraph.limits import SPARK_FRAME_ROWS
 from omnigraph.ops.load import LoadMode, empty_overwrite, existing_id
 from omnigraph.spark.checks import Checks, Taken
@@ -150,6 +150,9 @@ class SparkLoad:
         problems = self._located([item.ids for item in parsed])
         self._checks.duplicates(problems)
         problems.raise_any()
+        failed = next((item.not_embedded for item in parsed if item.not_embedded is not None), None)
+        if failed is not None:
+            raise EmbeddingError(failed)
         self._values = self._located([item.values for item in parsed]).items
         if not self._rows and self.mode is LoadMode.OVERWRITE:
             raise empty_overwrite()
