@@ -224,12 +224,13 @@ def test_a_diff_is_a_frame(spark: Any, new_graph: NewGraph, seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311
     graph = new_graph(SCHEMA)
     _history(rng, graph)
-    for options in ({}, {"ops": ["update", "delete"], "types": ["Item"]}):
+    filters: list[dict[str, Any]] = [{}, {"ops": ["update", "delete"], "types": ["Item"]}]
+    for options in filters:
         wanted = [
             (item.kind, item.type_name, item.id, item.op, _text(item.before), _text(item.after))
             for item in graph.diff("main", "dev", **options)
         ]
-        frame = diff(graph, "main", "dev", session=spark, group_rows=5, **options)  # type: ignore[arg-type]
+        frame = diff(graph, "main", "dev", session=spark, group_rows=5, **options)
         assert sorted(map(tuple, frame.collect())) == sorted(wanted)
     assert diff(graph, "main", "main", session=spark).count() == 0
     with pytest.raises(og.NotFoundError, match="unknown type 'Itm'"):
