@@ -4,7 +4,7 @@ HYPOTHESIS_PROFILE selects how long the property tests search: "ci" is the budge
 "dev" answers quickly while code is being written. A failure prints the blob that replays it.
 
 OMNIGRAPH_S3 selects which tests also run on a real S3 server: "some" is the budget of the gate,
-"full" means all that can, "off" none.
+"full" means all that can, "off" none. OMNIGRAPH_FAULTS=full means all fault tests there, too.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ settings.register_profile("dev", settings.get_profile("ci"), max_examples=25)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 S3 = os.environ.get("OMNIGRAPH_S3", "some")
+FAULTS = os.environ.get("OMNIGRAPH_FAULTS", "")
 S3_ONLY_IN_FULL = {
     # About values, texts and rows: where their files lie makes no difference to them.
     "test_bad_input",
@@ -43,10 +44,19 @@ S3_ONLY_IN_FULL = {
     "test_merge_values",
     "test_mutate_values",
     "test_predicates",
+    "test_query",
+    "test_query_corners",
     "test_query_result",
+    "test_query_values",
+    "test_query_ways",
+    "test_search",
     # Long.
+    "test_auto_maintenance",
     "test_indexes",
     "test_large_load",
+    "test_maintenance",
+    "test_maintenance_fold",
+    "test_moved_graphs",
     "test_random_history",
     "test_recovery",
 }
@@ -56,13 +66,31 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run every test that puts a graph somewhere on each backend."""
     if "backend" not in metafunc.fixturenames:
         return
-    backends = ["local"]
-    module = metafunc.module.__name__.rpartition(".")[2]
-    long = module in S3_ONLY_IN_FULL or metafunc.definition.get_closest_marker("full_only")
-    never = metafunc.definition.get_closest_marker("local")
-    if S3 == "full" or (S3 == "some" and not long):
-        backends += [] if never else ["s3"]
+    never = S3 == "off" or metafunc.definition.get_closest_marker("local")
+    backends = ["local"] if never else ["local", "s3"]
     metafunc.parametrize("backend", backends, indirect=True, scope="module")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what runs on S3 only in full."""
+    left_out = [item for item in items if _is_for_full_runs(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+def _is_for_full_runs(item: pytest.Item) -> bool:
+    if not isinstance(item, pytest.Function):
+        return False
+    where = item.callspec.params.get("backend") if hasattr(item, "callspec") else None
+    if where != "s3" and "s3" not in item.fixturenames:
+        return False
+    if S3 in ("full", "off"):
+        return S3 == "off"
+    if FAULTS == "full" and "tests.faults" in item.module.__name__:
+        return False
+    module = item.module.__name__.rpartition(".")[2]
+    return module in S3_ONLY_IN_FULL or item.get_closest_marker("full_only") is not None
 
 
 @pytest.fixture(scope="session")
@@ -91,5 +119,15 @@ def place(backend: str, request: pytest.FixtureRequest) -> AnyPath:
     if backend == "s3":
         return new_prefix(request.getfixturevalue("s3").bucket)
     found = request.getfixturevalue("tmp_path")
+    assert isinstance(found, Path)
+    return found
+
+
+@pytest.fixture(scope="module")
+def module_place(backend: str, request: pytest.FixtureRequest) -> AnyPath:
+    """An empty place for graphs that the tests of a module share."""
+    if backend == "s3":
+        return new_prefix(request.getfixturevalue("s3").bucket)
+    found = request.getfixturevalue("tmp_path_factory").mktemp("module")
     assert isinstance(found, Path)
     return found

@@ -11,6 +11,7 @@ import itertools
 import os
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import lance
@@ -74,10 +75,16 @@ def names_in(folder: AnyPath | str) -> list[str]:
 def files_below(root: AnyPath | str) -> Iterator[tuple[str, bytes]]:
     """Yield every file below a root with its name there; temporary ones start with a dot."""
     location = locate(root)
+    for name in _names_below(root):
+        yield name, location.files.read(location.path(name)) or b""
+
+
+def _names_below(root: AnyPath | str) -> Iterator[str]:
+    location = locate(root)
     for path in location.files.below(location.root):
         name = path.removeprefix(f"{location.root}/")
         if not name.rpartition("/")[2].startswith("."):
-            yield name, location.files.read(path) or b""
+            yield name
 
 
 def hashes(root: AnyPath | str) -> dict[str, str]:
@@ -96,9 +103,13 @@ def copy_tree(source: AnyPath, target: AnyPath) -> None:
     if isinstance(source, Path) and isinstance(target, Path):
         shutil.copytree(source, target)
         return
-    files = locate(target).files
-    for name, data in files_below(source):
-        files.replace(f"{target}/{name}", data, sync=False)
+    here, there = locate(source), locate(target)
+
+    def copy(name: str) -> None:
+        there.files.replace(there.path(name), here.files.read(here.path(name)) or b"", sync=False)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(copy, _names_below(source)))
 
 
 def remove_tree(root: AnyPath) -> None:

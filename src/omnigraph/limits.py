@@ -65,8 +65,8 @@ PUBLISH_ATTEMPTS_MAX: Final = 6
 SLOT_WAIT_S: Final = 30.0
 """How long a writer waits for a living one to finish before it reports a conflict."""
 
-TABLE_COMMIT_THREADS: Final = 8
-"""Tables of one commit moved in parallel."""
+COMMIT_THREADS: Final = 32
+"""Threads one handle commits with, over all branches: tables of one commit move in parallel."""
 
 SCAN_INSTEAD_OF_PROBE_MIN: Final = 20_000
 """Ids from which one scan of the id column beats index probes (measured break-even near 10,000)."""
@@ -89,6 +89,9 @@ LINE_BYTES_MAX: Final = 32 * 1024 * 1024
 LOAD_CHUNK_ROWS: Final = 65_536
 """Rows of one type parsed before they become an Arrow chunk; bounds Python objects in memory."""
 
+BATCH_LINES_MIN: Final = 64
+"""Lines from which parsing them together beats one by one."""
+
 LOAD_CHUNK_BYTES: Final = 16 * 1024 * 1024
 """Input text parsed before it becomes Arrow chunks; parsed rows take several times as much."""
 
@@ -98,8 +101,14 @@ LOAD_MEMORY_BYTES: Final = 64 * 1024 * 1024
 EMBED_CHUNK_ROWS: Final = 8192
 """Rows from a temporary file whose vectors are made at once; a text is asked for once in each."""
 
-STAGE_BATCH_ROWS: Final = 8192
-"""Rows handed to the table writer at once, if there are more: Lance's own batch size."""
+ULID_CHUNK_ROWS: Final = 262_144
+"""Ids made at once; a chunk of texts cannot hold more than two gigabytes."""
+
+STAGE_BATCH_BYTES: Final = 16 * 1024 * 1024
+"""Rows handed to the table writer at once: small batches cost it more than their content."""
+
+STAGE_BATCH_ROWS_MIN: Final = 64
+STAGE_BATCH_ROWS_MAX: Final = 262_144
 
 UPSERT_PART_BYTES: Final = 64 * 1024 * 1024
 """Rows merged into a table at once; a few copies of them are held in memory."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import secrets
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,9 @@ import omnigraph as og
 from omnigraph import cluster
 from omnigraph.cluster.ledger import Ledger, LedgerError, State
 from omnigraph.errors import NotFoundError
+from omnigraph.server import Settings, Token, Tokens, open_service, running
 from tests.cluster.folders import WIDER, Folder, changes
+from tests.integration.conftest import Cli
 from tests.places import AnyPath
 
 
@@ -40,6 +44,46 @@ def test_a_cluster_lives_where_its_storage_is(folder: Folder, place: AnyPath) ->
     assert not (store / "graphs" / "papers.omni").exists()
     with pytest.raises(NotFoundError):
         og.open(served.graphs["papers"].uri)
+
+
+def test_commands_leave_a_graph_of_a_cluster_to_it(
+    cli: Cli, folder: Folder, place: AnyPath
+) -> None:
+    store = place / "store"
+    folder.config["storage"] = os.fspath(store)
+    folder.save()
+    assert cli("cluster", "apply", "--config", str(folder.path)).code == 0
+    schema = str(folder.path / "papers.pg")
+    papers, new = (os.fspath(store / "graphs" / f"{name}.omni") for name in ("papers", "new"))
+    for command in (["schema", "apply", papers], ["init", new]):
+        refused = cli(*command, "--schema", schema)
+        assert refused.code != 0
+        assert "belongs to a cluster" in refused.err
+    assert cli("init", os.fspath(place / "own"), "--schema", schema).code == 0
+    listed = cli("queries", "list", "--cluster", os.fspath(store), "--graph", "papers")
+    assert "read all()" in listed.out
+
+
+def test_a_cluster_in_a_bucket_is_served(folder: Folder, place: AnyPath) -> None:
+    store = os.fspath(place / "store")
+    folder.config["storage"] = store
+    folder.save()
+    folder.apply()
+    secret = secrets.token_hex(8)
+    tokens = Tokens([Token.of("act-lena", secret)])
+    service = open_service(Settings(cluster=store), tokens, {"OMNIGRAPH_DURABILITY": "none"})
+    with running(service) as url:
+        graph = og.connect(url, graph="papers", token=secret)
+        assert len(graph.query("query q() { match { $p: Paper } return { $p.doi } }")) == 0
+        graph.close()
+    service.close()
+
+
+def test_the_files_of_a_cluster_are_read_from_a_disk(cli: Cli, tmp_path: Path) -> None:
+    for command in ("validate", "plan", "apply", "status"):
+        refused = cli("cluster", command, "--config", "s3://bucket/cluster")
+        assert refused.code != 0
+        assert "`storage:` may name a bucket" in refused.out + refused.err
 
 
 def test_only_who_saw_the_newest_ledger_writes_it(place: AnyPath) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.store import Durability, Location, Slots, Syncer, leases, locate, open_slots
+from omnigraph.store.reclaim import datasets_below
 from tests.places import AnyPath
 
 
@@ -55,7 +56,10 @@ def test_a_folder_shows_what_lies_in_it(location: Location) -> None:
     assert {"a", "b"} <= set(files.names(location.path("folder"))) <= {"a", "b", "below"}
     assert files.has_folder(location.path("folder", "below"))
     assert not files.has_folder(location.path("fold"))
-    assert files.size(location.path("folder")) == len("babelow/c")
+    found = {item.path: item for item in files.entries(location.path("folder"))}
+    assert {location.path("folder", "a"), location.path("folder", "below", "c")} <= set(found)
+    assert sum(item.size_bytes for item in found.values()) == len("babelow/c")
+    assert all(abs(time.time() - item.changed_at_s) < 600 for item in found.values())
     assert files.remove(location.path("folder")) == len("babelow/c")
     assert list(files.below(location.root)) == []
 
@@ -71,7 +75,7 @@ def test_datasets_are_found_with_the_time_of_their_last_change(location: Locatio
     files = location.files
     for name in ("tree/a.1/_versions/1", "tree/a.1/data/1", "tree/b/c.2/_versions/1"):
         files.replace(location.path(*name.split("/")), b"x", sync=False)
-    found = dict(files.datasets(location.path("tree")))
+    found = datasets_below(files, location.path("tree"))
     assert set(found) == {location.path("tree", "a.1"), location.path("tree", "b", "c.2")}
     assert all(abs(time.time() - changed) < 600 for changed in found.values())
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import lance
 import pytest
 
 import omnigraph as og
@@ -120,8 +121,23 @@ def test_opening_a_branch_reads_nothing_its_parent_has_read(tmp_path: Path) -> N
         person(graph, "dev", "x")
         graph.branches.create("child", from_="dev")
         person(graph, "child", "y")
+    # Whoever makes a branch has it open.
+    assert io.get("manifest_scans", 0) == io.get("manifest_opens", 0) == 0
+
+
+def test_opening_a_branch_somebody_else_made_reads_nothing_its_parent_has_read(
+    tmp_path: Path,
+) -> None:
+    graph = deep(tmp_path, 40)
+    graph.branches.create("first")
+    with og.open(graph.uri, durability="none") as other:
+        person(other, "first", "x")
+        graph.branches.create("dev")
+        other.snapshot()
+        with counted() as io:
+            person(other, "dev", "x")
     assert io.get("manifest_scans", 0) == 0
-    assert io["manifest_opens"] == 2
+    assert io["manifest_opens"] == 1
 
 
 def test_a_warm_read_of_a_branch_opens_nothing(
@@ -208,6 +224,48 @@ def test_merging_again_after_more_history_costs_the_same(tmp_path: Path) -> None
         assert costs[0].get(name, 0) == costs[1].get(name, 0), name
 
 
+def test_making_and_opening_a_branch_costs_the_same_beside_others(tmp_path: Path) -> None:
+    costs = []
+    for others in (1, 12):
+        graph = new_graph(tmp_path / str(others))
+        add_person(graph, "a")
+        for number in range(others):
+            graph.branches.create(f"other{number}")
+        person(graph, "other0", "x")
+        with counted() as io:
+            graph.branches.create("dev")
+            person(graph, "dev", "y")
+        costs.append(dict(io))
+    assert costs[0] == costs[1]
+    # One look at its own file, and none at those of others.
+    assert costs[0]["branch_reads"] == 1
+
+
+def test_looking_for_a_newer_state_lists_nothing_on_a_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A listing of versions grows with the history."""
+    graph = new_graph(tmp_path)
+    add_person(graph, "a")
+    listed: list[str] = []
+    inner = lance.LanceDataset.__dict__["latest_version"].fget
+
+    def latest_version(dataset: lance.LanceDataset) -> int:
+        listed.append(dataset.uri)
+        return int(inner(dataset))
+
+    monkeypatch.setattr(lance.LanceDataset, "latest_version", property(latest_version))
+    for number in range(3):
+        add_person(graph, f"b{number}")
+        graph.branches.create(f"b{number}")
+        graph.snapshot()
+    assert listed == []
+    with og.open(graph.uri, durability="none") as other:
+        add_person(other, "theirs")
+    assert graph.snapshot().version == 6
+    assert listed
+
+
 def test_deleting_a_branch_costs_the_same_beside_others(tmp_path: Path) -> None:
     costs = []
     for others in (1, 12):
@@ -219,5 +277,7 @@ def test_deleting_a_branch_costs_the_same_beside_others(tmp_path: Path) -> None:
         person(graph, "dev", "x")
         with counted() as io:
             graph.branches.delete("dev")
+        # Only a branch's own small file says what it was made from: children are looked for.
+        assert io.pop("branch_reads") <= others + 2
         costs.append(io)
     assert costs[0] == costs[1]

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import pytest
+
 import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.failpoints import Failpoint
@@ -79,6 +81,11 @@ def drawn(cases: list[T], number: int) -> list[T]:
     """Return all cases, or the draw of this run."""
     print(f"OMNIGRAPH_SEED={SEED}")  # noqa: T201 - to repeat the draw
     return cases if FULL else chance().sample(cases, min(number, len(cases)))
+
+
+def full_only(*values: object, unless: bool = False) -> Any:
+    """Return a parameter that is left out on S3 but in full runs."""
+    return pytest.param(*values, marks=() if unless else pytest.mark.full_only)
 
 
 class Stage:

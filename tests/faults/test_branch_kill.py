@@ -6,17 +6,16 @@ The matrix is generated as in `test_kill`: every call that changes the disk, bef
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Iterator
-from pathlib import Path
 
-import lance
 import pytest
 
 import omnigraph as og
 from omnigraph.manifest import RecoveryKind
+from omnigraph.store import locate
+from tests.faults.matrix import drawn, full_only
 from tests.faults.rig import ADD, DROP, MEET, NAME, State, new_graph, slots_of, state_of
 from tests.faults.victim import OPERATION, Zygote
+from tests.places import AnyPath, copy_tree, dataset, remove_tree
 
 FULL = os.environ.get("OMNIGRAPH_FAULTS", "") == "full"
 WRITES = ("branch_insert", "branch_drop", "merge", "merge_back")
@@ -26,17 +25,13 @@ DECIDES = {
     "branch_delete": "branch_delete",
     "lazy_delete": "line_delete",
 }
+DRAWN_ON_S3 = ("merge", "branch_create")
+CASES_DRAWN_ON_S3 = 1
 Case = tuple[str, int, str]
 World = dict[str, State]
 
 
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    with Zygote() as found:
-        yield found
-
-
-def grow(root: Path, action: str) -> None:
+def grow(root: AnyPath, action: str) -> None:
     """Make the graph an action starts from."""
     new_graph(root)
     with og.open(root, durability="none") as graph:
@@ -55,7 +50,7 @@ def world_of(graph: og.Graph) -> World:
     return {name: state_of(graph, branch=name) for name in graph.branches.list()}
 
 
-def read(root: Path) -> World:
+def read(root: AnyPath) -> World:
     with og.open(root, mode="ro") as graph:
         return world_of(graph)
 
@@ -83,44 +78,46 @@ def expected(action: str, steps: dict[str, int], case: Case) -> set[str]:
             return {"before", "after"}
 
 
-def assert_heads_are_published(root: Path) -> None:
+def assert_heads_are_published(root: AnyPath) -> None:
     """Every line of versions a branch owns stands at its published version."""
     with og.open(root, mode="ro") as graph:
         for info in graph.branches.details():
             for key, pin in graph.snapshot(info.name).tables.items():
                 if info.id.owns(pin.table_branch):
-                    head = lance.dataset(str(root / pin.path)).version
+                    head = dataset(root / pin.path).version
                     assert head == pin.version, f"{info.name} {key}"
 
 
-def assert_works(root: Path, wanted: list[World], place: str) -> None:
+def assert_works(root: AnyPath, wanted: list[World], told: str) -> None:
     """Open twice, look, write to every branch, and repeat the interrupted operation."""
     with og.open(root, durability="none") as graph:
         found = world_of(graph)
-        assert found in wanted, place
-    assert not slots_of(root), place
+        assert found in wanted, told
+    assert not slots_of(root), told
     assert_heads_are_published(root)
     with og.open(root, durability="none") as graph:
-        assert graph.recovered == [], place
-        assert world_of(graph) == found, place
+        assert graph.recovered == [], told
+        assert world_of(graph) == found, told
         for name in graph.branches.list():
             graph.mutate(ADD, {"s": "probe"}, branch=name)
-            assert set(state_of(graph, branch=name)) == {*found[name], ("Person", "probe")}, place
+            assert set(state_of(graph, branch=name)) == {*found[name], ("Person", "probe")}, told
         lines = {n: [c.operation_id for c in graph.commits.list(n)] for n in graph.branches.list()}
-        assert all(found.count(OPERATION) <= 1 for found in lines.values()), place
-    assert not slots_of(root), place
+        assert all(found.count(OPERATION) <= 1 for found in lines.values()), told
+    assert not slots_of(root), told
     assert_heads_are_published(root)
 
 
-@pytest.mark.parametrize("action", [*WRITES, *CONTROL])
+@pytest.mark.parametrize(
+    "action", [full_only(name, unless=name in DRAWN_ON_S3) for name in (*WRITES, *CONTROL)]
+)
 def test_a_killed_process_leaves_all_or_nothing(
-    zygote: Zygote, tmp_path: Path, action: str
+    backend: str, zygote: Zygote, place: AnyPath, action: str
 ) -> None:
-    pristine = tmp_path / "pristine"
+    pristine = place / "pristine"
     grow(pristine, action)
     before = read(pristine)
-    whole = tmp_path / "whole"
-    shutil.copytree(pristine, whole)
+    whole = place / "whole"
+    copy_tree(pristine, whole)
     with og.open(whole, durability="none") as settled:
         # A copy is pointed to its own files when its branches are first used.
         world_of(settled)
@@ -129,35 +126,44 @@ def test_a_killed_process_leaves_all_or_nothing(
     steps: dict[str, int] = answer["steps"]
     after = read(whole)
     assert after != before
-    for case in cases(steps):
-        call, number, side = case
-        root = tmp_path / "root"
-        shutil.copytree(pristine, root)
-        place = f"{action}: killed {side} {call} {number} of {steps}"
+    found = cases(steps)
+    for case in found if backend == "local" else drawn(found, CASES_DRAWN_ON_S3):
+        root, copy = place / "root", place / "copy"
+        copy_tree(pristine, root)
+        names = expected(action, steps, case)
+        wanted = [after if name == "after" else before for name in names]
+        told = f"{action}: killed {case} of {steps}"
         with og.open(root, durability="none") as resident:
             world_of(resident)
-            assert zygote.run(action, root, call=call, number=number, side=side)["killed"], place
-            copy = tmp_path / "copy"
-            shutil.copytree(root, copy)
-            names = expected(action, steps, case)
-            wanted = [after if name == "after" else before for name in names]
-            assert_works(copy, wanted, place)
-            # A handle that was open all the time goes on by itself.
-            for name in resident.branches.list():
-                resident.mutate(ADD, {"s": "probe"}, branch=name)
-            found = world_of(resident)
-            for rows in found.values():
-                del rows[("Person", "probe")]
-            assert found in wanted, place
-        shutil.rmtree(root)
-        shutil.rmtree(copy)
+            kill(zygote, action, root, case, told)
+            copy_tree(root, copy)
+            assert_works(copy, wanted, told)
+            assert_resident_works(resident, wanted, told)
+        remove_tree(root)
+        remove_tree(copy)
 
 
+def kill(zygote: Zygote, action: str, root: AnyPath, case: Case, told: str) -> None:
+    call, number, side = case
+    assert zygote.run(action, root, call=call, number=number, side=side)["killed"], told
+
+
+def assert_resident_works(resident: og.Graph, wanted: list[World], told: str) -> None:
+    """A handle that was open all the time goes on by itself."""
+    for name in resident.branches.list():
+        resident.mutate(ADD, {"s": "probe"}, branch=name)
+    found = world_of(resident)
+    for rows in found.values():
+        del rows[("Person", "probe")]
+    assert found in wanted, told
+
+
+@pytest.mark.full_only
 @pytest.mark.parametrize("action", ["branch_create", "branch_delete"])
-def test_the_interrupted_can_be_repeated(zygote: Zygote, tmp_path: Path, action: str) -> None:
+def test_the_interrupted_can_be_repeated(zygote: Zygote, place: AnyPath, action: str) -> None:
     for side in ("before", "after"):
         for call in ("link", "branch", "branch_delete", "unlink"):
-            root = tmp_path / f"{side}{call}"
+            root = place / f"{side}{call}"
             grow(root, action)
             zygote.run(action, root, call=call, number=0, side=side)
             with og.open(root, durability="none") as graph:
@@ -173,21 +179,22 @@ def test_the_interrupted_can_be_repeated(zygote: Zygote, tmp_path: Path, action:
             assert not slots_of(root)
 
 
-def kill_between_tables(zygote: Zygote, root: Path) -> None:
+def kill_between_tables(zygote: Zygote, root: AnyPath) -> None:
     """A writer on `dev` dies after one of its tables moved."""
     grow(root, "branch_drop")
     assert zygote.run("branch_drop", root, call="commit", number=0, side="after")["killed"]
     assert len(slots_of(root)) == 1
 
 
+@pytest.mark.full_only
 def test_the_slot_of_a_branch_that_is_gone_is_discarded_and_recorded(
-    zygote: Zygote, tmp_path: Path
+    zygote: Zygote, place: AnyPath
 ) -> None:
     """R-08: the reference is what makes a branch exist; without it its slot means nothing."""
-    root = tmp_path / "graph"
+    root = place / "graph"
     kill_between_tables(zygote, root)
     wanted = read(root)["main"]
-    manifest = lance.dataset(str(root / "__manifest"))
+    manifest = dataset(root / "__manifest")
     (name,) = [item for item in manifest.branches.list() if item.startswith("dev.")]
     manifest.branches.delete(name)
     for recovered in (["branch_gone"], []):
@@ -204,8 +211,9 @@ def test_the_slot_of_a_branch_that_is_gone_is_discarded_and_recorded(
     assert not slots_of(root)
 
 
-def test_a_branch_with_an_interrupted_write_can_be_deleted(zygote: Zygote, tmp_path: Path) -> None:
-    root = tmp_path / "graph"
+@pytest.mark.full_only
+def test_a_branch_with_an_interrupted_write_can_be_deleted(zygote: Zygote, place: AnyPath) -> None:
+    root = place / "graph"
     grow(root, "branch_drop")
     with og.open(root, durability="none") as graph:
         assert zygote.run("branch_drop", root, call="commit", number=0, side="after")["killed"]
@@ -214,10 +222,11 @@ def test_a_branch_with_an_interrupted_write_can_be_deleted(zygote: Zygote, tmp_p
     assert not slots_of(root)
 
 
+@pytest.mark.full_only
 def test_an_interrupted_write_on_one_branch_does_not_stop_another(
-    zygote: Zygote, tmp_path: Path
+    zygote: Zygote, place: AnyPath
 ) -> None:
-    root = tmp_path / "graph"
+    root = place / "graph"
     grow(root, "branch_drop")
     with og.open(root, durability="none") as graph:
         assert zygote.run("branch_drop", root, call="commit", number=0, side="after")["killed"]
@@ -230,13 +239,16 @@ def test_an_interrupted_write_on_one_branch_does_not_stop_another(
     assert_heads_are_published(root)
 
 
-def test_a_half_made_branch_is_no_branch(tmp_path: Path) -> None:
+@pytest.mark.full_only
+def test_a_half_made_branch_is_no_branch(place: AnyPath) -> None:
     """Its folder without its reference: what a death inside the making leaves."""
-    root = tmp_path / "graph"
+    root = place / "graph"
     grow(root, "merge")
     with og.open(root, durability="none") as graph:
         made = graph.branches.create("half")
-    (root / "__manifest" / "_refs" / "branches" / f"{made.id.incarnation}.json").unlink()
+    reference = f"__manifest/_refs/branches/{made.id.incarnation}.json"
+    assert (root / reference).exists()
+    locate(root).files.delete(f"{root}/{reference}")
     with og.open(root, durability="none") as graph:
         assert not graph.branches.exists("half")
         graph.branches.create("half")

@@ -18,12 +18,13 @@ from tests.faults.matrix import (
     drawn,
     final_state,
     foresee,
+    full_only,
 )
 from tests.faults.rig import ADD, State, assert_sound, slots_of, state_of
 from tests.faults.victim import Zygote
 from tests.places import AnyPath, copy_tree, remove_tree
 
-LONG_ON_S3 = ("fold", "update", "overwrite")
+DRAWN_ON_S3 = ("delete", "load")
 SYNCED = ("insert", "delete")
 CASES_DRAWN = {"local": 3, "s3": 1}
 Case = tuple[str, int, str]
@@ -70,13 +71,14 @@ def cases(action: str, steps: dict[str, int]) -> list[Case]:
 
 @pytest.mark.parametrize(
     ("action", "durability"),
-    [*((action, "none") for action in WRITES), *((a, "full") for a in SYNCED if FULL)],
+    [
+        *(full_only(action, "none", unless=action in DRAWN_ON_S3) for action in WRITES),
+        *((action, "full") for action in SYNCED if FULL),
+    ],
 )
 def test_a_killed_writer_leaves_all_or_nothing(
     backend: str, zygote: Zygote, stage: Stage, action: str, durability: str
 ) -> None:
-    if backend == "s3" and action in LONG_ON_S3 and not FULL:
-        pytest.skip("long; OMNIGRAPH_FAULTS=full runs it")
     whole = stage.fresh(action)
     before = final_state(whole)
     answer = zygote.run(action, whole, durability=durability)["answer"]
@@ -116,8 +118,7 @@ def check_resident(resident: og.Graph, root: AnyPath, wanted: list[State], place
     assert_sound(root, slots=False)
 
 
-@pytest.mark.full_only
-@pytest.mark.parametrize("kind", ["undo", "finish"])
+@pytest.mark.parametrize("kind", [full_only("undo"), "finish"])
 def test_a_killed_recovery_is_finished_by_the_next_one(
     backend: str, zygote: Zygote, stage: Stage, kind: str
 ) -> None:

@@ -5,31 +5,21 @@ Cases are generated as in `test_kill`, from the calls each action makes.
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 import omnigraph as og
-from tests.faults.matrix import drawn
+from tests.faults.matrix import drawn, full_only
 from tests.faults.rig import ADD, MEET, State, new_graph, slots_of, state_of
 from tests.faults.victim import Zygote
+from tests.places import AnyPath, copy_tree, remove_tree
 
-ACTIONS = ("index", "optimize", "cleanup")
-CASES_DRAWN = 3
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    with Zygote() as found:
-        yield found
+CASES_DRAWN = {"local": 3, "s3": 1}
 
 
 @pytest.fixture(scope="module")
-def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def pristine(folder: AnyPath) -> AnyPath:
     """A graph with something to do for each kind of maintenance."""
-    root = tmp_path_factory.mktemp("maintained") / "g"
+    root = folder / "maintained"
     new_graph(root)
     with og.open(root, durability="none") as graph:
         graph.schema.apply(graph.schema_source + "\nnode Short { name: String @key }\n")
@@ -46,20 +36,20 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def world(root: Path) -> dict[str, State]:
+def world(root: AnyPath) -> dict[str, State]:
     with og.open(root, mode="ro") as graph:
         return {name: state_of(graph, branch=name) for name in graph.branches.list()}
 
 
-def copied(pristine: Path, root: Path) -> Path:
+def copied(pristine: AnyPath, root: AnyPath) -> AnyPath:
     """Copy a graph, and point its branches to the copy's own files."""
-    shutil.copytree(pristine, root)
+    copy_tree(pristine, root)
     with og.open(root, durability="none") as graph:
         state_of(graph, branch="dev")
     return root
 
 
-def maintain(root: Path, action: str) -> None:
+def maintain(root: AnyPath, action: str) -> None:
     with og.open(root, durability="none") as graph:
         match action:
             case "index":
@@ -72,12 +62,12 @@ def maintain(root: Path, action: str) -> None:
                 assert graph._lines.directory.retired() == []
 
 
-@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("action", [full_only("index"), "optimize", full_only("cleanup")])
 def test_killed_maintenance_changes_nothing_and_can_be_repeated(
-    zygote: Zygote, pristine: Path, tmp_path: Path, action: str
+    backend: str, zygote: Zygote, pristine: AnyPath, place: AnyPath, action: str
 ) -> None:
     before = world(pristine)
-    whole = copied(pristine, tmp_path / "whole")
+    whole = copied(pristine, place / "whole")
     answer = zygote.run(action, whole)["answer"]
     assert answer["error"] is None
     steps: dict[str, int] = answer["steps"]
@@ -92,18 +82,18 @@ def test_killed_maintenance_changes_nothing_and_can_be_repeated(
         for number in range(count)
         for side in ("before", "after")
     ]
-    for call, number, side in drawn(cases, CASES_DRAWN):
-        root = copied(pristine, tmp_path / "root")
-        place = f"{action}: killed {side} {call} {number} of {steps}"
-        assert zygote.run(action, root, call=call, number=number, side=side)["killed"], place
-        assert world(root) == before, place
+    for call, number, side in drawn(cases, CASES_DRAWN[backend]):
+        root = copied(pristine, place / "root")
+        told = f"{action}: killed {side} {call} {number} of {steps}"
+        assert zygote.run(action, root, call=call, number=number, side=side)["killed"], told
+        assert world(root) == before, told
         with og.open(root, durability="none") as graph:
             for name in graph.branches.list():
                 graph.mutate(ADD, {"s": "probe"}, branch=name)
         maintain(root, action)
         found = world(root)
         for rows in found.values():
-            assert rows.pop(("Person", "probe")), place
-        assert found == before, place
-        assert not slots_of(root), place
-        shutil.rmtree(root)
+            assert rows.pop(("Person", "probe")), told
+        assert found == before, told
+        assert not slots_of(root), told
+        remove_tree(root)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,7 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.failpoints import Failpoint
 from omnigraph.manifest import RecoveryKind, Verdict, publisher, slot_name
+from tests.faults.conftest import LEASE_S
 from tests.faults.matrix import (
     BROKEN,
     FULL,
@@ -33,7 +35,7 @@ from tests.faults.rig import (
     state_of,
 )
 from tests.faults.victim import OPERATION, Zygote, write
-from tests.places import AnyPath, hashes, remove_tree
+from tests.places import AnyPath, S3Path, hashes, remove_tree
 
 NEWER_INTENT = b'{"format": 99, "tables": [], "invented": "later"}'
 
@@ -146,20 +148,36 @@ def test_a_long_lived_handle_finishes_a_dead_peers_whole_write(
     assert [row["recovery_kind"] for row in assert_sound(root).recoveries] == ["RolledForward"]
 
 
+def refresh(graph: og.Graph, root: AnyPath) -> None:
+    """Refresh; in an object store again when the owners of slots are known to be dead."""
+    graph.refresh()
+    if isinstance(root, S3Path):
+        time.sleep(LEASE_S + 0.2)
+        graph.refresh()
+
+
+def named(root: AnyPath) -> dict[str, str]:
+    """Return the files of a graph, but for manifest rows that no version names yet.
+
+    A write that failed may still be putting them out.
+    """
+    return {name: found for name, found in hashes(root).items() if "__manifest/data/" not in name}
+
+
 def test_refresh_finishes_and_never_undoes(root: AnyPath, graph: og.Graph) -> None:
     """R-09."""
     with og.open(root, durability="none") as peer:
         break_write(peer, "undo")
         left = slots_of(root)
-        before = hashes(root)
-        graph.refresh()
+        before = named(root)
+        refresh(graph, root)
         assert slots_of(root) == left
-        assert hashes(root) == before
+        assert named(root) == before
         assert graph.recoveries() == []
     graph.mutate(ADD, {"s": "again"})
     with og.open(root, durability="none") as peer:
         break_write(peer, "finish")
-        graph.refresh()
+        refresh(graph, root)
         assert ("Person", "new") in state_of(graph)
     assert [r.recovery_kind for r in graph.recoveries()] == ["RolledBack", "RolledForward"]
     assert_sound(root)
@@ -196,7 +214,7 @@ def test_an_interrupt_at_any_boundary_frees_the_branch(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """W-04: Ctrl-C is no error of ours, and must not keep the lock either."""
-    monkeypatch.setattr(publisher, "SLOT_WAIT_S", 0.5)
+    monkeypatch.setattr(publisher, "SLOT_WAIT_S", 5 * LEASE_S)
 
     def interrupt() -> None:
         raise KeyboardInterrupt

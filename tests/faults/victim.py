@@ -193,7 +193,10 @@ def act(action: str, root: str, durability: str, *, arm: Callable[[], None]) -> 
 
 def _victim(job: dict[str, Any], channel: int) -> None:
     from omnigraph import failpoints
+    from omnigraph.store import leases
 
+    for name, value in job["leases"].items():
+        setattr(leases, name, value)
     steps = Steps(job["call"], job["number"], job["side"])
 
     def arm() -> None:
@@ -273,7 +276,10 @@ class Zygote:
         durability: str = "none",
     ) -> dict[str, Any]:
         """Run one victim; it dies at the call of a name and number, or the n-th time at a point."""
+        from omnigraph.store import leases
+
         job = {
+            "leases": {name: getattr(leases, name) for name in ("LEASE_S", "LEASE_MARGIN_S")},
             "action": action,
             "root": str(root),
             "call": call,

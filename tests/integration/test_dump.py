@@ -32,13 +32,12 @@ def graph(new_graph: NewGraph) -> og.Graph:
     return found
 
 
-def test_a_restored_graph_is_the_same_graph(
-    graph: og.Graph, tmp_path: Path, place: AnyPath
-) -> None:
-    report = graph.dump(tmp_path / "g.tar.gz")
+def test_a_restored_graph_is_the_same_graph(graph: og.Graph, place: AnyPath) -> None:
+    report = graph.dump(place / "dumps.tar.gz")
+    assert (place / "dumps.tar.gz").exists()
     heads = {name: graph.commits.head(name).graph_commit_id for name in ("main", "dev")}
     assert report.heads == heads
-    with og.restore(tmp_path / "g.tar.gz", place / "copy", durability="none") as copy:
+    with og.restore(place / "dumps.tar.gz", place / "copy", durability="none") as copy:
         for branch in ("main", "dev"):
             assert state(copy, branch) == state(graph, branch)
             assert copy.commits.list(branch) == graph.commits.list(branch)

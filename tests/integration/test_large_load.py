@@ -192,7 +192,7 @@ def test_a_merge_too_large_for_one_join_is_staged_in_parts(
     load(graph, _docs(40, start=40))
     first = graph.commits.head().graph_commit_id
     monkeypatch.setattr(upsert, "UPSERT_PART_BYTES", 500)
-    monkeypatch.setattr(upsert, "STAGE_BATCH_ROWS", 16)
+    monkeypatch.setattr(upsert, "batch_rows", lambda _rows: 16)
     frame = pa.table(
         {"name": [f"d{n}" for n in range(20, 120)], "text": [f"y{n}" for n in range(20, 120)]}
     )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import lance
 import pyarrow as pa
@@ -14,6 +13,7 @@ import omnigraph as og
 from omnigraph.failpoints import Failpoint, Pause, armed, error
 from omnigraph.ops import cleanup as cleanup_operation
 from tests.faults.rig import assert_sound
+from tests.places import AnyPath, dataset
 
 SCHEMA = """
 node P { k: String @key  v: I64? }
@@ -26,11 +26,16 @@ ALL = "query all() { match { $p: P } return { $p.k as k, $p.v as v } }"
 
 
 @pytest.fixture
-def graph(tmp_path: Path) -> og.Graph:
-    found = og.init(tmp_path / "g", SCHEMA, durability="none")
-    for number in range(8):
-        found.mutate(ADD, {"k": f"k{number}", "v": number})
-    return found
+def root(place: AnyPath) -> AnyPath:
+    return place / "g"
+
+
+@pytest.fixture
+def graph(root: AnyPath) -> Iterator[og.Graph]:
+    with og.init(root, SCHEMA, durability="none") as found:
+        for number in range(8):
+            found.mutate(ADD, {"k": f"k{number}", "v": number})
+        yield found
 
 
 def values(graph: og.Graph, **at: object) -> dict[str, int]:
@@ -49,7 +54,7 @@ def fresh(graph: og.Graph) -> og.Graph:
 # ---- optimize -----------------------------------------------------------------------------
 
 
-def test_optimize_changes_no_entity(graph: og.Graph) -> None:
+def test_optimize_changes_no_entity(graph: og.Graph, root: AnyPath) -> None:
     before = values(graph)
     report = graph.optimize()
     assert report.commit is not None
@@ -61,7 +66,7 @@ def test_optimize_changes_no_entity(graph: og.Graph) -> None:
     assert values(graph) == before
     assert graph.optimize().commit is None
     assert graph.commits.changes(report.commit.graph_commit_id).changes == ()
-    assert_sound(Path(graph.uri))
+    assert_sound(root)
 
 
 def test_optimize_works_on_a_branch_and_leaves_what_it_inherits(graph: og.Graph) -> None:
@@ -83,7 +88,9 @@ def test_a_strict_write_after_optimize_is_not_stale(graph: og.Graph) -> None:
     assert values(graph)["k1"] == 100
 
 
-def test_optimize_never_shows_what_a_parked_writer_has_not_published(graph: og.Graph) -> None:
+def test_optimize_never_shows_what_a_parked_writer_has_not_published(
+    graph: og.Graph, root: AnyPath
+) -> None:
     pause = Pause()
     with armed(Failpoint.PUBLISH_POST_TABLE_COMMIT, pause):
         writer = threading.Thread(target=lambda: graph.mutate(ADD, {"k": "late", "v": 1}))
@@ -98,10 +105,10 @@ def test_optimize_never_shows_what_a_parked_writer_has_not_published(graph: og.G
             writer.join(30)
             helper.join(30)
             assert "late" in values(other)
-    assert_sound(Path(graph.uri))
+    assert_sound(root)
 
 
-def test_a_failed_optimize_leaves_the_graph_as_it_was(graph: og.Graph) -> None:
+def test_a_failed_optimize_leaves_the_graph_as_it_was(graph: og.Graph, root: AnyPath) -> None:
     before = values(graph)
     for point in (Failpoint.OPTIMIZE_BEFORE_COMPACT, Failpoint.OPTIMIZE_AFTER_COMPACT_PRE_INDEX):
         with armed(point, error), pytest.raises(og.OutcomeUnknownError):
@@ -109,7 +116,7 @@ def test_a_failed_optimize_leaves_the_graph_as_it_was(graph: og.Graph) -> None:
         graph.mutate(ADD, {"k": str(point), "v": 0})
         before[str(point)] = 0
         assert values(graph) == before
-    assert_sound(Path(graph.uri))
+    assert_sound(root)
 
 
 def test_optimize_beside_writers_fails_nobody(graph: og.Graph) -> None:
@@ -155,14 +162,14 @@ def test_optimize_beside_writers_fails_nobody(graph: og.Graph) -> None:
 
 def test_repair_heals_foreign_maintenance_and_refuses_foreign_rows(graph: og.Graph) -> None:
     path = table_path(graph)
-    lance.dataset(path).optimize.compact_files()
+    dataset(path).optimize.compact_files()
     (found,) = [t for t in graph.repair().tables if t.action != "no_op"]
     assert (found.classification, found.action) == ("verified_maintenance", "preview")
     report = graph.repair(confirm=True)
     assert report.commit is not None
     assert report.commit.actor_id == "omnigraph:repair"
-    rows = pa.table({"id": ["x"], "k": ["x"], "v": [1]}, schema=lance.dataset(path).schema)
-    lance.write_dataset(rows, path, mode="append")
+    rows = pa.table({"id": ["x"], "k": ["x"], "v": [1]}, schema=dataset(path).schema)
+    lance.write_dataset(rows, dataset(path), mode="append")
     report = graph.repair(confirm=True)
     assert report.refused
     assert "x" not in values(graph)
@@ -204,7 +211,7 @@ def test_cleanup_keeps_what_it_was_told(graph: og.Graph) -> None:
 def assert_sound_now(graph: og.Graph) -> None:
     """The audit reads every published version; after a cleanup only the newest must be there."""
     for pin in graph.snapshot().tables.values():
-        table = lance.dataset(f"{graph.uri}/{pin.path}", version=pin.version)
+        table = dataset(f"{graph.uri}/{pin.path}", version=pin.version)
         assert table.count_rows() == pin.row_count
 
 
@@ -230,6 +237,25 @@ def test_cleanup_keeps_what_branches_tags_and_merges_need(graph: og.Graph) -> No
         assert reader.branches.merge("busy").outcome == "merged"
         merged = values(reader)
         assert (merged["k0"], merged["k1"]) == (105, 205)
+
+
+def test_a_handle_that_slept_through_a_cleanup_sees_what_came_after(
+    graph: og.Graph, root: AnyPath
+) -> None:
+    """Its version is kept by a tag, the one after it is gone: that is not the end of history."""
+    with fresh(graph) as sleeper:
+        assert len(values(sleeper)) == 8
+        graph.tags.create("here")
+        graph.mutate(ADD, {"k": "x", "v": 1})
+        graph.mutate(ADD, {"k": "y", "v": 2})
+        assert graph.cleanup(keep=1, grace=0, dry_run=False).versions > 0
+        seen = graph.snapshot().version
+        following = root / "__manifest" / "_versions" / f"{2**64 - seen:020d}.manifest"
+        assert not following.exists()
+        assert len(values(sleeper)) == 10
+        assert len(values(sleeper, tag="here")) == 8
+        sleeper.mutate(ADD, {"k": "z", "v": 3})
+    assert len(values(graph)) == 11
 
 
 def test_cleanup_leaves_a_line_that_may_still_be_written_to(graph: og.Graph) -> None:
@@ -288,3 +314,13 @@ def test_the_feed_tells_a_gap(graph: og.Graph) -> None:
     graph.cleanup(keep=2, grace=0, dry_run=False)
     with fresh(graph) as reader, pytest.raises(og.ChangeFeedGapError):
         reader.feed.poll(cursor=page.cursor)
+
+
+def test_a_closed_graph_is_not_written_to(graph: og.Graph) -> None:
+    graph.close()
+    graph.close()
+    with pytest.raises(og.BadRequestError, match="closed") as refused:
+        graph.mutate(ADD, {"k": "late", "v": 1})
+    assert refused.value.hint == "open it again"
+    with fresh(graph) as reader:
+        assert len(values(reader)) == 8

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
-import lance
 import pytest
 
 import omnigraph as og
 from omnigraph.limits import FOLD_FRAGMENTS
 from omnigraph.ops import fold as fold_module
 from tests.integration.helpers import NewGraph, edge, ends, exported, ids, load, node, rows, run
+from tests.places import AnyPath, copy_tree
+from tests.places import dataset as open_dataset
 
 COMMITS = FOLD_FRAGMENTS + 8
 ADD = "query add($n: String, $a: I32) { insert Person { name: $n, age: $a } }"
@@ -31,26 +30,26 @@ def folds(graph: og.Graph) -> list[int]:
 def stored_ids(graph: og.Graph, table_key: str) -> Counter[str]:
     """Return how often each id is stored, read straight from the table."""
     pin = graph.snapshot().tables[table_key]
-    dataset = lance.dataset(f"{graph.uri}/{pin.path}", version=pin.version)
+    dataset = open_dataset(f"{graph.uri}/{pin.path}", version=pin.version)
     assert pin.row_count == dataset.count_rows()
     return Counter(dataset.to_table(columns=["id"])["id"].to_pylist())
 
 
 @pytest.fixture(scope="module")
-def folded_once(tmp_path_factory: pytest.TempPathFactory) -> str:
+def folded_once(module_place: AnyPath) -> AnyPath:
     """Return where a graph lies whose people were inserted one by one."""
-    place = tmp_path_factory.mktemp("fold") / "g"
+    root = module_place / "g"
     schema = """node Person { name: String @key  age: I32? }
     edge Knows: Person -> Person { @unique(src, dst) }"""
-    with og.init(place, schema, durability="none") as graph:
+    with og.init(root, schema, durability="none") as graph:
         insert_singly(graph, range(COMMITS))
-        return graph.uri
+    return root
 
 
 @pytest.fixture
-def folded(folded_once: str, tmp_path: Path) -> Iterator[og.Graph]:
-    shutil.copytree(folded_once, tmp_path / "copy")
-    with og.open(tmp_path / "copy", durability="none") as graph:
+def folded(folded_once: AnyPath, place: AnyPath) -> Iterator[og.Graph]:
+    copy_tree(folded_once, place / "copy")
+    with og.open(place / "copy", durability="none") as graph:
         yield graph
 
 
@@ -83,7 +82,7 @@ def test_every_version_around_a_fold_reads_as_it_was(folded: og.Graph) -> None:
 def test_the_folded_tail_is_indexed_and_compacted(folded: og.Graph) -> None:
     fold = folds(folded)[0]
     pin = folded.snapshot(version=fold).tables["node:Person"]
-    dataset = lance.dataset(f"{folded.uri}/{pin.path}", version=pin.version)
+    dataset = open_dataset(f"{folded.uri}/{pin.path}", version=pin.version)
     assert len(dataset.get_fragments()) == 1
     assert [index.name for index in dataset.describe_indices()] == ["id_idx"]
     assert dataset.has_stable_row_ids

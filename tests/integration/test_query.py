@@ -9,6 +9,7 @@ import pytest
 
 import omnigraph as og
 from tests.integration.helpers import Envelope, edge, node
+from tests.places import AnyPath
 
 SCHEMA = """\
 node Person {
@@ -60,11 +61,9 @@ EDGES: list[Envelope] = [
 
 
 @pytest.fixture(scope="module", params=["none", "partial", "full"])
-def graph(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[og.Graph]:
+def graph(module_place: AnyPath, request: pytest.FixtureRequest) -> Iterator[og.Graph]:
     """The graph with no index, with indexes that miss later rows, and with all of them."""
-    with og.init(tmp_path_factory.mktemp("query") / "g", SCHEMA, durability="none") as found:
+    with og.init(module_place / request.param, SCHEMA, durability="none") as found:
         found.load(PEOPLE, mode="append")
         if request.param == "partial":
             found.ensure_indices()

@@ -10,6 +10,7 @@ import pytest
 import omnigraph as og
 from tests.integration.helpers import edge, node
 from tests.integration.test_query import ask
+from tests.places import AnyPath
 
 SCHEMA = """\
 node Item {
@@ -27,8 +28,8 @@ MOST = 2**64 - 1
 
 
 @pytest.fixture(scope="module")
-def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[og.Graph]:
-    with og.init(tmp_path_factory.mktemp("flaws") / "g", SCHEMA, durability="none") as found:
+def graph(module_place: AnyPath) -> Iterator[og.Graph]:
+    with og.init(module_place / "g", SCHEMA, durability="none") as found:
         rows = [
             node("Item", name="a", big=EDGE + 1, ratio=1.0, words=["x", "y"], flag=True, wide=MOST),
             node("Item", name="b", big=-(2**63), ratio=0.0, words=["x", "y"]),

@@ -14,6 +14,7 @@ import omnigraph as og
 from omnigraph.read import frame
 from tests.integration.helpers import NewGraph, edge, head, load, node, run
 from tests.integration.test_query import EDGES, PEOPLE, SCHEMA, ask
+from tests.places import AnyPath
 
 NAMES = "match { $p: Person } return { $p.name, $p.age } order { $p.name }"
 FRIENDS = "match { $a knows $b } return { $a, $b } order { $a, $b }"
@@ -41,7 +42,7 @@ def people(new_graph: NewGraph) -> og.Graph:
 
 
 @pytest.fixture(scope="module")
-def item(tmp_path_factory: pytest.TempPathFactory) -> Iterator[og.Graph]:
+def item(module_place: AnyPath) -> Iterator[og.Graph]:
     values = {
         "big": 2**53 + 1,
         "ratio": 0.5,
@@ -52,7 +53,7 @@ def item(tmp_path_factory: pytest.TempPathFactory) -> Iterator[og.Graph]:
         "days": ["2024-01-01"],
         "vector": [0.5, 1.5],
     }
-    with og.init(tmp_path_factory.mktemp("result") / "g", ITEM, durability="none") as graph:
+    with og.init(module_place / "g", ITEM, durability="none") as graph:
         load(graph, [node("Item", name="<b>&", **values), node("Item", name="null")])
         yield graph
 

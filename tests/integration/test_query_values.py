@@ -11,6 +11,7 @@ import pytest
 import omnigraph as og
 from tests.integration.helpers import Envelope, node
 from tests.integration.test_query import ask
+from tests.places import AnyPath
 
 SCHEMA = """\
 node Item {
@@ -75,8 +76,8 @@ ITEMS: list[Envelope] = [
 
 
 @pytest.fixture(scope="module")
-def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[og.Graph]:
-    with og.init(tmp_path_factory.mktemp("values") / "g", SCHEMA, durability="none") as found:
+def graph(module_place: AnyPath) -> Iterator[og.Graph]:
+    with og.init(module_place / "g", SCHEMA, durability="none") as found:
         found.load(ITEMS, mode="append")
         yield found
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from omnigraph.plan import ReadPlan
 from omnigraph.read import Fetch, Reader
 from omnigraph.read import topology as topology_module
 from omnigraph.store import measured
+from tests.places import AnyPath
 
 SCHEMA = """
 node Person { key: String @key name: String age: I32 score: I64? }
@@ -87,9 +87,9 @@ def _follows(r: random.Random, size: int, persons: int = PERSONS) -> list[dict[s
 
 
 @pytest.fixture
-def graph(tmp_path: Path) -> og.Graph:
+def graph(place: AnyPath) -> og.Graph:
     r = random.Random(4)  # noqa: S311
-    made = og.init(tmp_path / "graph", SCHEMA, durability="none")
+    made = og.init(place / "graph", SCHEMA, durability="none")
     rows: list[dict[str, Any]] = [_person(number, r) for number in range(PERSONS)]
     rows += [
         {"type": "City", "data": {"key": f"c{n}", "name": f"name{n // 2}", "size": n}}

@@ -9,6 +9,7 @@ import pytest
 
 import omnigraph as og
 from tests.integration.helpers import Envelope, edge, node
+from tests.places import AnyPath
 
 SCHEMA = """\
 node Person { name: String @key  motto: String? }
@@ -45,11 +46,9 @@ REST: list[Envelope] = [
 
 
 @pytest.fixture(scope="module", params=["none", "partial", "full"])
-def graph(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[og.Graph]:
+def graph(module_place: AnyPath, request: pytest.FixtureRequest) -> Iterator[og.Graph]:
     """The graph with no index, with indexes that miss later rows, and with all of them."""
-    with og.init(tmp_path_factory.mktemp("search") / "g", SCHEMA, durability="none") as found:
+    with og.init(module_place / request.param, SCHEMA, durability="none") as found:
         found.load(DOCS, mode="append")
         if request.param == "partial":
             found.ensure_indices()
@@ -294,8 +293,8 @@ def test_a_null_query_ranks_nothing(graph: og.Graph) -> None:
 # ---- versions -----------------------------------------------------------------------------
 
 
-def test_each_version_answers_for_itself(tmp_path_factory: pytest.TempPathFactory) -> None:
-    root = tmp_path_factory.mktemp("versions") / "g"
+def test_each_version_answers_for_itself(place: AnyPath) -> None:
+    root = place / "g"
     with og.init(root, SCHEMA, durability="none") as graph:
         graph.load(
             [node("Doc", slug=f"x{i}", body=f"word{i} same", kind=0) for i in range(50)],
@@ -315,8 +314,8 @@ def test_each_version_answers_for_itself(tmp_path_factory: pytest.TempPathFactor
         assert docs(graph, 'search($d.body, "word7 word8 other")') == ["x8"]
 
 
-def test_an_empty_type_has_no_matches(tmp_path_factory: pytest.TempPathFactory) -> None:
-    root = tmp_path_factory.mktemp("empty") / "g"
+def test_an_empty_type_has_no_matches(place: AnyPath) -> None:
+    root = place / "g"
     with og.init(root, SCHEMA, durability="none") as graph:
         assert (
             docs(graph, 'search($d.body, "x") fuzzy($d.body, "x") match_text($d.body, "x")') == []

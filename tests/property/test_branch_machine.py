@@ -9,11 +9,9 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
-import shutil
-import tempfile
+import secrets
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from unittest import mock
 
 import pytest
@@ -25,6 +23,7 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
+    run_state_machine_as_test,
 )
 
 import omnigraph as og
@@ -32,9 +31,11 @@ from omnigraph.ops import fold
 from omnigraph.store import delta, journal, maintenance, version_runs
 from tests.faults.model import Op, Refused, perform
 from tests.faults.rig import SCHEMA, SEED, slots_of, state_of
+from tests.places import AnyPath, remove_tree
 from tests.property.branch_model import Merge, World, state
 
 EXAMPLES = int(os.environ.get("OMNIGRAPH_MACHINE_EXAMPLES", "16"))
+EXAMPLES_ON_S3 = max(1, EXAMPLES // 5)
 STEPS = 30
 SKIPPED = os.environ.get("OMNIGRAPH_MACHINE_SKIP", "").split(",")
 
@@ -100,10 +101,11 @@ def small_limits() -> Iterator[None]:
 class BranchMachine(RuleBasedStateMachine):
     """Two handles of one graph against a world of copies."""
 
+    place: ClassVar[AnyPath]
+
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp(prefix="branches"))
-        self.root = self.folder / "graph"
+        self.root = self.place / secrets.token_hex(4)
         self.world = World()
         self.handles: list[og.Graph] = []
         self.limits = contextlib.ExitStack()
@@ -124,7 +126,7 @@ class BranchMachine(RuleBasedStateMachine):
             assert not slots_of(self.root)
         finally:
             self.limits.close()
-            shutil.rmtree(self.folder, ignore_errors=True)
+            remove_tree(self.root)
 
     # ---- writing --------------------------------------------------------------------------
 
@@ -326,13 +328,17 @@ class BranchMachine(RuleBasedStateMachine):
             assert state_of(graph, branch=name) == state(copy.copy(self.world.head(name).rows))
 
 
-TestBranchMachine = pytest.mark.timeout(1200)(BranchMachine.TestCase)
-TestBranchMachine.settings = settings(
-    max_examples=EXAMPLES,
-    stateful_step_count=STEPS,
-    deadline=None,
-    print_blob=True,
-    # Explaining a failure repeats long histories for minutes.
-    phases=[p for p in Phase if p is not Phase.explain and p.name not in SKIPPED],
-    suppress_health_check=list(HealthCheck),
-)
+@pytest.mark.full_only
+@pytest.mark.timeout(1200)
+def test_branches_and_full_copies_agree(backend: str, place: AnyPath) -> None:
+    chosen = settings(
+        max_examples=EXAMPLES if backend == "local" else EXAMPLES_ON_S3,
+        stateful_step_count=STEPS,
+        deadline=None,
+        print_blob=True,
+        # Explaining a failure repeats long histories for minutes.
+        phases=[p for p in Phase if p is not Phase.explain and p.name not in SKIPPED],
+        suppress_health_check=list(HealthCheck),
+    )
+    machine = type("BranchMachineHere", (BranchMachine,), {"place": place})
+    run_state_machine_as_test(machine, settings=chosen)

@@ -7,10 +7,8 @@ steps that replay it.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-from pathlib import Path
-from typing import Any
+import secrets
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, note, settings
@@ -21,13 +19,16 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
+    run_state_machine_as_test,
 )
 
 import omnigraph as og
 from tests.faults.model import Model, Op, Refused, perform
 from tests.faults.rig import SCHEMA, State, assert_sound, state_of
+from tests.places import AnyPath, remove_tree
 
 EXAMPLES = int(os.environ.get("OMNIGRAPH_MACHINE_EXAMPLES", "20"))
+EXAMPLES_ON_S3 = max(1, EXAMPLES // 5)
 STEPS = 25
 
 people = st.sampled_from([f"p{i}" for i in range(6)] + ["it's", "ü", ""])
@@ -64,10 +65,11 @@ envelopes = st.one_of(
 class GraphMachine(RuleBasedStateMachine):
     """Two handles of one graph against one model."""
 
+    place: ClassVar[AnyPath]
+
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp(prefix="machine"))
-        self.root = self.folder / "graph"
+        self.root = self.place / secrets.token_hex(4)
         self.model = Model()
         self.handles: list[og.Graph] = []
         self.history: dict[int, State] = {}
@@ -88,7 +90,7 @@ class GraphMachine(RuleBasedStateMachine):
             if self.handles:
                 assert_sound(self.root)
         finally:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            remove_tree(self.root)
 
     # ---- writes ---------------------------------------------------------------------------
 
@@ -211,11 +213,15 @@ class GraphMachine(RuleBasedStateMachine):
             assert len([kind for kind in kinds if kind != "optimize"]) == self.commits
 
 
-TestGraphMachine = pytest.mark.timeout(600)(GraphMachine.TestCase)
-TestGraphMachine.settings = settings(
-    max_examples=EXAMPLES,
-    stateful_step_count=STEPS,
-    deadline=None,
-    print_blob=True,
-    suppress_health_check=list(HealthCheck),
-)
+@pytest.mark.full_only
+@pytest.mark.timeout(600)
+def test_a_graph_and_a_dict_agree(backend: str, place: AnyPath) -> None:
+    chosen = settings(
+        max_examples=EXAMPLES if backend == "local" else EXAMPLES_ON_S3,
+        stateful_step_count=STEPS,
+        deadline=None,
+        print_blob=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    machine = type("GraphMachineHere", (GraphMachine,), {"place": place})
+    run_state_machine_as_test(machine, settings=chosen)

@@ -7,15 +7,15 @@ stay readable under the names it had.
 from __future__ import annotations
 
 import copy
-import shutil
-import tempfile
+import secrets
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import omnigraph as og
+from tests.places import AnyPath, remove_tree
 from tests.property.schema_strategies import Coins
 
 Row = dict[str, object]
@@ -212,15 +212,23 @@ def expected(model: Model) -> Rows:
     return {name: copy.deepcopy(rows) for name, rows in model.rows.items() if rows}
 
 
-@settings(max_examples=12, deadline=None)
+@pytest.mark.full_only
+@settings(
+    max_examples=12,
+    deadline=None,
+    # Every example has a folder of its own in the one place.
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(data=st.binary(min_size=160, max_size=160), rounds=st.integers(2, 6))
-def test_rows_follow_the_schema_and_the_past_keeps_its_own(data: bytes, rounds: int) -> None:
+def test_rows_follow_the_schema_and_the_past_keeps_its_own(
+    place: AnyPath, data: bytes, rounds: int
+) -> None:
     coins = Coins(data)
-    folder = tempfile.mkdtemp(prefix="omnigraph-schema-")
+    root = place / secrets.token_hex(4)
     model = Model(types={"A": {"a": Prop("I32"), "b": Prop("String")}}, rows={"A": {}})
     past: list[tuple[int, Rows]] = []
     try:
-        with og.init(Path(folder, "g"), model.text(), durability="none") as graph:
+        with og.init(root, model.text(), durability="none") as graph:
             for _ in range(rounds):
                 write(graph, model, coins)
                 past.append((graph.snapshot().version, expected(model)))
@@ -243,8 +251,8 @@ def test_rows_follow_the_schema_and_the_past_keeps_its_own(data: bytes, rounds: 
             write(graph, model, coins)
             for version, rows in past:
                 assert seen(graph, version=version) == rows
-        with og.open(Path(folder, "g"), durability="none") as again:
+        with og.open(root, durability="none") as again:
             assert again.recovered == []
             assert seen(again) == expected(model)
     finally:
-        shutil.rmtree(folder)
+        remove_tree(root)

@@ -167,8 +167,12 @@ def refuse_managed(uri: str) -> None:
     """Refuse to change what a cluster says about a graph past the cluster."""
     if is_served(uri):
         return
-    root = os.path.dirname(os.path.dirname(os.path.realpath(uri.removeprefix("file://"))))
-    if os.path.isfile(os.path.join(root, "__cluster", "state.json")):
+    from omnigraph.store import locate
+
+    root = locate(uri).root.rsplit("/", 2)[0]
+    # A cluster has a prefix of its own: a whole bucket is none.
+    is_place = is_local(uri) or root.count("/") > 2
+    if is_place and locate(root).files.exists(f"{root}/__cluster/state.json"):
         raise BadRequestError(
             f"{uri} belongs to a cluster", hint="edit its files and run `omnigraph cluster apply`"
         )

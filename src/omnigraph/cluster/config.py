@@ -123,6 +123,10 @@ def graph_uri(root: str, graph_id: str) -> str:
 
 def read_config(folder: str | os.PathLike[str], findings: Findings) -> ClusterConfig | None:
     """Read the configuration in a folder; None when it cannot be used at all."""
+    if "://" in os.fspath(folder):
+        message = "the files are read from a local folder; `storage:` may name a bucket for graphs"
+        findings.error("config_dir_not_found", os.fspath(folder), message)
+        return None
     place = os.path.realpath(os.fspath(folder))
     path = os.path.join(place, CONFIG_FILE)
     if not os.path.isdir(place):

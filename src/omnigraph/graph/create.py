@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.catalog import accept_initial
@@ -18,7 +19,7 @@ from omnigraph.lang import compile_schema
 from omnigraph.ops.initialize import initialize
 from omnigraph.policy import Policy, load_policy
 from omnigraph.store import Durability, locate, new_syncer
-from omnigraph.store.archive import read_header, unpack_archive
+from omnigraph.store.archive import local_archive, read_header, unpack_archive
 
 
 def init(
@@ -99,11 +100,32 @@ def restore(
 ) -> Graph:
     """Make a graph out of an archive that `dump` wrote, and open it.
 
-    The place must be free. Either the whole graph is there afterwards, or nothing.
+    The place must be free. Either the whole graph is there afterwards, or nothing. An archive in a
+    bucket is reached by the same options as the graph.
     """
     path = os.fspath(archive)
     location = locate(uri, storage_options)
-    header = read_header(path)
+    with local_archive(path, location) as local:
+        header = read_header(local)
+        _check_header(header, path)
+        syncer = new_syncer(location, durability)
+        try:
+            unpack_archive(local, location, syncer, progress or (lambda _name: None))
+        finally:
+            syncer.close()
+    graph = Graph(uri, durability=durability, storage_options=storage_options)
+    heads = {name: graph.commits.head(name).graph_commit_id for name in graph.branches.list()}
+    if heads != header["branches"]:
+        graph.close()
+        raise StorageError(
+            f"the graph restored from {path} is not the one that was dumped",
+            hint=f"do not use {location.uri}",
+        )
+    return graph
+
+
+def _check_header(header: Mapping[str, Any], path: str) -> None:
+    """Refuse an archive that another release has to restore."""
     found, stamp = header.get("format"), header.get("internal_schema_version")
     if found != DUMP_FORMAT:
         raise BadRequestError(
@@ -116,17 +138,3 @@ def restore(
             supported=INTERNAL_SCHEMA_VERSION,
             remedy="restore it with the release that wrote it, then export, init and load",
         )
-    syncer = new_syncer(location, durability)
-    try:
-        unpack_archive(path, location, syncer, progress or (lambda _name: None))
-    finally:
-        syncer.close()
-    graph = Graph(uri, durability=durability, storage_options=storage_options)
-    heads = {name: graph.commits.head(name).graph_commit_id for name in graph.branches.list()}
-    if heads != header["branches"]:
-        graph.close()
-        raise StorageError(
-            f"the graph restored from {path} is not the one that was dumped",
-            hint=f"do not use {location.uri}",
-        )
-    return graph

@@ -181,8 +181,9 @@ class Graph(BulkHandle):
     ) -> DumpReport:
         """Write the whole graph, with branches, tags and history, into one archive.
 
-        `archive` is a tar file, compressed if its name ends in `.gz`. Others may go on writing:
-        the archive holds the state of one moment. `og.restore` makes a graph of it again.
+        `archive` is a tar file, on a disk or in a bucket, compressed if its name ends in `.gz`.
+        Others may go on writing: the archive holds the state of one moment. `og.restore` makes a
+        graph of it again.
         """
         self.check_writable()
         # All branches at once: an export of some of them only does not cover it.

@@ -81,6 +81,7 @@ class Handle:
         check_actor(actor)
         self._location = locate(uri, storage_options)
         self._mode = mode
+        self._closed = False
         self.actor = actor
         self._policy = policy
         self._syncer = new_syncer(self._location, durability)
@@ -142,7 +143,8 @@ class Handle:
         return f"Graph({self.uri!r}, mode={self._mode!r})"
 
     def close(self) -> None:
-        """Release threads and handles. Closing twice is fine."""
+        """Release threads and handles; nothing is written from here on. Twice is fine."""
+        self._closed = True
         if self._auto is not None:
             self._auto.close()
             self._auto = None
@@ -316,7 +318,9 @@ class Handle:
         return schema if schema.ir_hash() == wanted else self._contract.at(wanted)
 
     def check_writable(self) -> None:
-        """Refuse to go on when the graph is open read-only."""
+        """Refuse to go on when the graph is closed, or open read-only."""
+        if self._closed:
+            raise BadRequestError("the graph is closed", hint="open it again")
         if self._mode != "rw":
             raise BadRequestError("the graph is open read-only", hint="open it with mode='rw'")
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from omnigraph.errors import NotFoundError, OmniGraphError, StorageError
 from omnigraph.ids import UlidSource
+from omnigraph.limits import COMMIT_THREADS
 from omnigraph.manifest import (
     MAIN,
     MAIN_BRANCH,
@@ -31,11 +33,15 @@ from omnigraph.store import (
     Location,
     Syncer,
     Tables,
+    new_session,
     open_slots,
     split_branch,
 )
 from omnigraph.store.relocate import is_moved, relocate_branches
 from omnigraph.write import Writer
+
+MADE_MAX = 16
+"""Branches this handle made and has not used yet whose manifests are kept open."""
 
 
 @dataclass(slots=True)
@@ -76,8 +82,11 @@ class Lines:
         self._lock = threading.RLock()
         self._slots = open_slots(location, syncer)
         self._placed = False
-        self.main = self._open(MAIN_BRANCH)
+        self._session = new_session()
+        self._threads = ThreadPoolExecutor(COMMIT_THREADS, thread_name_prefix="omnigraph-commit")
+        self.main = self._open(MAIN_BRANCH, self._manifest(MAIN_BRANCH))
         self._known: dict[str, Line] = {}
+        self._made: dict[str, tuple[BranchInfo, JournalView]] = {}
         self._past: dict[str, Coordinator] = {}
         self.directory = BranchDirectory(
             self.main.coordinator, tables, self._slots, syncer, ids.next
@@ -92,24 +101,27 @@ class Lines:
             if known is not None and self.directory.exists(known.branch):
                 return known
             self.forget(name)
-            line = self._open_branch(self.directory.find(name))
+            info, view = self._made.pop(name, (None, None))
+            if info is None or not self.directory.exists(info.id):
+                info, view = self.directory.find(name), None
+            line = self._open_branch(info, view)
             self._known[name] = line
             if self._writable:
                 line.recovery.set_aside_torn()
                 line.recovery.clear_leftovers(self._ids.next)
             return line
 
-    def _open_branch(self, info: BranchInfo) -> Line:
+    def _open_branch(self, info: BranchInfo, view: JournalView | None) -> Line:
         """Open a branch; what it shares with a parent in use is not read again."""
         lines = (self.main, *self._known.values())
-        parent = next((line for line in lines if line.branch.incarnation == info.parent), self.main)
-        return self._open(info.id, parent.coordinator.view)
+        parent = next((line for line in lines if line.branch.incarnation == info.parent), None)
+        if parent is None:
+            return self._open(info.id, self._manifest(info.id, self.main.coordinator))
+        manifest = self._manifest(info.id, parent.coordinator, info.forked_at, view)
+        return self._open(info.id, manifest)
 
-    def _open(self, branch: BranchId, parent: JournalView | None = None) -> Line:
-        if self._writable:
-            Journal(self._location, branch.path).set_aside_torn()
-        coordinator = self._manifest(branch, parent)
-        publisher = Publisher(coordinator, self._tables, self._slots, self._syncer)
+    def _open(self, branch: BranchId, coordinator: Coordinator) -> Line:
+        publisher = Publisher(coordinator, self._tables, self._slots, self._syncer, self._threads)
         recovery = Recovery(publisher, self._audit)
         return Line(
             branch=branch,
@@ -120,15 +132,30 @@ class Lines:
             folding=Folding(publisher, self._probe, self._ids),
         )
 
-    def _manifest(self, branch: BranchId, parent: JournalView | None) -> Coordinator:
+    def _manifest(
+        self,
+        branch: BranchId,
+        parent: Coordinator | None = None,
+        forked_at: int = 0,
+        view: JournalView | None = None,
+    ) -> Coordinator:
+        journal = Journal(self._location, branch.path, self._session)
+        if self._writable and view is None:
+            journal.set_aside_torn()
         if not branch.is_main and not self._placed:
             self._place(branch)
-        journal = Journal(self._location, branch.path)
-        return Coordinator(journal, stamp=self._stamp, branch=branch, parent=parent)
+        return Coordinator(
+            journal,
+            stamp=self._stamp,
+            branch=branch,
+            parent=parent,
+            forked_at=forked_at,
+            view=view,
+        )
 
     def _place(self, branch: BranchId) -> None:
         """Make branches of a graph that was moved or copied share the files of this place."""
-        dataset = Journal(self._location, branch.path).open_latest().dataset
+        dataset = Journal(self._location, branch.path, self._session).open_latest().dataset
         if is_moved(dataset, self._location.path(MANIFEST)):
             if not self._writable:
                 raise StorageError(
@@ -193,7 +220,7 @@ class Lines:
                 if branch is None:
                     return None
                 try:
-                    self._past[incarnation] = self._manifest(branch, self.main.coordinator.view)
+                    self._past[incarnation] = self._manifest(branch, self.main.coordinator)
                 except NotFoundError:
                     return None
             return self._past[incarnation]
@@ -208,20 +235,28 @@ class Lines:
 
     def create(self, name: str, capture: Capture) -> BranchInfo:
         """Make a branch whose first state is the captured one."""
-        return self.directory.create(name, self.holding(capture))
+        info, view = self.directory.create(name, self.holding(capture))
+        if view is not None:
+            with self._lock:
+                if len(self._made) >= MADE_MAX:
+                    self._made.pop(next(iter(self._made)))
+                self._made[name] = (info, view)
+        return info
 
     def holding(self, capture: Capture) -> Capture:
         """Return the same state as its own line of manifest versions holds it.
 
         A branch knows its parent's history, but the versions of it lie with the parent.
         """
-        infos = {info.id.incarnation: info for info in self.directory.branches()}
-        info = infos.get(capture.branch.incarnation)
-        while info is not None and info.parent is not None and capture.version < info.forked_at:
-            info = infos[info.parent]
-            line = self.get(info.name)
+        branch = capture.branch
+        while not branch.is_main:
+            info = self.directory.info(branch)
+            parent = parse_incarnation(info.parent or MAIN)
+            if parent is None or capture.version >= info.forked_at:
+                break
+            line = self.get(parent.name)
             line.coordinator.capture()
-            capture = line.coordinator.at_version(capture.version)
+            branch, capture = line.branch, line.coordinator.at_version(capture.version)
         return capture
 
     def warm(self) -> list[Line]:
@@ -235,11 +270,8 @@ class Lines:
     def forget(self, name: str) -> None:
         """Drop a branch that is gone."""
         with self._lock:
-            line = self._known.pop(name, None)
-        if line is not None:
-            line.publisher.close()
+            self._known.pop(name, None)
 
     def close(self) -> None:
         """Stop the threads."""
-        for line in self.warm():
-            line.publisher.close()
+        self._threads.shutdown()

@@ -80,7 +80,7 @@ def resolve_name(lines: Reachable, name: str | int) -> tuple[Line, Capture]:
 
 def has_branch(lines: Reachable, name: str) -> bool:
     """Whether there is a branch of this name."""
-    return name == MAIN or any(info.name == name for info in lines.directory.branches())
+    return name == MAIN or any(branch.name == name for branch in lines.directory.ids())
 
 
 def as_instant(value: datetime.datetime | str) -> datetime.datetime:

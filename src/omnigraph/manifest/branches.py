@@ -35,12 +35,15 @@ from omnigraph.manifest.publisher import Identity, Lost, Publisher
 from omnigraph.manifest.records import MAIN
 from omnigraph.manifest.recovery import Recovery
 from omnigraph.store import (
+    BranchRef,
     HeldSlot,
+    JournalView,
     Slots,
     Syncer,
     Tables,
     branch_exists,
     branch_files,
+    branch_names,
     create_tag,
     delete_branch,
     delete_forks,
@@ -50,6 +53,7 @@ from omnigraph.store import (
     list_branches,
     list_tags,
     make_branch,
+    read_branch,
     retire_branch,
     retired_branches,
     tag_file,
@@ -100,6 +104,20 @@ class Tag:
         }
 
 
+def _known_branch(ref: BranchRef) -> BranchInfo | None:
+    """Return the branch a line of versions is; None for one that somebody else made."""
+    branch = parse_incarnation(ref.name)
+    parent = parse_incarnation(ref.parent or MAIN)
+    if branch is None or parent is None:
+        return None
+    return BranchInfo(
+        id=branch,
+        parent=parent.incarnation,
+        forked_at=ref.parent_version,
+        created_at_s=ref.created_at_s,
+    )
+
+
 class BranchDirectory:
     """Lists, makes and removes the branches and tags of one graph."""
 
@@ -134,28 +152,32 @@ class BranchDirectory:
         return sorted(found, key=lambda info: info.forked_at, reverse=True)
 
     def _lines(self) -> list[BranchInfo]:
-        found = [BranchInfo(id=MAIN_BRANCH)]
-        for ref in list_branches(self._main.view.dataset):
-            branch = parse_incarnation(ref.name)
-            parent = parse_incarnation(ref.parent or MAIN)
-            if branch is None or parent is None:
-                continue
-            found.append(
-                BranchInfo(
-                    id=branch,
-                    parent=parent.incarnation,
-                    forked_at=ref.parent_version,
-                    created_at_s=ref.created_at_s,
-                )
-            )
-        return found
+        known = map(_known_branch, list_branches(self._files, self._root))
+        return [BranchInfo(id=MAIN_BRANCH), *(info for info in known if info is not None)]
+
+    def ids(self) -> list[BranchId]:
+        """Return every branch without where it was made: two listings, however many there are."""
+        retired = retired_branches(self._files, self._root)
+        names = branch_names(self._files, self._root)
+        found = (parse_incarnation(name) for name in names if name not in retired)
+        return [MAIN_BRANCH, *(branch for branch in found if branch is not None)]
 
     def find(self, name: str) -> BranchInfo:
         """Return a branch by name. Raises `NotFoundError`."""
-        for info in self.branches():
-            if info.name == name:
-                return info
-        raise NotFoundError(f"branch '{name}' does not exist")
+        found = next((branch for branch in self.ids() if branch.name == name), None)
+        if found is None:
+            raise NotFoundError(f"branch '{name}' does not exist")
+        return self.info(found)
+
+    def info(self, branch: BranchId) -> BranchInfo:
+        """Return where a branch was made. Raises `NotFoundError`."""
+        if branch.is_main:
+            return BranchInfo(id=MAIN_BRANCH)
+        ref = read_branch(self._files, self._root, branch.incarnation)
+        info = None if ref is None else _known_branch(ref)
+        if info is None:
+            raise NotFoundError(f"branch '{branch.name}' does not exist")
+        return info
 
     def exists(self, branch: BranchId) -> bool:
         """Whether this life of a branch still goes on."""
@@ -183,16 +205,19 @@ class BranchDirectory:
             finally:
                 slot.remove()
 
-    def create(self, name: str, capture: Capture) -> BranchInfo:
-        """Make a branch whose first state is the captured one."""
+    def create(self, name: str, capture: Capture) -> tuple[BranchInfo, JournalView | None]:
+        """Make a branch whose first state is the captured one; return also its open manifest.
+
+        That is None when the storage's answer was lost.
+        """
         check_branch_name(name)
         with self.control():
-            for info in self.branches():
-                if collides(name, info.name):
+            for other in self.ids():
+                if collides(name, other.name):
                     raise AlreadyExistsError(
                         f"branch '{name}' exists already"
-                        if name == info.name
-                        else f"branch '{name}' cannot exist beside '{info.name}'",
+                        if name == other.name
+                        else f"branch '{name}' cannot exist beside '{other.name}'",
                         hint="choose another name",
                     )
             self._refuse_missing(capture.branch)
@@ -204,15 +229,17 @@ class BranchDirectory:
                     hint="read the old state by its version, commit or tag, or branch from main",
                 )
             branch = new_branch(name, self._new_id())
+            view = None
             try:
-                make_branch(capture.view.dataset, branch.incarnation, capture.version)
+                made = make_branch(capture.view.dataset, branch.incarnation, capture.version)
+                view = JournalView(made, dict(capture.view.rows_by_file))
             except OmniGraphError:
                 # The answer may be lost, not the branch: nobody else makes this incarnation.
                 if not self.exists(branch):
                     raise
             fire(Failpoint.BRANCH_CREATE_POST_NATIVE)
             self._syncer.sync(branch_files(self._files, self._root, branch.incarnation))
-            return self.find(name)
+            return self.info(branch), view
 
     def delete(
         self, publisher: Publisher, recovery: Recovery, *, keep_history: bool = True
@@ -242,7 +269,7 @@ class BranchDirectory:
 
     def _is_used(self, branch: BranchId, capture: Capture) -> bool:
         """Whether a branch has commits of its own, or kept branches that were made from it."""
-        return capture.version > self.find(branch.name).forked_at or any(
+        return capture.version > self.info(branch).forked_at or any(
             info.parent == branch.incarnation for info in self.retired()
         )
 

@@ -44,16 +44,25 @@ class Coordinator:
         *,
         stamp: int,
         branch: BranchId = MAIN_BRANCH,
-        parent: JournalView | None = None,
+        parent: Coordinator | None = None,
+        forked_at: int = 0,
+        view: JournalView | None = None,
     ) -> None:
         self.journal = journal
         self.branch = branch
         self.ledger = Ledger()
         self._lock = threading.RLock()
         self._seen: set[str] = set()
-        self._view = journal.open_latest(None if parent is None else parent.rows_by_file)
+        known = None if parent is None else parent.view.rows_by_file
+        self._view = view or journal.open_latest(known)
         check_stamp(self._view, stamp)
-        self._take_in(self._view)
+        inherited = parent.history_to(forked_at) if parent is not None else None
+        if inherited is not None and self._view.version == forked_at:
+            # Nobody has written to the branch yet: it holds what its parent held there.
+            self.ledger = inherited
+            self._seen.update(self._view.files)
+        else:
+            self._take_in(self._view)
 
     @property
     def view(self) -> JournalView:
@@ -64,6 +73,11 @@ class Coordinator:
         for rows in self.journal.unread_rows(view, self._seen):
             self.ledger.fold(decode(rows))
         self._view = view
+
+    def history_to(self, version: int) -> Ledger | None:
+        """Return what was known at a version, to be grown on its own; None for a later one."""
+        with self._lock:
+            return self.ledger.to(version) if 0 < version <= self._view.version else None
 
     def capture(self, *, fresh: bool = True) -> Capture:
         """Return the newest manifest state: one listing, and reads only if it moved.

@@ -29,6 +29,19 @@ class Ledger:
                 case TableRecord():
                     self._tables[(item.table_key, item.incarnation)] = item
 
+    def to(self, version: int) -> Ledger:
+        """Return a ledger of its own that ends at a manifest version."""
+        found = Ledger()
+        found._order = self.commits_to(version)
+        found.commits = {commit.graph_commit_id: commit for commit in found._order}
+        found.by_operation = {commit.operation_id: commit for commit in found._order}
+        for key, history in self._pins.items():
+            kept = history[: bisect_right(history, version, key=lambda pin: pin.seq)]
+            if kept:
+                found._pins[key] = kept
+                found._tables[key] = self._tables[key]
+        return found
+
     def _fold_commit(self, item: GraphCommit) -> None:
         if item.graph_commit_id in self.commits:
             return

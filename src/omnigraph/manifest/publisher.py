@@ -25,7 +25,6 @@ from omnigraph.limits import (
     LATE_PUBLISH_S,
     PUBLISH_ATTEMPTS_MAX,
     SLOT_WAIT_S,
-    TABLE_COMMIT_THREADS,
 )
 from omnigraph.manifest.branch_ids import MANIFEST
 from omnigraph.manifest.coordinator import Capture, Coordinator
@@ -104,13 +103,18 @@ class Publisher:
     """Executes plans on one graph."""
 
     def __init__(
-        self, coordinator: Coordinator, tables: Tables, slots: Slots, syncer: Syncer
+        self,
+        coordinator: Coordinator,
+        tables: Tables,
+        slots: Slots,
+        syncer: Syncer,
+        threads: ThreadPoolExecutor,
     ) -> None:
         self.coordinator = coordinator
         self.tables = tables
         self.slots = slots
         self.syncer = syncer
-        self._pool: ThreadPoolExecutor | None = None
+        self._threads = threads
 
     def reserve(self, capture: Capture, identity: Identity, rollback_id: str) -> HeldSlot | None:
         """Take the branch's slot with an empty table list, so that nobody moves its head.
@@ -150,7 +154,6 @@ class Publisher:
 
     def _moved(self, capture: Capture) -> bool:
         """Whether the manifest moved since the capture."""
-        # By listing: a probe of the next version's file would call a cleaned-up manifest unmoved.
         return self.coordinator.journal.latest_version(capture.view) != capture.version
 
     def publish(
@@ -164,7 +167,7 @@ class Publisher:
         intent = _intent(capture, plan.identity, plan.rollback_id, _intent_tables(plan))
         # What will be published is known already if every table moves by exactly one version, so
         # the manifest's rows are written while the tables commit.
-        ahead = self._threads().submit(
+        ahead = self._threads.submit(
             contextvars.copy_context().run, self._stage_rows, capture, plan.identity, _planned(plan)
         )
         # Data before the version that names it: a power loss must not leave a version without.
@@ -276,13 +279,6 @@ class Publisher:
             # Whoever finds it sees the commit in the lineage and removes it.
             slot.close()
 
-    def _threads(self) -> ThreadPoolExecutor:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(
-                TABLE_COMMIT_THREADS, thread_name_prefix="omnigraph-commit"
-            )
-        return self._pool
-
     def _stage_rows(
         self, capture: Capture, identity: Identity, entries: Sequence[TableEntry]
     ) -> StagedRows:
@@ -333,7 +329,7 @@ class Publisher:
         if len(staged) == 1:
             return [self._commit_table(staged[0])]
         futures = [
-            self._threads().submit(contextvars.copy_context().run, self._commit_table, item)
+            self._threads.submit(contextvars.copy_context().run, self._commit_table, item)
             for item in staged
         ]
         # Every commit is awaited before any failure is raised: none may land later unseen.
@@ -416,12 +412,6 @@ class Publisher:
                 f"the commit is visible but may not survive a power loss: {error.message}",
                 operation_id=identity.operation_id,
             ) from error
-
-    def close(self) -> None:
-        """Stop the threads."""
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
 
 
 def _interrupted(identity: Identity, error: OmniGraphError) -> OutcomeUnknownError:

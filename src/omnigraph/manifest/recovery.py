@@ -227,11 +227,24 @@ class Recovery:
 
         With `forward_only` what would have to be undone is left for a write or an open.
         """
+        if forward_only and self._is_to_undo(name):
+            return None
         slot = self._publisher.slots.seize(name)
         if slot is None:
             return None
         with slot:
             return self._resolve(slot, forward_only=forward_only)
+
+    def _is_to_undo(self, name: str) -> bool:
+        """Whether a slot asks for an undo, told without taking it: whoever wants it would wait."""
+        seen = self._publisher.slots.peek(name)
+        intent = None if seen is None or seen[1] else decode_intent(seen[0])
+        head = self._publisher.coordinator.capture().head.graph_commit_id
+        lineage = self._publisher.coordinator.ledger.commits
+        if intent is None or judge(intent, lineage, head) is not None:
+            return False
+        evidence = [self._evidence(table) for table in intent.tables]
+        return judge_tables(evidence) is Verdict.ROLLED_BACK
 
     def _resolve(self, slot: HeldSlot, *, forward_only: bool) -> Verdict | None:
         number = newer_format(slot.body)

@@ -7,7 +7,6 @@ versions some branch or tag still names. Above it everything stays, so writers g
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -17,7 +16,8 @@ from omnigraph.failpoints import Failpoint, fire
 from omnigraph.limits import CLEANUP_GRACE_S, ORPHAN_AGE_S
 from omnigraph.manifest import BranchId, Coordinator, GraphCommit
 from omnigraph.store import Tables, split_branch
-from omnigraph.store.orphans import SCRATCH, old_scratch, orphan_files
+from omnigraph.store.journal import announce_removal
+from omnigraph.store.orphans import SCRATCH, Leftover, old_scratch, orphan_files
 from omnigraph.store.reclaim import (
     Reclaimed,
     erase_table,
@@ -148,9 +148,9 @@ class Cleanup:
             roots.setdefault(split_branch(path)[0], []).append(path)
         found = [self._clean_table(root, paths, needed) for root, paths in roots.items()]
         found += [self._drop_table(path) for path in self._dropped(roots)]
-        for path in old_scratch(self._tables, older_than_s=ORPHAN_AGE_S):
+        for item in old_scratch(self._tables, older_than_s=ORPHAN_AGE_S):
             # Rows of a load whose driver was killed.
-            freed = self._removed(path)
+            freed = self._removed(item)
             found.append(CleanedTable(table_key=SCRATCH, bytes_removed=freed))
         fire(Failpoint.CLEANUP_PRE_MANIFEST)
         return [*sorted(found, key=lambda item: item.table_key), self._clean_manifest(windows)]
@@ -219,7 +219,7 @@ class Cleanup:
             used = {name for path in paths if (name := split_branch(path)[1]) is not None}
             forks, freed = self._clean_forks(root, used)
             orphans = orphan_files(self._tables, root, older_than_s=ORPHAN_AGE_S)
-            freed += sum(self._removed(path) for path in orphans)
+            freed += sum(self._removed(item) for item in orphans)
         except OmniGraphError as error:
             return CleanedTable(table_key=key, error=error.message)
         self._progress(key)
@@ -234,14 +234,11 @@ class Cleanup:
         folder = torn_folder(self._tables, path)
         return (tree_bytes if self._dry_run else remove_tree)(self._tables, folder)
 
-    def _removed(self, path: str) -> int:
+    def _removed(self, item: Leftover) -> int:
         """Remove a file or folder, unless only asked; return its size."""
-        if os.path.isdir(path):
-            return (tree_bytes if self._dry_run else remove_tree)(self._tables, path)
-        size = os.lstat(path).st_size
         if not self._dry_run:
-            os.unlink(path)
-        return size
+            item.remove(self._tables)
+        return item.size_bytes
 
     def _clean_forks(self, root: str, used: set[str]) -> tuple[int, int]:
         """Remove lines of versions that interrupted or lost writes left behind."""
@@ -267,6 +264,8 @@ class Cleanup:
             for branch, oldest in windows.items():
                 stored = stored_versions(self._tables, branch.path)
                 removable = [version for version in stored if version < oldest]
+                if removable and not self._dry_run:
+                    announce_removal(self._tables.files, self._tables.folder(branch.path))
                 gone = remove_versions(self._tables, branch.path, removable, dry_run=self._dry_run)
                 versions, freed = versions + gone.versions, freed + gone.bytes
             strays = stray_trees(self._tables, MANIFEST_KEY, older_than_s=ORPHAN_AGE_S)

@@ -14,6 +14,7 @@ import os
 import secrets
 import shutil
 import tarfile
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import IO, Any
@@ -56,7 +57,17 @@ def write_archive(
     header: Mapping[str, object],
     progress: Progress,
 ) -> int:
-    """Write files below a root into an archive; return its size. It appears when it is whole."""
+    """Write files below a root into an archive; return its size. It appears when it is whole.
+
+    One for a bucket is made on the local disk first.
+    """
+    if "://" in path:
+        folder = location.near(path.rpartition("/")[0])
+        with tempfile.TemporaryDirectory(prefix="omnigraph-") as beside:
+            local = os.path.join(beside, os.path.basename(path))
+            size = write_archive(local, location, names, header, progress)
+            folder.files.put_file(folder.path(os.path.basename(path)), local)
+        return size
     part = f"{path}.{secrets.token_hex(4)}.part"
     mode: Any = "x:gz" if path.endswith((".gz", ".tgz")) else "x"
     sums: dict[str, str] = {}
@@ -98,6 +109,23 @@ def _add_file(archive: tarfile.TarFile, location: Location, name: str) -> str:
         source = _Hashing(handle)
         archive.addfile(info, source)
         return source.digest.hexdigest()
+
+
+@contextlib.contextmanager
+def local_archive(path: str, location: Location) -> Iterator[str]:
+    """Yield an archive on the local disk: itself, or a copy of one that lies in a bucket."""
+    if "://" not in path:
+        yield path
+        return
+    folder, name = location.near(path.rpartition("/")[0]), os.path.basename(path)
+    found = folder.files.open(folder.path(name))
+    if found is None:
+        raise NotFoundError(f"no archive at {path}")
+    with tempfile.TemporaryDirectory(prefix="omnigraph-") as beside:
+        local = os.path.join(beside, name)
+        with contextlib.closing(found[0]) as source, open(local, "xb") as target:
+            shutil.copyfileobj(source, target, 1 << 22)
+        yield local
 
 
 def read_header(path: str) -> dict[str, Any]:

@@ -7,12 +7,14 @@ files: making one costs the same whatever the size. Its path is all anybody need
 from __future__ import annotations
 
 import copy
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
 
+from omnigraph.errors import StorageError
 from omnigraph.store.counters import count
 from omnigraph.store.files import Files
 from omnigraph.store.lance_errors import translated
@@ -99,20 +101,40 @@ def forget_retired(files: Files, root: str, name: str) -> None:
     files.delete(retired_file(root, name))
 
 
-def list_branches(dataset: Any) -> list[BranchRef]:
-    """Return the branches of a dataset, by name."""
+def branch_names(files: Files, root: str) -> list[str]:
+    """Return the names of the branches of a dataset, in order: one listing, nothing read."""
     count("branch_lists")
-    with translated("listing branches"):
-        found = dataset.branches.list()
-    return [
-        BranchRef(
+    names = files.names(f"{root}/_refs/branches")
+    return sorted(unquote(name.removesuffix(".json")) for name in names if name.endswith(".json"))
+
+
+def read_branch(files: Files, root: str, name: str) -> BranchRef | None:
+    """Return where a branch left its parent; None when there is none of this name."""
+    count("branch_reads")
+    path = ref_file(root, name)
+    body = files.read(path)
+    if body is None:
+        return None
+    try:
+        known = json.loads(body)
+        return BranchRef(
             name=name,
-            parent=known["parent_branch"],
-            parent_version=int(known["parent_version"]),
-            created_at_s=int(known["create_at"]),
+            parent=known["parentBranch"],
+            parent_version=int(known["parentVersion"]),
+            created_at_s=int(known["createAt"]),
         )
-        for name, known in sorted(found.items())
-    ]
+    except (ValueError, KeyError, TypeError) as error:
+        raise StorageError(f"{path} is damaged: {error}") from error
+
+
+def list_branches(files: Files, root: str) -> list[BranchRef]:
+    """Return the branches of a dataset, by name."""
+    found = side_by_side(
+        lambda name: read_branch(files, root, name),
+        branch_names(files, root),
+        at_once=files.calls_at_once,
+    )
+    return [ref for ref in found if ref is not None]
 
 
 def make_branch(dataset: Any, name: str, version: int) -> Any:
@@ -180,10 +202,10 @@ def fork_table(tables: Tables, table: Table, name: str) -> tuple[Table, Iterator
 def delete_forks(tables: Tables, path: str, *, prefix: str) -> int:
     """Delete the branches of a table whose names begin so; return how many."""
     root, _branch = split_branch(path)
-    if not tables.files.has_folder(f"{tables.folder(root)}/_refs/branches"):
-        return 0
-    dataset = tables.open_latest(root).dataset
-    names = [ref.name for ref in list_branches(dataset) if ref.name.startswith(prefix)]
-    for name in names:
-        delete_branch(dataset, name)
-    return len(names)
+    names = branch_names(tables.files, tables.folder(root))
+    mine = [name for name in names if name.startswith(prefix)]
+    if mine:
+        dataset = tables.open_latest(root).dataset
+        for name in mine:
+            delete_branch(dataset, name)
+    return len(mine)

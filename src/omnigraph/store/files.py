@@ -7,7 +7,15 @@ part of it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import IO, Protocol
+from typing import IO, NamedTuple, Protocol
+
+
+class Entry(NamedTuple):
+    """Something that lies below a folder."""
+
+    path: str
+    size_bytes: int
+    changed_at_s: float
 
 
 class Files(Protocol):
@@ -63,6 +71,12 @@ class Files(Protocol):
     def below(self, folder: str) -> Iterator[str]:
         """Yield every file below a folder, however deep."""
 
+    def entries(self, folder: str) -> Iterator[Entry]:
+        """Yield what lies below a folder, however deep; on a disk the folders as well, at 0 bytes.
+
+        What goes away meanwhile is left out.
+        """
+
     def has_folder(self, folder: str) -> bool:
         """Whether there is a folder, or something that would lie in it."""
 
@@ -75,6 +89,9 @@ class Files(Protocol):
     def open(self, path: str) -> tuple[IO[bytes], int] | None:
         """Return a file to be read piece by piece, and its size; None when it does not exist."""
 
+    def put_file(self, path: str, local: str) -> None:
+        """Make a file out of one on the local disk, which goes or stays; it replaces another."""
+
     def is_free(self, folder: str) -> bool:
         """Whether nothing lies at a place."""
 
@@ -86,12 +103,6 @@ class Files(Protocol):
 
         Where that cannot be one step, the files whose names begin with `last` come last.
         """
-
-    def datasets(self, folder: str) -> list[tuple[str, float]]:
-        """Return the datasets below a folder, with the time of their last change (seconds)."""
-
-    def size(self, folder: str) -> int:
-        """Return the bytes of everything below a folder."""
 
     def remove(self, folder: str) -> int:
         """Remove everything below a folder; return the bytes it held."""

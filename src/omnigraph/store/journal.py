@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import os
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,7 @@ from omnigraph.errors import AlreadyExistsError, NotFoundError, StorageError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.limits import JOURNAL_CACHED_ROWS_MAX, JOURNAL_TIER_BASE
 from omnigraph.store.counters import count
+from omnigraph.store.files import Files
 from omnigraph.store.lance_errors import translate, translated
 from omnigraph.store.location import Location
 from omnigraph.store.parallel import side_by_side
@@ -48,11 +50,18 @@ class JournalView:
 
     dataset: Any
     rows_by_file: dict[str, Any] = field(default_factory=dict)
+    removal: bytes | None = None
+    """What `announce_removal` last left behind before this was the newest version."""
 
     @property
     def version(self) -> int:
         """The journal version this view is fixed to."""
         return int(self.dataset.version)
+
+    @property
+    def files(self) -> list[str]:
+        """The names of the files it consists of."""
+        return [_file(fragment.metadata) for fragment in self.dataset.get_fragments()]
 
     @property
     def metadata(self) -> dict[bytes, bytes]:
@@ -122,6 +131,7 @@ class Journal:
     def open_latest(self, known: Mapping[str, Any] | None = None) -> JournalView:
         """Open the newest version; `known` are rows of files it may share, read before."""
         count("manifest_opens")
+        removal = self._removal()
         try:
             dataset = self._open()
         except ValueError as error:
@@ -135,8 +145,9 @@ class Journal:
             raise NotFoundError(f"no graph at {self._place}") from error
         except OSError as error:
             raise translate(error, "opening the manifest") from error
-        names = {_file(fragment.metadata) for fragment in dataset.get_fragments()}
-        return JournalView(dataset, {n: rows for n, rows in (known or {}).items() if n in names})
+        view = JournalView(dataset, removal=removal)
+        view.rows_by_file = {n: known[n] for n in view.files if n in known} if known else {}
+        return view
 
     def set_aside_torn(self, *, keep: int = 1) -> list[int]:
         """Move newest version files that a power loss tore out of the way; return them.
@@ -152,17 +163,43 @@ class Journal:
         return set_aside_torn(self._files, self.path, above=max(newest - TORN_MAX, keep))
 
     def latest_version(self, view: JournalView) -> int:
-        """Return the newest version number: one listing, nothing read."""
+        """Return the newest version number: one listing at most, no rows read."""
         count("manifest_latest_probes")
+        if self._looks_are_cheap and self._is_newest(view):
+            return view.version
+        removal = self._removal()
         with translated("looking at the manifest"):
-            return int(view.dataset.latest_version)
+            newest = int(view.dataset.latest_version)
+        if newest == view.version:
+            view.removal = removal
+        return newest
+
+    def _is_newest(self, view: JournalView) -> bool:
+        """Whether no version follows: a listing grows with the history, three looks do not.
+
+        Versions follow one another without gaps, but for those that were removed since, and a
+        removal is announced before it begins: so it is looked for last.
+        """
+        return (
+            not self._files.exists(self.version_path(view.version + 1))
+            and self._files.exists(self.version_path(view.version))
+            and self._removal() == view.removal
+        )
+
+    @property
+    def _looks_are_cheap(self) -> bool:
+        return self._files.calls_at_once == 1
+
+    def _removal(self) -> bytes | None:
+        return self._files.read(_removal_mark(self.path)) if self._looks_are_cheap else None
 
     def advance(self, view: JournalView) -> JournalView:
         """Open the newest version, keeping the rows already at hand."""
         count("manifest_opens")
+        removal = self._removal()
         with translated("opening the manifest"):
             dataset = self._open()
-        return JournalView(dataset, dict(view.rows_by_file))
+        return JournalView(dataset, dict(view.rows_by_file), removal)
 
     def _open(self) -> LanceDataset:
         return lance.dataset(self.path, session=self._session, storage_options=self._options)
@@ -219,7 +256,7 @@ class Journal:
         if staged.rows.num_rows <= JOURNAL_CACHED_ROWS_MAX:
             cached[_file(staged.new[0])] = staged.rows
         version = os.path.join(self.path, version_file(Table("__manifest", dataset)))
-        return JournalView(dataset, cached), version
+        return JournalView(dataset, cached, view.removal), version
 
     def version_path(self, version: int) -> str:
         """Return the file that holds a version."""
@@ -227,8 +264,7 @@ class Journal:
 
     def files_of(self, view: JournalView) -> list[str]:
         """Return every file a version needs, for syncing a freshly created journal."""
-        names = [_file(f.metadata) for f in view.dataset.get_fragments()]
-        files = [os.path.join(self.path, "data", name) for name in names]
+        files = [os.path.join(self.path, "data", name) for name in view.files]
         return [*files, os.path.join(self.path, version_file(Table("__manifest", view.dataset)))]
 
     def _rows(self, view: JournalView, fragment: Any) -> Any:
@@ -242,6 +278,15 @@ class Journal:
         if rows.num_rows <= JOURNAL_CACHED_ROWS_MAX:
             view.rows_by_file[name] = rows
         return rows
+
+
+def announce_removal(files: Files, path: str) -> None:
+    """Say that versions of a journal are about to be removed. Whoever removes any does it first."""
+    files.replace(_removal_mark(path), uuid.uuid4().hex.encode(), sync=False)
+
+
+def _removal_mark(path: str) -> str:
+    return os.path.join(path, "_removal")
 
 
 def _file(fragment: Any) -> str:

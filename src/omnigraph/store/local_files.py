@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import secrets
@@ -11,6 +12,7 @@ from typing import IO
 
 from omnigraph.errors import StorageError, StorageFailureKind
 from omnigraph.store.counters import count
+from omnigraph.store.files import Entry
 
 
 class LocalFiles:
@@ -102,6 +104,16 @@ class LocalFiles:
             for name in names:
                 yield os.path.join(parent, name)
 
+    def entries(self, folder: str) -> Iterator[Entry]:
+        """Yield the files and folders below a folder."""
+        for parent, folders, names in os.walk(folder):
+            for number, name in enumerate([*folders, *names]):
+                path = os.path.join(parent, name)
+                with contextlib.suppress(FileNotFoundError):
+                    found = os.lstat(path)
+                    size = 0 if number < len(folders) else found.st_size
+                    yield Entry(path, size, found.st_mtime)
+
     def has_folder(self, folder: str) -> bool:
         """Whether there is a folder."""
         return os.path.isdir(folder)
@@ -125,6 +137,13 @@ class LocalFiles:
             return None
         return handle, os.fstat(handle.fileno()).st_size
 
+    def put_file(self, path: str, local: str) -> None:
+        """Move a file into its place."""
+        try:
+            shutil.move(local, path)
+        except OSError as error:
+            raise failure("write", path, error) from error
+
     def is_free(self, folder: str) -> bool:
         """Whether there is nothing, or an empty folder."""
         return not os.path.lexists(folder) or (os.path.isdir(folder) and not os.listdir(folder))
@@ -141,22 +160,9 @@ class LocalFiles:
             os.rmdir(folder)
         os.rename(prepared, folder)
 
-    def datasets(self, folder: str) -> list[tuple[str, float]]:
-        """Return the datasets below a folder, with the time of their last change (seconds)."""
-        found: list[tuple[str, float]] = []
-        for parent, folders, _names in os.walk(folder):
-            if "_versions" in folders:
-                folders.clear()
-                found.append((parent, os.stat(parent).st_mtime))
-        return found
-
-    def size(self, folder: str) -> int:
-        """Return the bytes of everything below a folder."""
-        return sum(os.lstat(path).st_size for path in self.below(folder))
-
     def remove(self, folder: str) -> int:
         """Remove a folder and everything below it; return the bytes it held."""
-        freed = self.size(folder)
+        freed = sum(item.size_bytes for item in self.entries(folder))
         shutil.rmtree(folder, ignore_errors=True)
         return freed
 

@@ -50,6 +50,13 @@ class Location:
         """What Lance needs to know to reach the place; None on a local disk."""
         return None if self._options is None else self._options.for_lance()
 
+    def near(self, uri: str) -> Location:
+        """Return another place, reached as this one if it is in a store of the same kind."""
+        found = locate(uri)
+        schemes = {place.partition("://")[0] for place in (self.root, found.root)}
+        alike = self._options is not None and len(schemes) == 1
+        return Location(found.root, self._options) if alike else found
+
     def path(self, *parts: str) -> str:
         """Return the path of something below the root."""
         return os.path.join(self.root, *parts)

@@ -28,6 +28,7 @@ from obstore.store import AzureStore, GCSStore, S3Store
 from omnigraph.errors import StorageError, StorageFailureKind
 from omnigraph.limits import OBJECT_CALLS_AT_ONCE, PUT_ATTEMPTS_MAX
 from omnigraph.store.counters import count
+from omnigraph.store.files import Entry
 from omnigraph.store.local_files import LocalFiles
 from omnigraph.store.storage_options import StorageOptions
 
@@ -147,9 +148,14 @@ class ObjectFiles:
 
     def below(self, folder: str) -> Iterator[str]:
         """Yield every object below a prefix."""
+        yield from (item.path for item in self.entries(folder))
+
+    def entries(self, folder: str) -> Iterator[Entry]:
+        """Yield the objects below a prefix."""
         for page in self._pages(folder):
             for item in page:
-                yield f"{self._root}/{item['path']}"
+                path = f"{self._root}/{item['path']}"
+                yield Entry(path, int(item["size"]), item["last_modified"].timestamp())
 
     def has_folder(self, folder: str) -> bool:
         """Whether anything lies below a prefix."""
@@ -173,6 +179,14 @@ class ObjectFiles:
             raise object_failure("read", path, error) from error
         return found, int(found.size)
 
+    def put_file(self, path: str, local: str) -> None:
+        """Put an object with the content of a local file, in parts if it is large."""
+        try:
+            with open(local, "rb") as handle:
+                obstore.put(self._store, self._key(path), handle)
+        except BaseError as error:
+            raise object_failure("write", path, error) from error
+
     def is_free(self, folder: str) -> bool:
         """Whether nothing lies below a prefix."""
         return not self.has_folder(folder)
@@ -186,27 +200,10 @@ class ObjectFiles:
         names = [path.removeprefix(f"{prepared}/") for path in LocalFiles().below(prepared)]
         try:
             for name in sorted(names, key=lambda name: (name.startswith(last), name)):
-                with open(f"{prepared}/{name}", "rb") as handle:
-                    obstore.put(self._store, self._key(f"{folder}/{name}"), handle)
-        except BaseError as error:
+                self.put_file(f"{folder}/{name}", f"{prepared}/{name}")
+        except StorageError:
             self.remove(folder)
-            raise object_failure("write", folder, error) from error
-
-    def datasets(self, folder: str) -> list[tuple[str, float]]:
-        """Return the datasets below a prefix, with the time of their last change (seconds)."""
-        found: dict[str, float] = {}
-        for page in self._pages(folder):
-            for item in page:
-                parent, separator, _name = str(item["path"]).rpartition("/_versions/")
-                if separator:
-                    path = f"{self._root}/{parent}"
-                    changed = item["last_modified"].timestamp()
-                    found[path] = max(found.get(path, 0.0), changed)
-        return sorted(found.items())
-
-    def size(self, folder: str) -> int:
-        """Return the bytes of everything below a prefix."""
-        return sum(int(item["size"]) for page in self._pages(folder) for item in page)
+            raise
 
     def remove(self, folder: str) -> int:
         """Remove everything below a prefix; return the bytes it held."""

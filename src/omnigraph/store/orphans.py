@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from omnigraph.errors import OmniGraphError
 from omnigraph.store.branches import TREE, branch_path
-from omnigraph.store.reclaim import stored_versions
+from omnigraph.store.files import Entry
+from omnigraph.store.reclaim import datasets_below, stored_versions
 from omnigraph.store.tables import Tables, file_name
 
 SCRATCH = "_scratch"
@@ -20,55 +22,83 @@ SCRATCH = "_scratch"
 _DATA = ".lance"
 
 
-def orphan_files(tables: Tables, root: str, *, older_than_s: float) -> list[str]:
+@dataclass(slots=True)
+class Leftover:
+    """A file or folder, with the size and the last change of everything in it."""
+
+    path: str
+    size_bytes: int = 0
+    changed_at_s: float = 0.0
+
+    @property
+    def stem(self) -> str:
+        """Its name; a data file and the folder of its blobs share it."""
+        return os.path.basename(self.path).removesuffix(_DATA)
+
+    def take_in(self, entry: Entry) -> None:
+        """Count something that lies in it."""
+        self.size_bytes += entry.size_bytes
+        self.changed_at_s = max(self.changed_at_s, entry.changed_at_s)
+
+    def remove(self, tables: Tables) -> None:
+        """Remove it."""
+        if self.path.endswith(_DATA):
+            tables.files.delete(self.path)
+        else:
+            tables.files.remove(self.path)
+
+
+def orphan_files(tables: Tables, root: str, *, older_than_s: float) -> list[Leftover]:
     """Return data files, and folders of large blobs, that belong to no version of a table."""
     folder = tables.folder(root)
-    old = [path for path in _data_paths(folder) if _is_old(path, older_than_s)]
+    old = _old(tables, folder, _data_path, older_than_s)
     if not old:
         return []
     # The newest version names most files; only what is left is worth a look at all others.
     used = _named(tables, root, [tables.open_latest(root).version])
-    old = [path for path in old if _stem(path) not in used]
+    old = [item for item in old if item.stem not in used]
     if not old:
         return []
     try:
-        for line in [root, *_branches(root, folder)]:
+        for line in [root, *_branches(tables, root, folder)]:
             used |= _named(tables, line, stored_versions(tables, line))
     except OmniGraphError:
         # A version that cannot be read may name any file.
         return []
-    return sorted(path for path in old if _stem(path) not in used)
+    return [item for item in old if item.stem not in used]
 
 
-def old_scratch(tables: Tables, *, older_than_s: float) -> list[str]:
+def old_scratch(tables: Tables, *, older_than_s: float) -> list[Leftover]:
     """Return the scratch folders in which nothing was written for a while."""
-    parent = tables.folder(SCRATCH)
-    if not os.path.isdir(parent):
-        return []
-    found: list[str] = []
-    for name in sorted(os.listdir(parent)):
-        path = os.path.join(parent, name)
-        inside = [os.path.join(at, item) for at, _dirs, names in os.walk(path) for item in names]
-        if all(_is_old(item, older_than_s) for item in [path, *inside]):
-            found.append(path)
-    return found
+    return _old(tables, tables.folder(SCRATCH), lambda name: name.split("/", 1)[0], older_than_s)
 
 
-def _branches(root: str, folder: str) -> Iterator[str]:
+def _old(
+    tables: Tables, folder: str, owner: Callable[[str], str | None], older_than_s: float
+) -> list[Leftover]:
+    """Return what nothing was changed in for a while; `owner` says to what a name belongs."""
+    found: dict[str, Leftover] = {}
+    for entry in tables.files.entries(folder):
+        name = owner(entry.path.removeprefix(f"{folder}/"))
+        if name is not None:
+            found.setdefault(name, Leftover(f"{folder}/{name}")).take_in(entry)
+    now = time.time()
+    return [item for _, item in sorted(found.items()) if now - item.changed_at_s > older_than_s]
+
+
+def _data_path(name: str) -> str | None:
+    """Return the data file, or the folder of blobs, that something in a table's folder is of."""
+    parts = name.split("/")
+    if parts[0] not in ("data", TREE) or "data" not in parts[:-1]:
+        return None
+    return "/".join(parts[: parts.index("data") + 2])
+
+
+def _branches(tables: Tables, root: str, folder: str) -> Iterator[str]:
     """Yield every line of versions there is, whether or not a ref still names it."""
-    trees = os.path.join(folder, TREE)
-    for parent, folders, _names in os.walk(trees):
-        if "_versions" in folders:
-            folders.clear()
-            yield branch_path(root, os.path.relpath(parent, trees))
-
-
-def _data_paths(folder: str) -> Iterator[str]:
-    for parent, folders, _names in os.walk(folder):
-        folders[:] = [name for name in folders if name in ("data", TREE) or parent != folder]
-        if os.path.basename(parent) == "data":
-            folders.clear()
-            yield from (os.path.join(parent, name) for name in os.listdir(parent))
+    trees = f"{folder}/{TREE}"
+    for path in datasets_below(tables.files, trees):
+        yield branch_path(root, path.removeprefix(f"{trees}/"))
 
 
 def _named(tables: Tables, path: str, versions: list[int]) -> set[str]:
@@ -78,14 +108,3 @@ def _named(tables: Tables, path: str, versions: list[int]) -> set[str]:
         for fragment in tables.open(path, version).fragments()
         for item in fragment.data_files()
     }
-
-
-def _stem(path: str) -> str:
-    return os.path.basename(path).removesuffix(_DATA)
-
-
-def _is_old(path: str, older_than_s: float) -> bool:
-    try:
-        return time.time() - os.lstat(path).st_mtime > older_than_s
-    except FileNotFoundError:
-        return False

@@ -7,10 +7,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
 
-from omnigraph.store.branches import TREE, branch_path, delete_branch, list_branches
+from omnigraph.store.branches import TREE, branch_names, branch_path, delete_branch, list_branches
 from omnigraph.store.counters import count
+from omnigraph.store.files import Files
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.tables import Tables
 from omnigraph.store.torn import ASIDE, newest_version, versions_on_disk
@@ -54,12 +54,10 @@ def orphan_forks(
 
     Names that begin with one of `gone` belonged to somebody who is not there any more.
     """
-    if not tables.files.has_folder(f"{tables.folder(root)}/_refs/branches"):
-        return []
     now = time.time()
     return [
         ref.name
-        for ref in list_branches(tables.open_latest(root).dataset)
+        for ref in list_branches(tables.files, tables.folder(root))
         if ref.name not in used
         and (ref.name.startswith(gone) or now - ref.created_at_s > older_than_s)
     ]
@@ -70,7 +68,7 @@ def remove_forks(tables: Tables, root: str, names: Sequence[str]) -> int:
     freed = 0
     dataset = tables.open_latest(root).dataset
     for name in names:
-        freed += tables.files.size(tables.folder(branch_path(root, name)))
+        freed += tree_bytes(tables, tables.folder(branch_path(root, name)))
         delete_branch(dataset, name)
     return freed
 
@@ -81,19 +79,28 @@ def stray_trees(tables: Tables, root: str, *, older_than_s: float) -> list[str]:
     A tree is recognised by its versions folder; names may hold slashes.
     """
     folder = f"{tables.folder(root)}/{TREE}"
-    refs = tables.files.names(f"{tables.folder(root)}/_refs/branches")
-    known = {unquote(name.removesuffix(".json")) for name in refs}
+    known = set(branch_names(tables.files, tables.folder(root)))
     return sorted(
         path
-        for path, changed_at_s in tables.files.datasets(folder)
+        for path, changed_at_s in datasets_below(tables.files, folder).items()
         if path.removeprefix(f"{folder}/") not in known
         and time.time() - changed_at_s > older_than_s
     )
 
 
+def datasets_below(files: Files, folder: str) -> dict[str, float]:
+    """Return the datasets below a folder, with the time of their last change (seconds)."""
+    found: dict[str, float] = {}
+    for item in files.entries(folder):
+        path, separator, _name = f"{item.path}/".rpartition("/_versions/")
+        if separator:
+            found[path] = max(found.get(path, 0.0), item.changed_at_s)
+    return found
+
+
 def tree_bytes(tables: Tables, folder: str) -> int:
     """Return the size of everything below a folder."""
-    return tables.files.size(folder)
+    return sum(item.size_bytes for item in tables.files.entries(folder))
 
 
 def remove_tree(tables: Tables, folder: str) -> int:

@@ -23,6 +23,9 @@ from omnigraph.errors import ConflictError
 from omnigraph.limits import (
     RESTORE_ATTEMPTS_MAX,
     ROWS_PER_FILE_MAX,
+    STAGE_BATCH_BYTES,
+    STAGE_BATCH_ROWS_MAX,
+    STAGE_BATCH_ROWS_MIN,
 )
 from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import translated
@@ -46,6 +49,12 @@ class StagedTable:
     def uuid(self) -> str:
         """Identity of the transaction."""
         return str(self.transaction.uuid)
+
+
+def batch_rows(rows: Any) -> int:
+    """Return how many rows of a table are handed to the writer at once."""
+    each = max(1, int(rows.nbytes) // max(1, int(rows.num_rows)))
+    return min(STAGE_BATCH_ROWS_MAX, max(STAGE_BATCH_ROWS_MIN, STAGE_BATCH_BYTES // each))
 
 
 def stage_insert(parent: Table, rows: Any, properties: dict[str, str]) -> StagedTable:

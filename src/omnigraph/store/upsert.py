@@ -21,13 +21,12 @@ from lance.fragment import RowIdSequence, write_fragments
 from omnigraph.limits import (
     PROBE_KEYS_MAX,
     ROWS_PER_FILE_MAX,
-    STAGE_BATCH_ROWS,
     UPSERT_PART_BYTES,
 )
 from omnigraph.store.counters import count
 from omnigraph.store.keys import addresses_of, id_filter
 from omnigraph.store.lance_errors import translated
-from omnigraph.store.staging import StagedTable, data_files, deletion_files, without
+from omnigraph.store.staging import StagedTable, batch_rows, data_files, deletion_files, without
 from omnigraph.store.tables import Table
 
 SCAN_SHARE = 16
@@ -100,7 +99,7 @@ def _parts(rows: Any) -> Iterator[Any]:
         if rows.nbytes <= UPSERT_PART_BYTES:
             yield rows
             return
-        rows = rows.to_batches(max_chunksize=STAGE_BATCH_ROWS)
+        rows = rows.to_batches(max_chunksize=batch_rows(rows))
     batches: list[Any] = []
     size = 0
     for batch in rows:

@@ -1,7 +1,8 @@
 """Reads JSONL envelopes into columns: strict, fast, and exact about what is wrong where.
 
-Each line is decoded twice: its envelope first, then its data against a decoder made for the type,
-so types and unknown fields are checked while parsing. Problems are collected with line and field.
+Many lines are parsed at once where nothing is unusual about them. Otherwise each is decoded twice:
+its envelope first, then its data against a decoder made for the type, so types and unknown fields
+are checked while parsing. Problems are collected with line and field.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from msgspec import UNSET
 
 from omnigraph.catalog import FLOATS, INTEGERS, Catalog, EdgeType, NodeType, PropertyType, Scalar
 from omnigraph.limits import (
+    BATCH_LINES_MIN,
     LINE_BYTES_MAX,
     LOAD_CHUNK_BYTES,
     LOAD_CHUNK_ROWS,
     LOAD_MEMORY_BYTES,
 )
 from omnigraph.write.convert import column_array
+from omnigraph.write.envelope_batch import BatchParser
 from omnigraph.write.problems import Problem, Problems
 from omnigraph.write.spill import SpillFile
 from omnigraph.write.table_schema import rows_schema
@@ -77,6 +80,8 @@ class TypeRows:
     kept_bytes: int = 0
     spill: SpillFile | None = None
 
+    batches: BatchParser = field(init=False)
+
     # Members of the envelope besides `data`: the type, and an edge's two ends.
     head_members: int = 1
     ends: int = 0
@@ -84,6 +89,7 @@ class TypeRows:
     def __post_init__(self) -> None:
         self.ends = 2 if isinstance(self.entity, EdgeType) else 0
         self.head_members = 1 + self.ends
+        self.batches = BatchParser(self.entity)
 
     @property
     def count(self) -> int:
@@ -151,17 +157,90 @@ class EnvelopeReader:
         self._problems = problems
         self._envelopes = msgspec.json.Decoder(_Envelope)
         self._by_envelope: dict[tuple[Any, Any], TypeRows] = {}
+        self._by_head: dict[bytes, TypeRows | None] = {}
         self._text_bytes = 0
         self.types: dict[str, TypeRows] = {}
 
     def read(self, lines: Iterable[bytes]) -> None:
         """Take in lines until they end or too much is wrong."""
+        numbers: list[int] = []
+        texts: list[bytes] = []
+        size = 0
         for number, line in enumerate(lines, 1):
             text = line.strip()
-            if text and not self._line(number, text) and self._problems.full:
-                break
+            if not text:
+                continue
+            numbers.append(number)
+            texts.append(text)
+            size += len(text)
+            if size >= LOAD_CHUNK_BYTES or len(texts) >= LOAD_CHUNK_ROWS:
+                if not self._batch(numbers, texts):
+                    break
+                numbers, texts, size = [], [], 0
+        else:
+            self._batch(numbers, texts)
         self._flush_all()
         self.types = {key: found for key, found in self.types.items() if found.count}
+
+    def _batch(self, numbers: list[int], texts: list[bytes]) -> bool:
+        """Take in lines; False when too much is wrong."""
+        if len(texts) >= BATCH_LINES_MIN and self._at_once(numbers, texts):
+            return True
+        for number, text in zip(numbers, texts, strict=True):
+            if not self._line(number, text) and self._problems.full:
+                return False
+        return True
+
+    def _at_once(self, numbers: list[int], texts: list[bytes]) -> bool:
+        """Take in lines all of which are plain; False, and nothing is taken, when some are not."""
+        if max(map(len, texts)) > LINE_BYTES_MAX:
+            return False
+        # What stands before the first comma, which names the type if it comes first.
+        heads = [text.partition(b",")[0] for text in texts]
+        groups = {head: self._rows_by_head(head) for head in dict.fromkeys(heads)}
+        kinds = [id(rows) for rows in groups.values() if rows is not None]
+        if len(set(kinds)) < len(groups):
+            # An unknown head, or two for one type, whose rows would then change places.
+            return False
+        parsed: list[tuple[TypeRows, Any, list[int]]] = []
+        for head, rows in groups.items():
+            mine, places = texts, numbers
+            if len(groups) > 1:
+                chosen = [index for index, item in enumerate(heads) if item == head]
+                mine, places = [texts[i] for i in chosen], [numbers[i] for i in chosen]
+            table = None if rows is None else rows.batches.parse(mine)
+            if rows is None or table is None:
+                return False
+            parsed.append((rows, table, places))
+        self._flush_all()
+        for rows, table, places in parsed:
+            rows.keep(table)
+            rows.lines.extend(places)
+        self._make_room()
+        return True
+
+    def _rows_by_head(self, head: bytes) -> TypeRows | None:
+        if head not in self._by_head:
+            try:
+                found = self._envelopes.decode(head + b"}")
+            except _UNREADABLE:
+                return None
+            entity = self._entity_of(found)
+            self._by_head[head] = None if entity is None else self._type_rows(entity)
+        return self._by_head[head]
+
+    def _entity_of(self, head: _Envelope) -> Entity | None:
+        if isinstance(head.type, str):
+            return self._catalog.nodes.get(head.type)
+        word = str(head.edge)
+        return self._catalog.edges.get(word) or self._catalog.edge_by_word(word)
+
+    def _type_rows(self, entity: Entity) -> TypeRows:
+        found = self.types.get(entity.table_key)
+        if found is None:
+            decoder, names = _row_decoder(entity)
+            found = self.types[entity.table_key] = TypeRows(entity, decoder, names)
+        return found
 
     def close(self) -> None:
         """Let go of temporary files that will not be read."""
@@ -223,9 +302,8 @@ class EnvelopeReader:
                 "has both 'type' and 'edge'" if both else "expected 'type' or 'edge' field",
             )
             return None
-        entity: Entity | None
+        entity = self._entity_of(head)
         if isinstance(head.type, str):
-            entity = self._catalog.nodes.get(head.type)
             if entity is None:
                 self._unknown_type(number, "node", head.type, list(self._catalog.nodes))
                 return None
@@ -233,10 +311,8 @@ class EnvelopeReader:
                 self._problem(number, "a node has no 'from' or 'to'", type_name=head.type)
                 return None
         else:
-            word = str(head.edge)
-            entity = self._catalog.edges.get(word) or self._catalog.edge_by_word(word)
             if entity is None:
-                self._unknown_type(number, "edge", word, list(self._catalog.edges))
+                self._unknown_type(number, "edge", str(head.edge), list(self._catalog.edges))
                 return None
             missing = [
                 name
@@ -246,11 +322,7 @@ class EnvelopeReader:
             if missing:
                 self._problem(number, f"edge {entity.name} needs '{missing[0]}'", field=missing[0])
                 return None
-        found = self.types.get(entity.table_key)
-        if found is None:
-            decoder, names = _row_decoder(entity)
-            found = self.types[entity.table_key] = TypeRows(entity, decoder, names)
-        self._by_envelope[(head.type, head.edge)] = found
+        found = self._by_envelope[(head.type, head.edge)] = self._type_rows(entity)
         return found
 
     def _unknown_type(self, number: int, kind: str, name: str, known: list[str]) -> None:
@@ -290,6 +362,9 @@ class EnvelopeReader:
         self._text_bytes = 0
         for found in self.types.values():
             self._flush(found)
+        self._make_room()
+
+    def _make_room(self) -> None:
         while sum(found.kept_bytes for found in self.types.values()) > LOAD_MEMORY_BYTES:
             max(self.types.values(), key=lambda found: found.kept_bytes).move_to_file()
 

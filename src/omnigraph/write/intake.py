@@ -109,7 +109,10 @@ def complete_ids(
         generated = pa.array(np.zeros(rows.num_rows, dtype=bool))
     elif given.null_count:
         minted = ulid_column(new_ids(given.null_count), given.null_count)
-        ids = pc.replace_with_mask(given, generated, minted)
+        if given.null_count == len(given):
+            ids = minted
+        else:
+            ids = pc.replace_with_mask(given, generated, minted.combine_chunks())
     else:
         ids = given
     return rows.set_column(rows.schema.get_field_index("id"), "id", ids), generated

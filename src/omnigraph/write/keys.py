@@ -17,7 +17,10 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog import FLOATS, PropertyType, Scalar
 from omnigraph.ids import ALPHABET, TAIL_CHARS
-from omnigraph.limits import LOAD_CHUNK_ROWS
+from omnigraph.limits import ULID_CHUNK_ROWS
+
+_LETTERS = np.frombuffer(ALPHABET.encode(), dtype=np.uint8)
+_PAIRS = np.stack([np.repeat(_LETTERS, 32), np.tile(_LETTERS, 32)], axis=1)
 
 
 def canonical_texts(column: Any, declared: PropertyType) -> Any:
@@ -58,17 +61,21 @@ def key_ids(columns: Sequence[Any], types: Sequence[PropertyType]) -> Any:
 
 
 def ulid_column(run: tuple[str, int], size: int) -> Any:
-    """Return the ULIDs of a reserved run as a column."""
+    """Return the ULIDs of a reserved run as a column, in chunks."""
+    starts = range(0, size, ULID_CHUNK_ROWS)
+    chunks = [_ulids(run, start, min(ULID_CHUNK_ROWS, size - start)) for start in starts]
+    return pa.chunked_array(chunks, pa.string())
+
+
+def _ulids(run: tuple[str, int], start: int, size: int) -> Any:
     prefix, first = run
-    shifts = np.arange(5 * (TAIL_CHARS - 1), -1, -5, dtype=np.uint64)
-    alphabet = np.frombuffer(ALPHABET.encode(), dtype=np.uint8)
-    letters = np.empty((size, TAIL_CHARS), dtype=np.uint8)
-    # In chunks: a digit takes eight bytes until it is a letter.
-    for start in range(0, size, LOAD_CHUNK_ROWS):
-        end = min(start + LOAD_CHUNK_ROWS, size)
-        numbers = np.arange(first + start, first + end, dtype=np.uint64)
-        letters[start:end] = alphabet[(numbers[:, None] >> shifts) & np.uint64(31)]
-    # From buffers: of an array of texts Arrow makes several chunks when it is long.
-    ends = np.arange(size + 1, dtype=np.int32) * TAIL_CHARS
-    tails = pa.StringArray.from_buffers(size, pa.py_buffer(ends), pa.py_buffer(letters))
-    return pc.binary_join_element_wise(pa.scalar(prefix), tails, "")
+    numbers = np.arange(first + start, first + start + size, dtype=np.uint64)
+    letters = np.empty((size, len(prefix) + TAIL_CHARS), dtype=np.uint8)
+    letters[:, : len(prefix)] = np.frombuffer(prefix.encode(), dtype=np.uint8)
+    # Two letters at a time: the table of pairs is small, and a pair is looked up at once.
+    for place in range(0, TAIL_CHARS, 2):
+        shift = np.uint64(5 * (TAIL_CHARS - 2 - place))
+        at = len(prefix) + place
+        letters[:, at : at + 2] = _PAIRS[(numbers >> shift) & np.uint64(1023)]
+    ends = np.arange(size + 1, dtype=np.int32) * letters.shape[1]
+    return pa.StringArray.from_buffers(size, pa.py_buffer(ends), pa.py_buffer(letters))

@@ -35,7 +35,10 @@ def _check_endpoints(
     rows = change.rows()
     if rows is None:
         return
-    wanted = {name: pc.unique(rows[name]) for name in ("src", "dst")}
+    wanted = {
+        column: pc.unique(_elsewhere(changes, type_name, rows[column]))
+        for column, type_name in (("src", edge.source), ("dst", edge.target))
+    }
     if edge.source == edge.target:
         # Both ends in one probe.
         wanted["src"] = pc.unique(pa.concat_arrays([wanted["src"], wanted.pop("dst")]))
@@ -78,15 +81,19 @@ def endpoint_problem(
     )
 
 
+def _elsewhere(changes: ChangeSet, type_name: str, ids: Any) -> Any:
+    """Return those of the ids that no node of the type has that is written with them."""
+    change = changes.get(TypeKind.NODE, type_name)
+    rows = None if change is None else change.rows()
+    if rows is None:
+        return ids
+    return ids.filter(pc.invert(pc.is_in(ids, value_set=rows["id"].combine_chunks())))
+
+
 def _missing_nodes(base: Base, changes: ChangeSet, type_name: str, wanted: Any) -> set[str]:
-    """Return the ids no node of the type has once the changes are made."""
+    """Return those of the ids, none of which is written now, that no node of the type has then."""
     node = base.schema.catalog.nodes[type_name]
     change = changes.get(TypeKind.NODE, type_name)
-    if change is not None:
-        rows = change.rows()
-        if rows is not None:
-            known = rows["id"].combine_chunks()
-            wanted = wanted.filter(pc.invert(pc.is_in(wanted, value_set=known)))
     remaining = wanted.to_pylist()
     if change is not None and change.replaced:
         return set(remaining)

@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from omnigraph.catalog import EdgeType, NodeType, Scalar, TypeKind
 from omnigraph.compute.types import arrow_type
-from omnigraph.limits import STAGE_BATCH_ROWS
-from omnigraph.store import blob_array, blob_field, primary_key_field
+from omnigraph.store import batch_rows, blob_array, blob_field, primary_key_field
 
 Entity = NodeType | EdgeType
 _FNV_OFFSET = 0xCBF29CE484222325
@@ -85,11 +84,12 @@ def stored_batches(entity: Entity, rows: Any, release: Callable[[], None] | None
 
     `release` is called behind every batch that was taken.
     """
-    if rows.num_rows <= STAGE_BATCH_ROWS and release is None:
+    at_once = batch_rows(rows)
+    if rows.num_rows <= at_once and release is None:
         return stored_rows(entity, rows)
 
     def batches() -> Iterator[Any]:
-        for batch in rows.to_batches(max_chunksize=STAGE_BATCH_ROWS):
+        for batch in rows.to_batches(max_chunksize=at_once):
             yield from stored_rows(entity, pa.Table.from_batches([batch])).to_batches()
             if release is not None:
                 release()

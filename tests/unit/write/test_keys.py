@@ -12,10 +12,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ulid import ULID
 
 from omnigraph.catalog import PropertyType, Scalar
 from omnigraph.compute.types import arrow_type
-from omnigraph.write import canonical_texts, key_ids
+from omnigraph.ids import UlidSource
+from omnigraph.write import canonical_texts, key_ids, keys
 from omnigraph.write.keys import ulid_column
 
 
@@ -114,8 +116,16 @@ def test_different_tuples_never_share_an_id(left: tuple[str, str], right: tuple[
     assert tuple(json.loads(made(left))) == left
 
 
-def test_a_long_run_of_ids_is_one_array() -> None:
-    # Of so many texts Arrow would make several chunks.
-    ids = ulid_column(("0123456789", 7), 2_200_000)
-    assert isinstance(ids, pa.StringArray)
-    assert len(ids) == 2_200_000
+def test_a_long_run_of_ids_counts_up_through_all_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "ULID_CHUNK_ROWS", 1_000)
+    first = (1 << 20) - 1_500
+    source = UlidSource()
+    prefix, start = source.run(1)
+    ids = ulid_column((prefix, first), 2_500).to_pylist()
+    assert len(ids) == 2_500
+    assert [int(ULID.from_str(item)) - int(ULID.from_str(ids[0])) for item in ids] == list(
+        range(2_500)
+    )
+    made = ULID.from_str(ulid_column((prefix, start), 1)[0].as_py())
+    assert str(made).startswith(prefix)
+    assert int(made) & ((1 << 40) - 1) == start
