@@ -167,6 +167,9 @@ EMBED_BATCH_TEXTS: Final = 128
 IVF_PARTITION_ROWS: Final = 4096
 """Vectors per partition of a vector index: small enough to probe a few, large enough to train."""
 
+IVF_SAMPLE_RATE: Final = 256
+"""Vectors looked at for each centroid of a vector index that is built in pieces."""
+
 IVF_PARTITIONS_MAX: Final = 1024
 """Partitions of a vector index; more take long to train and gain little."""
 

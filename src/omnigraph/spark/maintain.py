@@ -14,7 +14,7 @@ from omnigraph.spark.session import find_session
 from omnigraph.spark.tasks import bundled
 from omnigraph.store import Table, fragment_ids
 from omnigraph.store.bulk import build_index, built_index, compact, compacted
-from omnigraph.store.workers import IndexPart, joined, plan_rewrite
+from omnigraph.store.workers import IndexPart, dividable, joined, plan_rewrite
 
 
 def optimize(
@@ -68,13 +68,12 @@ class SparkWorkers:
         folder, version = str(table.dataset.uri), table.version
         units: list[tuple[int, IndexPart]] = []
         for number, part in enumerate(parts):
-            chosen = part.fragments
-            rows = [sizes[item] for item in chosen] if part.can_be_divided else []
-            groups = bundled(rows, self._index_rows) or [tuple(range(len(chosen)))]
-            units += [
-                (number, replace(part, fragments=tuple(chosen[index] for index in group)))
-                for group in groups
-            ]
+            rows = [sizes[item] for item in part.fragments]
+            groups = bundled(rows, self._index_rows)
+            piece = dividable(table, part, sum(rows)) if len(groups) > 1 else part
+            for group in groups:
+                chosen = tuple(part.fragments[index] for index in group)
+                units.append((number, replace(piece, fragments=chosen)))
 
         def work(task: int) -> bytes:
             return build_index(folder, version, units[task][1])

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from lance.indices import IndicesBuilder
 from lance.optimize import Compaction
 
-from omnigraph.limits import OPTIMIZE_THREADS
+from omnigraph.limits import IVF_SAMPLE_RATE, OPTIMIZE_THREADS
 from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.tables import Table
@@ -31,11 +32,6 @@ class IndexPart:
     name: str
     fragments: tuple[int, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def can_be_divided(self) -> bool:
-        """Whether parts built apart can be joined; vectors need the same centroids for that."""
-        return self.kind != VECTOR
 
 
 class Workers(Protocol):
@@ -88,6 +84,20 @@ def build_part(dataset: Any, part: IndexPart) -> Any:
         replace=True,
         **part.options,
     )
+
+
+def dividable(table: Table, part: IndexPart, rows: int) -> IndexPart:
+    """Return a part that can be built piece by piece: pieces of a vector index share centroids."""
+    if part.kind != VECTOR:
+        return part
+    partitions = int(part.options["num_partitions"])
+    model = IndicesBuilder(table.dataset, part.column).train_ivf(
+        num_partitions=partitions,
+        distance_type="l2",
+        sample_rate=max(2, min(IVF_SAMPLE_RATE, rows // partitions)),
+        fragment_ids=list(part.fragments),
+    )
+    return replace(part, options={**part.options, "ivf_centroids": model.centroids})
 
 
 def joined(table: Table, part: IndexPart, segments: list[Any]) -> Any:
