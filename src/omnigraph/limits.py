@@ -335,6 +335,9 @@ SPARK_MERGE_ROWS_MIN: Final = 1_000_000
 SPARK_DELTA_ROWS_MIN: Final = 100_000
 """Rows of a table that may differ from which a merge on Spark leaves them to workers."""
 
+SPARK_GROUP_BYTES: Final = 256 * 1024 * 1024
+"""Bytes of rows that a worker compares at once, about."""
+
 SPARK_INDEX_ROWS: Final = 5_000_000
 """Rows of which one task of a Spark job builds an index."""
 

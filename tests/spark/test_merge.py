@@ -37,7 +37,7 @@ edge Link: Item -> Item @card(0..2) {
 
 node Other { slug: String @key }
 """
-ROUNDS = 8 if FULL else 1
+ROUNDS = 5 if FULL else 1
 EVERYWHERE: dict[str, Any] = {"rows_min": 0, "group_rows": 7}
 """Also the smallest table goes through workers, in several groups."""
 

@@ -15,9 +15,9 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.catalog import EdgeType, NodeType
+from omnigraph.catalog import EdgeType, NodeType, Scalar
 from omnigraph.compute.images import RowChanges, row_changes
-from omnigraph.limits import SPARK_SCAN_ROWS
+from omnigraph.limits import SPARK_GROUP_BYTES, SPARK_SCAN_ROWS
 from omnigraph.spark.engine import Engine
 from omnigraph.spark.tasks import bundled
 from omnigraph.store import reaching
@@ -26,6 +26,7 @@ from omnigraph.store.delta import DeltaPart
 from omnigraph.write import has_blobs, rows_schema
 
 Entity = NodeType | EdgeType
+_WIDTHS = {Scalar.BLOB: 16_384, Scalar.BOOL: 1, Scalar.I32: 4, Scalar.I64: 8, Scalar.F64: 8}
 _MOVED = "tag int, bucket int, side int, rows binary"
 
 
@@ -54,7 +55,7 @@ def judged(
 ) -> Any:
     """Return the tables `judge` makes of groups of ids as a frame; groups have about that size."""
     by_tag = {delta.tag: delta for delta in deltas}
-    buckets = {delta.tag: max(-(-delta.rows // group_rows), 1) for delta in deltas}
+    buckets = {delta.tag: _groups(delta, group_rows) for delta in deltas}
     parts = [
         (delta.tag, number, part)
         for delta in deltas
@@ -76,6 +77,19 @@ def judged(
 
     frame = engine.frame(len(groups), read, _MOVED)
     return frame.groupBy("tag", "bucket").applyInArrow(run, ddl)
+
+
+def _groups(delta: Delta, group_rows: int) -> int:
+    """Return into how many groups to cut, so that none is too large for a worker."""
+    wide = SPARK_GROUP_BYTES // _row_bytes(delta.entity)
+    return max(-(-delta.rows // max(min(group_rows, wide), 1)), 1)
+
+
+def _row_bytes(entity: Entity) -> int:
+    """Return about how much memory a row takes."""
+    found = sum(_WIDTHS.get(item.type.scalar, 64) for item in entity.properties.values())
+    vectors = sum(item.type.vector_dim or 0 for item in entity.properties.values())
+    return 100 + found + 4 * vectors
 
 
 def _moved(entity: Entity, tag: int, number: int, part: DeltaPart, buckets: int) -> Iterator[Any]:

@@ -57,6 +57,7 @@ def read_fragments(
             filter=where,
             fragments=[dataset.get_fragment(item) for item in ids],
             batch_size=batch_rows,
+            scan_in_order=True,
             **options,
         )
         yield from scanner.to_batches()
