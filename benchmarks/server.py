@@ -1,10 +1,11 @@
 """A server under load: readers and writers at once, then killed while it is written to.
 
-    python benchmarks/server.py [--quick] [--seconds N] [--clients N] [--readers N]
+    python benchmarks/server.py [--quick] [--seconds N] [--clients N] [--readers N] [--soak N]
 
-Every acknowledged write is looked for afterwards: none may be missing and none may be there
-twice. Writers work on a branch each, then all on one; clients are threads of this process, so the
-figures include them.
+Every acknowledged write is looked for afterwards: its row and its commit must be there, and no
+write may have made two commits. Writers work on a branch each, then all on one; then readers and
+writers go on for longer while the memory of the server is watched. Clients are threads of this
+process, so the figures include them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -32,6 +34,8 @@ ADD = "query add($n: String, $a: I32) { insert Person { name: $n, age: $a } }"
 READ = "query old($a: I32) { match { $p: Person  $p.age > $a } return { $p.name } limit 20 }"
 ALL = "query all() { match { $p: Person } return { $p.name } }"
 START_ROWS = 1_000
+MEMORY_SAMPLES = 80
+MEMORY_GROWTH_MB_MAX = 16.0
 
 
 @dataclass
@@ -84,7 +88,8 @@ class Client(threading.Thread):
     ready: threading.Barrier
     reads: bool = False
     seconds: list[float] = field(default_factory=list)
-    acknowledged: list[str] = field(default_factory=list)
+    acknowledged: dict[str, str] = field(default_factory=dict)
+    """The commit of each name that was written."""
     failures: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -116,8 +121,10 @@ class Client(threading.Thread):
         if self.reads:
             graph.query(READ, {"a": 500}, branch=self.branch)
             return
-        graph.mutate(ADD, {"n": key, "a": len(self.acknowledged)}, branch=self.branch)
-        self.acknowledged.append(key)
+        done = graph.mutate(ADD, {"n": key, "a": len(self.acknowledged)}, branch=self.branch)
+        if done.commit is None:
+            raise RuntimeError("a write was acknowledged without a commit")
+        self.acknowledged[key] = done.commit.graph_commit_id
 
 
 def percentile(values: list[float], share: float) -> float:
@@ -141,9 +148,8 @@ def run(
     for client in clients:
         client.start()
     ready.wait()
-    before = server.memory_mb()
     begun = time.perf_counter()
-    time.sleep(seconds)
+    memory = watch_memory(server, seconds)
     stop.set()
     for client in clients:
         client.join(60)
@@ -156,21 +162,59 @@ def run(
     failures = sum((c.failures for c in clients), Counter())
     note = ", ".join(f"{kind} {count}" for kind, count in sorted(failures.items()))
     report.figure(f"{name}: requests refused", float(sum(failures.values())), "", note=note)
-    report.figure(f"{name}: memory grown", server.memory_mb() - before, " MB")
+    requests = sum(len(c.seconds) for c in clients)
+    report_memory(report, name, memory, requests=requests)
     return [c for c in clients if not c.reads]
 
 
-def verify(report: Report, server: Server, name: str, writers: list[Client]) -> None:
-    """Look for every acknowledged write, once."""
+def watch_memory(server: Server, seconds: float) -> list[float]:
+    """Return what the server held, taken evenly over a time, in MB."""
+    found = [server.memory_mb()]
+    for _sample in range(MEMORY_SAMPLES):
+        time.sleep(seconds / MEMORY_SAMPLES)
+        found.append(server.memory_mb())
+    return found
+
+
+def report_memory(report: Report, name: str, memory: list[float], *, requests: int) -> None:
+    """Report how memory went; flat means that the last quarter holds hardly more than the third."""
+    quarter = len(memory) // 4
+    third, last = memory[-2 * quarter : -quarter], memory[-quarter:]
+    growth = statistics.median(last) - statistics.median(third)
+    per_thousand = growth / max(requests / 4, 1) * 1000
+    note = f"from {memory[0]:.0f} to {memory[-1]:.0f} MB, most {max(memory):.0f}"
+    limit = MEMORY_GROWTH_MB_MAX if name == "soak" else None
+    report.figure(f"{name}: memory grown, last quarter", growth, " MB", at_most=limit, note=note)
+    report.figure(f"{name}: memory grown per 1000 requests, last quarter", per_thousand, " MB")
+
+
+def heads(server: Server, branches: list[str]) -> dict[str, int]:
+    """Return the version each branch has."""
+    with og.connect(server.url) as graph:
+        return {name: graph.commits.head(name).manifest_version for name in set(branches)}
+
+
+def verify(
+    report: Report, server: Server, name: str, writers: list[Client], before: dict[str, int]
+) -> None:
+    """Look for the row and the commit of every acknowledged write, once."""
     lost = doubled = extra = 0
     with og.connect(server.url, timeout=120) as graph:
         for branch in sorted({w.branch for w in writers}):
             found = Counter(row["p.name"] for row in graph.query(ALL, branch=branch))
-            promised = {key for w in writers if w.branch == branch for key in w.acknowledged}
-            lost += len(promised - set(found))
-            doubled += sum(count > 1 for count in found.values())
+            commits = [
+                commit.graph_commit_id
+                for commit in graph.commits.list(branch)
+                if commit.kind == "mutation" and commit.manifest_version > before[branch]
+            ]
+            promised = {
+                k: v for w in writers if w.branch == branch for k, v in w.acknowledged.items()
+            }
             own = {key for key in found if key.startswith(f"{name}-w")}
-            extra += len(own - promised)
+            lost += len(promised.keys() - own) + len(set(promised.values()) - set(commits))
+            # A row has a key, so a write done twice shows in the history, not in the rows.
+            doubled += max(0, len(commits) - len(own)) + sum(n > 1 for n in found.values())
+            extra += len(own - promised.keys())
     report.figure(f"{name}: acknowledged writes lost", lost, "", at_most=0)
     report.figure(f"{name}: writes that landed twice", doubled, "", at_most=0)
     report.figure(f"{name}: writes that landed without an answer", extra, "", at_most=len(writers))
@@ -179,6 +223,7 @@ def verify(report: Report, server: Server, name: str, writers: list[Client]) -> 
 def killed(report: Report, store: Path, *, clients: int, seconds: float) -> None:
     """Kill the server while it is written to; everything it acknowledged must be there."""
     with serving(store) as server:
+        before = heads(server, ["main"])
         stop, ready = threading.Event(), threading.Barrier(clients + 1)
         writers = [Client(server.url, f"killed-w{n}", "main", stop, ready) for n in range(clients)]
         for writer in writers:
@@ -193,23 +238,25 @@ def killed(report: Report, store: Path, *, clients: int, seconds: float) -> None
         report.figure("killed: seconds until it serves again", time.perf_counter() - begun, " s")
         done = sum(len(w.acknowledged) for w in writers)
         report.figure("killed: writes acknowledged before", done, "")
-        verify(report, server, "killed", writers)
+        verify(report, server, "killed", writers, before)
 
 
 def main() -> None:
     """Run and write the report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="about half a minute")
+    parser.add_argument("--quick", action="store_true", help="about a minute")
     parser.add_argument("--seconds", type=float, default=20.0, help="length of each part")
     parser.add_argument("--clients", type=int, default=8, help="writers")
     parser.add_argument("--readers", type=int, default=4, help="readers")
+    parser.add_argument("--soak", type=float, default=120.0, help="seconds memory is watched for")
     parser.add_argument("--durability", choices=["full", "none"], default="full")
     options = parser.parse_args()
     seconds = 3.0 if options.quick else options.seconds
     clients = 4 if options.quick else options.clients
     readers = 2 if options.quick else options.readers
+    soak = 12.0 if options.quick else options.soak
     os.environ["OMNIGRAPH_DURABILITY"] = options.durability
-    about = {"seconds": seconds, "clients": clients, "readers": readers}
+    about = {"seconds": seconds, "clients": clients, "readers": readers, "soak": soak}
     report = Report("server", {"quick": options.quick, "durability": options.durability, **about})
     with tempfile.TemporaryDirectory(prefix="omnigraph-bench-") as name:
         store = Path(name) / "g"
@@ -222,15 +269,19 @@ def main() -> None:
             for branch in own:
                 graph.branches.create(branch)
         with serving(store) as server:
-            report.section("a branch for each writer")
-            writers = run(report, server, "own", branches=own, readers=readers, seconds=seconds)
-            verify(report, server, "own", writers)
-            report.section("one branch for all writers")
             shared = ["main"] * clients
-            writers = run(
-                report, server, "shared", branches=shared, readers=readers, seconds=seconds
-            )
-            verify(report, server, "shared", writers)
+            half = [*own[: clients // 2], *shared[clients // 2 :]]
+            for title, part, branches, length in (
+                ("a branch for each writer", "own", own, seconds),
+                ("one branch for all writers", "shared", shared, seconds),
+                ("for longer, on branches and main", "soak", half, soak),
+            ):
+                report.section(title)
+                before = heads(server, branches)
+                writers = run(
+                    report, server, part, branches=branches, readers=readers, seconds=length
+                )
+                verify(report, server, part, writers, before)
         report.section("killed while it is written to")
         killed(report, store, clients=clients, seconds=seconds)
     report.write()

@@ -92,6 +92,9 @@ LOAD_CHUNK_ROWS: Final = 65_536
 BATCH_LINES_MIN: Final = 64
 """Lines from which parsing them together beats one by one."""
 
+LOAD_BLOCK_BYTES: Final = 4 * 1024 * 1024
+"""Lines of a file read and parsed at once."""
+
 LOAD_CHUNK_BYTES: Final = 16 * 1024 * 1024
 """Input text parsed before it becomes Arrow chunks; parsed rows take several times as much."""
 

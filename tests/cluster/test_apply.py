@@ -10,6 +10,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph import cluster
+from omnigraph.embed import HttpEmbedder
 from omnigraph.errors import BadRequestError, NotFoundError
 from tests.cluster.folders import NARROWER, SCHEMA, WIDER, Folder, changes, codes
 
@@ -213,6 +214,27 @@ def test_a_policy_can_be_for_other_graphs(folder: Folder) -> None:
     (change,) = folder.apply()["changes"]
     assert (change["resource"], change["metadata_change"]) == ("policy.team", "policy_bindings")
     assert cluster.read_cluster(folder.path).graphs["notes"].policy is not None
+
+
+def test_a_graph_gets_the_embedder_its_cluster_names(folder: Folder) -> None:
+    provider = {"kind": "openai", "base_url": "http://127.0.0.1:1", "api_key": "${SOME_KEY}"}
+    folder.config["providers"] = {"embedding": {"house": provider}}
+    folder.config["graphs"]["papers"]["embedding_provider"] = "house"
+    folder.save()
+    folder.apply()
+    graphs = cluster.read_cluster(folder.path).graphs
+    found = graphs["papers"].embedder({"SOME_KEY": "k"})
+    assert isinstance(found, HttpEmbedder)
+    with pytest.raises(og.BadRequestError, match="SOME_KEY is not set"):
+        graphs["papers"].embedder({})
+    assert graphs["notes"].embedder({}) is None
+    folder.config["graphs"]["notes"]["embedding_provider"] = "house"
+    folder.save()
+    made = {item["resource"]: item.get("metadata_change") for item in folder.apply()["changes"]}
+    assert made == {"provider.embedding.house": "embedding_profile", "graph.notes": None}
+    assert cluster.read_cluster(folder.path).graphs["notes"].provider is not None
+    states: Any = cluster.status(folder.path).to_json()["resource_statuses"]
+    assert states["provider.embedding.house"]["status"] == "applied"
 
 
 def test_a_graph_somebody_else_made_is_not_taken(folder: Folder) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from tests.cluster.folders import NARROWER, Folder
 from tests.integration.conftest import Cli
 
@@ -91,3 +95,42 @@ def test_what_a_cluster_manages_is_not_changed_past_it(cli: Cli, folder: Folder)
     new = str(folder.graph("other"))
     denied = cli("init", new, "--schema", schema)
     assert (denied.code, "cluster" in denied.err) == (1, True)
+
+
+def test_a_graph_of_a_cluster_is_maintained_by_its_name(
+    cli: Cli, folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.apply()
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("OMNIGRAPH_HOME", str(home))
+    (home / "config.yaml").write_text(
+        f"""
+clusters: {{library: {{root: "{folder.path}"}}}}
+profiles: {{day: {{cluster: library, default_graph: papers}}}}
+"""
+    )
+    at = ("--cluster", str(folder.path), "--graph", "papers")
+    for command in (["optimize"], ["repair"], ["cleanup", "--keep", "3"], ["ensure-indices"]):
+        shown = cli(*command, *at, "--json")
+        assert (shown.code, shown.json["uri"]) == (0, str(folder.graph("papers"))), command
+        for named in (("--cluster", "library", "--graph", "papers"), ("--profile", "day")):
+            assert cli(*command, *named).code == 0, (command, named)
+        assert cli(*command, "--cluster", "library").code == 1, "it has several graphs"
+        assert cli(*command, "--cluster", "library", "--graph", "none").code == 3
+        assert cli(*command, str(folder.graph("papers")), "--graph", "papers").code == 2
+    queries = str(folder.path / "queries" / "papers.gq")
+    checked = cli("lint", "--query", queries, *at, "--json").json
+    assert (checked["status"], checked["schema_source"]["kind"]) == ("ok", "graph")
+    notes = cli("lint", "--query", queries, "--cluster", "library", "--graph", "notes")
+    assert notes.code == 1
+    both = cli("lint", "--query", queries, *at, "--schema", str(folder.path / "papers.pg"))
+    assert both.code == 2
+    shim = cli("query", "check", "--query", queries, "--schema", str(folder.path / "papers.pg"))
+    assert (shim.code, "2 queries checked" in shim.out) == (0, True)
+    assert "read all()" in cli("queries", "list", "--profile", "day", "--graph", "papers").out
+    assert cli("queries", "list").code == 2
+    assert cli("--cluster", "library", "queries", "list", "--graph", "papers").code == 0
+    assert cli("policy", "validate", "--profile", "day", "--graph", "papers").code == 0
+    assert cli("branch", "list", "--profile", "day").code == 1, "data is read through a server"
+    assert cli("branch", "list", *at).code == 2

@@ -115,6 +115,9 @@ def provider(**values: object) -> Edit:
         ("wrong_kind_reference", policy(applies_to=["schema.papers"])),
         ("embedding_api_key_inline", provider(kind="openai", api_key="hunter2")),
         ("embedding_api_key_required", provider(kind="openai")),
+        ("invalid_cluster_yaml", provider(kind="oracle", api_key="${KEY}")),
+        ("future_phase_field",
+         in_papers(external_blobs={"allow": [{"base": "s3://b", "scope": "server_safe"}]})),
     ],
 )  # fmt: skip
 def test_a_mistake_has_its_code(folder: Folder, code: str, edit: Edit) -> None:

@@ -130,7 +130,7 @@ def test_csv(ask: Cli) -> None:
     assert found == [
         ["name", "note", "age", "tags", "born"],
         ["ann", 'say "hi",\nthen go', "41", '["x", "é"]', "2000-01-02"],
-        ["bob", "", "", "", ""],
+        ["bob", "null", "null", "null", "null"],
     ]
 
 
@@ -171,7 +171,7 @@ def test_text_formats_into_a_file(ask: Cli, tmp_path: Path) -> None:
 
 
 def test_repeated_column_names_keep_their_values(ask: Cli) -> None:
-    assert ask("twice", "--format", "csv").out == "x,x\nann,41\nbob,\n"
+    assert ask("twice", "--format", "csv").out == "x,x\nann,41\nbob,null\n"
     assert ask("twice").out.splitlines()[1:] == [
         "x   | x",
         "----+-----",

@@ -26,7 +26,7 @@ def uri(s3: Seaweed, tmp_path: Path) -> str:
 def test_a_graph_is_made_filled_asked_and_branched(cli: Cli, uri: str) -> None:
     assert cli("init", uri, "--schema", "s.pg").code == 0
     done = cli("load", uri, "--data", "d.jsonl", "--mode", "append")
-    assert (done.code, done.err) == (0, f"omnigraph load -> {uri} (direct, object store)\n")
+    assert (done.code, done.err) == (0, f"omnigraph load -> {uri} (direct, remote)\n")
     shown = cli("query", "--store", uri, "-e", ALL, "--format", "csv")
     assert shown.out.split() == ["p.name", "a", "b"]
     assert cli("branch", "create", "dev", "--store", uri).code == 0

@@ -169,6 +169,9 @@ OPERATIONS: dict[str, Operation] = {
     "graph.recoveries": reads(lambda w: w.graph.recoveries(), None),
     "graph.pending_writes": reads(lambda w: w.graph.pending_writes(), None),
     "graph.export": asks(lambda w: w.graph.export(branch="dev"), ("export", "dev", None)),
+    "graph.export_table": asks(
+        lambda w: w.graph.export_table("P", branch="dev"), ("export", "dev", None)
+    ),
     "graph.dump": asks(lambda w: w.graph.dump(w.folder / "all.tar"), ("export", None, None)),
     "graph.mutate": asks(lambda w: w.graph.mutate(ADD, {"k": w.new()}), CHANGE_MAIN),
     "graph.load": asks(

@@ -48,7 +48,7 @@ def test_the_kind_of_a_bundle_follows_its_actions() -> None:
         ("{group: g}", "{group: h}", "unknown group 'h'"),
         ("[read]", "[]", "no actions"),
         ("[read]", "[reed]", "unknown action 'reed'; there are read, export"),
-        ("[read]", "[read, graph_list]", "needs a file of its own"),
+        ("[read]", "[read, graph_list]", "need a file of their own"),
         ("[read]", "[read], target_branch_scope: any", "means nothing for read"),
         ("[read]", "[branch_merge], branch_scope: any", "means nothing for branch_merge"),
         ("[read]", "[invoke_query], branch_scope: any", "means nothing for invoke_query"),

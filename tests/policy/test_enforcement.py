@@ -108,7 +108,11 @@ def test_an_operation_asks_for_what_the_table_says(world: World, name: str) -> N
 def test_every_action_of_a_graph_has_an_operation() -> None:
     used = {action for operation in OPERATIONS.values() for action, *_ in operation.asks}
     # Stored queries and the list of graphs belong to what serves them.
-    assert used == {str(action) for action in Action} - {"invoke_query", "graph_list"}
+    assert used == {str(action) for action in Action} - {
+        "invoke_query",
+        "graph_list",
+        "config_manage",
+    }
 
 
 def test_each_question_of_an_operation_can_refuse_it(world: World) -> None:

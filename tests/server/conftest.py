@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,15 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
         return api
 
     yield start
-    for context, service, api in reversed(stack):
+
+    def end(started: tuple[Any, Any, Api]) -> None:
+        context, service, api = started
         api.close()
         context.__exit__(None, None, None)
         service.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(end, stack))
 
 
 def _write(folder: Path, texts: Mapping[str, str]) -> Path:

@@ -107,6 +107,8 @@ def queries(graph: AnyGraph, note: Notes, _folder: Path) -> None:
     note(graph.query(two, {"a": 30}, name="old"))
     explained = graph.explain(ALL)
     note(explained.plan, explained.rows, [item.text for item in explained.stages])
+    first = graph.commits.list()[-1].graph_commit_id
+    note(graph.explain(ALL, snapshot=first).rows, graph.explain(ALL, version=2).rows)
 
 
 @story
@@ -173,7 +175,14 @@ def exports(graph: AnyGraph, note: Notes, folder: Path) -> None:
     note(list(graph.export()), list(graph.export(types=["Knows"])))
     note(list(graph.export(version=1)), list(graph.export(branch="main", version=2)))
     note(graph.export(folder / "out.jsonl"), (folder / "out.jsonl").read_text(encoding="utf-8"))
+    people = graph.export_table("Person")
+    note(people.schema, people.to_pylist(), graph.export_table("Knows", version=2).to_pylist())
     note.fails(lambda: graph.export(types=["Nope"]))
+    note.fails(lambda: graph.export_table("Nope"))
+    note(graph.entity_at("node:Person", "ann", version=2))
+    note(graph.entity_at("node:Person", "pix", version=2))
+    note.fails(lambda: graph.entity_at("node:Nope", "ann", version=2))
+    note.fails(lambda: graph.entity_at("node:Person", "ann", version=99))
     note.fails(lambda: graph.export(branch="nope"))
 
 
@@ -249,7 +258,10 @@ def history(graph: AnyGraph, note: Notes, _folder: Path) -> None:
 @story
 def tags(graph: AnyGraph, note: Notes, _folder: Path) -> None:
     note(graph.tags.create("v1"), graph.tags.list())
+    then = graph.commits.head().created_at
     graph.mutate(ADD, {"n": "ann"})
+    note(graph.tags.create("then", timestamp=then))
+    graph.tags.delete("then")
     note(graph.query(ALL, tag="v1"), graph.snapshot(tag="v1"), graph.diff("v1", "main"))
     note.fails(lambda: graph.tags.create("v1"))
     note.fails(lambda: graph.tags.create("v2", branch="nope"))
@@ -277,8 +289,14 @@ def feeds(graph: AnyGraph, note: Notes, folder: Path) -> None:
     note.fails(lambda: graph.feed.poll(branch="nope"))
     base = graph.feed.baseline(folder / "base.jsonl")
     note(base.entities, len((folder / "base.jsonl").read_text(encoding="utf-8").splitlines()))
+    some = {"kinds": ["node"], "types": ["Person"], "ops": ["insert"]}
+    part = graph.feed.baseline(folder / "part.jsonl", **some)
+    note(part.entities)
     graph.mutate(ADD, {"n": "zoe"})
     note(graph.feed.poll(cursor=base.resume_cursor))
+    note(graph.feed.poll(cursor=part.resume_cursor, **some))
+    note.fails(lambda: graph.feed.poll(cursor=part.resume_cursor))
+    note.fails(lambda: graph.feed.baseline(folder / "no.jsonl", types=["Nope"]))
 
 
 @story

@@ -12,7 +12,16 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import BadRequestError, UnauthorizedError
 from omnigraph.policy import OpenAccess, ReadOnlyAccess, ServerState
-from omnigraph.server import Service, Settings, Token, Tokens, open_service, running, tokens_from
+from omnigraph.server import (
+    Service,
+    Serving,
+    Settings,
+    Token,
+    Tokens,
+    open_service,
+    running,
+    tokens_from,
+)
 from omnigraph.server.graphs import ServedGraph, ServedGraphs
 from tests.server.helpers import ADD, ALL, LINES, POLICY, SCHEMA, TOKENS, Api, Serve, error
 
@@ -211,10 +220,12 @@ def test_a_token_of_another_graph_opens_nothing(tmp_path: Path) -> None:
     )
     service = Service(
         settings=Settings(cluster=str(tmp_path)),
-        graphs=ServedGraphs(graphs),
-        tokens=tokens,
-        state=ServerState.POLICY_ENABLED,
-        policy=ReadOnlyAccess(),
+        serving=Serving(
+            graphs=ServedGraphs(graphs),
+            tokens=tokens,
+            state=ServerState.POLICY_ENABLED,
+            policy=ReadOnlyAccess(),
+        ),
     )
     ann, eve = ({"Authorization": f"Bearer token-of-{name}"} for name in ("ann", "eve"))
     with running(service) as url:
@@ -229,6 +240,14 @@ def test_a_token_of_another_graph_opens_nothing(tmp_path: Path) -> None:
         error(api.get("/graphs", headers=eve), 403, "forbidden")
         api.close()
     service.close()
+
+
+def test_only_a_server_with_tokens_says_how_to_bring_one(serve: Serve, guarded: Api) -> None:
+    path = "/.well-known/oauth-protected-resource"
+    found = guarded.ok(guarded.get(path))
+    assert (found["resource"], found["bearer_methods_supported"]) == (guarded.url, ["header"])
+    error(serve().get(path), 404, "not_found")
+    error(guarded.send("POST", "/cluster/plan", LENA), 404, "not_found")
 
 
 def test_tokens_come_from_a_file_then_the_environment(tmp_path: Path) -> None:

@@ -61,14 +61,17 @@ COMMANDS = [
     ["snapshot"],
     ["snapshot", "--json"],
     ["export", "--type", "Knows"],
-    ["branch", "create", "work"],
-    ["branch", "create", "work"],
+    ["export", "--table", "edge:Knows"],
+    ["export", "--type", "Knows", "--format", "parquet", "--out", "knows.parquet"],
+    ["export", "--format", "arrow"],
+    ["branch", "create", "work", "--quiet"],
+    ["branch", "create", "work", "--quiet"],
     ["branch", "list", "--json"],
     ["mutate", "-e", ADD, "--params", '{"n":"wim"}', "--branch", "work", "--quiet"],
     ["branch", "merge", "work", "--preview", "--json"],
     ["diff", "main", "work"],
-    ["branch", "merge", "work", "--json"],
-    ["branch", "delete", "new", "--yes"],
+    ["branch", "merge", "work", "--json", "--quiet"],
+    ["branch", "delete", "new", "--yes", "--quiet"],
     ["tag", "create", "v1"],
     ["commit", "list"],
     ["commit", "list", "--json", "--limit", "2"],
@@ -76,9 +79,11 @@ COMMANDS = [
     ["commit", "show", "01ARZ3NDEKTSV4RRFFQ69G5FAV"],
     ["commit", "blame", "Person", "eve"],
     ["changes", "poll", "--start", "beginning"],
+    ["changes", "poll", "--start", "now", "--cursor", "x"],
     ["changes", "baseline", "--out", "base.jsonl"],
+    ["changes", "baseline", "--out", "base.jsonl", "--kind", "edge"],
     ["schema", "plan", "--schema", "wider.pg"],
-    ["branch", "delete", "work", "--yes", "--json"],
+    ["branch", "delete", "work", "--yes", "--json", "--quiet"],
     ["schema", "apply", "--schema", "wider.pg", "--yes", "--quiet"],
     ["schema", "apply", "--schema", "wider.pg", "--yes", "--quiet", "--json"],
     ["blob", "stat", "node", "Person", "eve", "face"],
@@ -279,6 +284,10 @@ aliases:
     assert cli("alias", "nope").code == 1
     assert cli("alias", "seniors", "1", "2").code == 2
     assert cli("query", "nope", "--server", "lab").code == 3
+    made = cli("mutate", "add", "--params", '{"n": "zoe"}', "--server", "lab", "--json", "--quiet")
+    assert made.json["query_name"] == "add"
+    assert cli("mutate", "older", "--params", '{"a": 1}', "--server", "lab").code == 1
+    assert cli("mutate", "add", "--store", "somewhere").code == 2
 
 
 def test_graphs_of_a_server(cli: Cli, home: Path, serve: Serve) -> None:
@@ -294,3 +303,93 @@ def test_scope_flags_may_stand_before_the_command(cli: Cli, home: Path, serve: S
     assert scope_last(["--yes", "x", "--", "y"]) == ["x", "--yes", "--", "y"]
     assert scope_last(["--store"]) == ["--store"]
     assert scope_last(["x", "--store", "y"]) == ["x", "--store", "y"]
+
+
+def test_older_names_warn_and_do_the_same(cli: Cli, home: Path, tmp_path: Path) -> None:
+    (tmp_path / "people.jsonl").write_text(LINES)
+    store = str(tmp_path / "g.omni")
+    og.init(store, SCHEMA, durability="none").close()
+    found = cli("ingest", "--data", "people.jsonl", "--branch", "new", "--store", store, "--json")
+    assert (found.code, found.json["mode"], found.json["branch_created"]) == (0, "merge", True)
+    assert "warning: 'ingest' is now 'load'" in found.err
+    done = cli("change", "-e", ADD, "--params", '{"n":"eve"}', "--store", store)
+    assert (done.code, "'change' is now 'mutate'" in done.err) == (0, True)
+    done = cli("read", "-e", ALL, "--store", store, "--format", "csv")
+    assert (done.out, "'read' is now 'query'" in done.err) == ("p.name,p.age\neve,null\n", True)
+    shown = cli("--help").out
+    assert not {"ingest", "read", "change"} & {
+        line.split()[0] for line in shown.splitlines() if line
+    }
+    done = cli("export", store, "--jsonl")
+    assert (done.code, "--jsonl" in done.err) == (0, True)
+
+
+def test_writes_name_their_target_and_their_actor(cli: Cli, home: Path, tmp_path: Path) -> None:
+    store = str(tmp_path / "g.omni")
+    og.init(store, SCHEMA, durability="none").close()
+    made = cli("branch", "create", "work", "--store", store, "--as", "act-me", "--json")
+    assert made.json["actor_id"] == "act-me"
+    assert made.err == f"omnigraph branch create -> {store} (direct, local)\n"
+    for command in (
+        ["branch", "merge", "work"],
+        ["branch", "delete", "work", "--as", "act-me"],
+        ["optimize"],
+        ["repair", "--confirm"],
+        ["cleanup", "--keep", "2", "--confirm"],
+    ):
+        verb = " ".join(command[:2] if command[0] == "branch" else command[:1])  # fmt: skip
+        done = cli(*command, "--store", store)
+        assert (done.code, done.err) == (0, f"omnigraph {verb} -> {store} (direct, local)\n")
+        assert cli("--quiet", *command, "--store", store).err in ("", *_GONE)
+
+
+_GONE = ("error: branch 'work' does not exist\n",)
+
+
+def test_cleanup_elsewhere_needs_consent(cli: Cli, home: Path) -> None:
+    refused = cli("cleanup", "s3://bucket/g.omni", "--keep", "2", "--confirm")
+    assert (refused.code, "--yes" in refused.err) == (1, True)
+
+
+def test_the_configured_output_is_used(cli: Cli, home: Path, tmp_path: Path) -> None:
+    store = str(tmp_path / "g.omni")
+    with og.init(store, SCHEMA, durability="none") as graph:
+        graph.mutate(ADD, {"n": "a" * 25})
+    ask = ("query", "-e", "query q() { match { $p: Person } return { $p.name } }", "--store", store)
+    configure(home, "defaults: {output: csv}")
+    assert cli(*ask).out == f"p.name\n{'a' * 25}\n"
+    assert cli(*ask, "--format", "kv").out.startswith("1 row from branch main")
+    configure(home, "defaults: {table_max_column_width: 10}")
+    assert cli(*ask).out.splitlines()[-1] == "a" * 9 + "…"
+    configure(home, "defaults: {table_max_column_width: 10, table_cell_layout: wrap}")
+    assert cli(*ask).out.splitlines()[-3:] == ["a" * 10, "a" * 10, "a" * 5]
+    for wrong in ("output: xml", "table_max_column_width: wide", "table_cell_layout: fold"):
+        configure(home, f"defaults: {{{wrong}}}")
+        assert cli(*ask).code == 1, wrong
+
+
+def test_a_commit_of_a_branch_is_shown_against_its_parent(cli: Cli, tmp_path: Path) -> None:
+    store = str(tmp_path / "g.omni")
+    with og.init(store, SCHEMA, durability="none") as graph:
+        graph.load(LINES.encode(), mode="append", branch="work", create_from="main")
+        head = graph.commits.head("work").graph_commit_id
+    shown = cli("commit", "show", head, "--store", store).out
+    assert "node:Person: +2 rows" in shown
+    assert "edge:Knows: +1 rows" in shown
+    first = cli("commit", "changes", head, "--store", store, "--limit", "2", "--json").json
+    rest = cli("commit", "changes", head, "--store", store, "--json",
+               "--page-token", first["next_page_token"]).json  # fmt: skip
+    assert [len(page["changes"]) for page in (first, rest)] == [2, 1]
+    assert "next_page_token" not in rest
+    assert "next_page_token: " in cli("commit", "changes", head, store, "--limit", "1").out
+
+
+def test_a_branch_and_a_snapshot_are_not_both_meant(cli: Cli, tmp_path: Path) -> None:
+    both = ["query", "-e", ALL, "--store", "g", "--branch", "a", "--snapshot", "b"]
+    assert cli(*both).code == 2
+
+
+def test_a_container_told_two_things_says_so(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMNIGRAPH_STORE", "a")
+    monkeypatch.setenv("OMNIGRAPH_CLUSTER", "b")
+    assert cli("serve", "--unauthenticated").code == 64

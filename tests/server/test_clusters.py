@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
+from omnigraph import cluster
 from omnigraph.errors import BadRequestError
 from omnigraph.server import Settings, Token, Tokens, open_service, running
 from tests.cluster.folders import Folder
-from tests.policy.bundles import BUNDLE
+from tests.policy.bundles import BUNDLE, SERVER
 from tests.server.helpers import Api, error
 
 SCRATCH = {"OMNIGRAPH_DURABILITY": "none"}
@@ -133,3 +134,116 @@ def test_a_cluster_that_was_never_applied_is_not_served(tmp_path: Path) -> None:
 def test_a_policy_needs_tokens(applied: Folder) -> None:
     with pytest.raises(BadRequestError, match="without tokens"):
         open_service(Settings(cluster=str(applied.path), unauthenticated=True), Tokens(), SCRATCH)
+
+
+# ---- what changes while it is served ------------------------------------------------------
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[tuple[Folder, Api]]:
+    folder = Folder(tmp_path / "c")
+    folder.put("team.yaml", BUNDLE + GRANT)
+    folder.put("server.yaml", SERVER.replace("[graph_list]", "[graph_list, config_manage]"))
+    folder.apply()
+    service = open_service(Settings(cluster=str(folder.path)), secrets(), SCRATCH)
+    with running(service) as url:
+        api = Api(url, folder.path, service)
+        yield folder, api
+        api.close()
+    service.close()
+
+
+def listed(api: Api, actor: str = "act-omar") -> list[str]:
+    found = api.ok(api.get("/graphs", headers=by(actor)))
+    return [item["graph_id"] for item in found["graphs"]]
+
+
+def test_a_reload_serves_what_was_applied_since(own: tuple[Folder, Api]) -> None:
+    folder, api = own
+    papers = api.service.serving.graphs.find("papers").graph
+    notes = api.service.serving.graphs.find("notes").graph
+    folder.config["graphs"]["books"] = {"schema": "papers.pg"}
+    folder.put("queries/more.gq", "query more() { match { $p: Paper } return { $p.doi } }")
+    folder.save()
+    folder.apply()
+    assert listed(api) == ["notes", "papers"]
+    api.service.reload(Tokens([Token.of("act-omar", "secret-of-act-omar")]))
+    assert listed(api) == ["books", "notes", "papers"]
+    error(api.get("/graphs", headers=by("act-lena")), 401, "unauthorized")
+    queries = api.service.serving.graphs.find("papers").queries
+    assert sorted(queries) == ["add", "all", "more"]
+    assert api.service.serving.graphs.find("papers").graph is papers, "it was open already"
+    assert 'graph="books"' in api.get("/metrics", headers=by("act-omar")).text
+
+    for graph_id in ("books", "notes"):
+        del folder.config["graphs"][graph_id]
+        folder.save()
+        cluster.approve(folder.path, f"graph.{graph_id}", actor="ann").check()
+        folder.apply()
+    folder.config["graphs"]["notes"] = {"schema": "notes.pg"}
+    folder.save()
+    folder.apply()
+    api.service.reload(secrets())
+    assert listed(api) == ["notes", "papers"]
+    assert api.service.serving.graphs.find("notes").graph is not notes, "it is another one"
+    assert 'graph="books"' not in api.get("/metrics", headers=by("act-omar")).text
+    error(api.get("/graphs/books/snapshot", headers=by("act-omar")), 404, "not_found")
+
+
+def test_a_reload_that_fails_changes_nothing(own: tuple[Folder, Api]) -> None:
+    folder, api = own
+    before = api.service.serving
+    (folder.path / "__cluster" / "state.json").write_text("{")
+    with pytest.raises(BadRequestError):
+        api.service.reload(secrets())
+    with pytest.raises(og.OmniGraphError):
+        api.service.reload(Tokens())
+    assert api.service.serving is before
+    assert listed(api) == ["notes", "papers"]
+
+
+def test_a_graph_goes_when_its_last_request_is_answered(
+    own: tuple[Folder, Api], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, api = own
+    notes = api.service.serving.graphs.find("notes").graph
+    closed: list[bool] = []
+    monkeypatch.setattr(notes, "close", lambda: closed.append(True))
+    del folder.config["graphs"]["notes"]
+    folder.save()
+    cluster.approve(folder.path, "graph.notes", actor="ann").check()
+    folder.apply()
+    assert api.service.enter()
+    api.service.reload(secrets())
+    assert not closed
+    api.service.leave()
+    assert closed
+
+
+def test_a_cluster_is_planned_and_deployed_over_http(own: tuple[Folder, Api]) -> None:
+    folder, api = own
+    path, omar = "/cluster/deployments", by("act-omar")
+    error(api.send("POST", "/cluster/plan", headers=by("act-lena")), 403, "forbidden")
+    error(api.send("POST", path, headers=by("act-lena")), 403, "forbidden")
+    first = api.ok(api.get(path, headers=omar))
+    assert first["active"] is True
+    folder.config["graphs"]["books"] = {"schema": "papers.pg"}
+    folder.save()
+    planned = api.send("POST", "/cluster/plan", headers=omar)
+    assert [item["resource"] for item in api.ok(planned)["changes"]] == [
+        "graph.books",
+        "schema.books",
+    ]
+    assert str(folder.path) not in planned.text
+    assert listed(api) == ["notes", "papers"]
+    made = api.send("POST", path, headers=omar)
+    assert api.ok(made)["deployment"]["converged"] is True
+    assert made.json()["deployment"]["actor"] == "act-omar"
+    assert made.json()["active"] is True
+    assert str(folder.path) not in made.text
+    assert listed(api) == ["books", "notes", "papers"]
+    again = api.ok(api.get(f"{path}/{made.json()['deployment_id']}", headers=omar))
+    assert again["deployment"]["resource_statuses"]["graph.books"]["status"] == "applied"
+    error(api.get(f"{path}/{first['deployment_id']}", headers=omar), 404, "not_found")
+    folder.put("papers.pg", "node {")
+    error(api.send("POST", path, headers=omar), 400, "bad_request")

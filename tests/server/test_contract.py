@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 from pathlib import Path
 
 import pytest
 
 import omnigraph as og
+from omnigraph.graph.blobs import Blobs
+from omnigraph.graph.branches import Branches, Tags
+from omnigraph.graph.changes import ChangeFeed
+from omnigraph.graph.history import Commits
+from omnigraph.graph.schema_ops import SchemaOps
 from omnigraph.remote import RemoteGraph
+from omnigraph.remote.blobs import RemoteBlobs
+from omnigraph.remote.branches import RemoteBranches, RemoteTags
+from omnigraph.remote.history import RemoteCommits, RemoteFeed
+from omnigraph.remote.schema import RemoteSchema
 from omnigraph.remote.wire_errors import error_from
 from omnigraph.server.http_errors import failure
 from tests.server.helpers import SCHEMA, Serve
@@ -73,28 +81,47 @@ def test_what_works_on_storage_says_so(serve: Serve) -> None:
             graph.as_actor("somebody")
 
 
-def test_calls_take_the_same_arguments() -> None:
-    """A served graph takes no argument the embedded one does not know."""
-    for name in ("query", "mutate", "load", "export", "snapshot", "diff", "explain"):
-        served = inspect.signature(getattr(RemoteGraph, name)).parameters
-        embedded = inspect.signature(getattr(og.Graph, name)).parameters
-        assert set(served) <= set(embedded), name
-        left_out = set(embedded) - set(served)
-        assert left_out <= {"actor", "cancel"}, name
+PARTS = {
+    "graph": (og.Graph, RemoteGraph),
+    "branches": (Branches, RemoteBranches),
+    "tags": (Tags, RemoteTags),
+    "commits": (Commits, RemoteCommits),
+    "feed": (ChangeFeed, RemoteFeed),
+    "blobs": (Blobs, RemoteBlobs),
+    "schema": (SchemaOps, RemoteSchema),
+}
+# On a server the token decides who acts, and hanging up cancels; Spark runs beside the storage.
+NOT_SERVED = {"actor", "cancel", "workers"}
+ON_STORAGE = {"optimize", "repair", "cleanup", "ensure_indices", "recover"}
+ON_STORAGE |= {"maintain_automatically", "dump", "bulk"}
+# What rooms of the engine ask of a handle, and what bulk loads need.
+OF_THE_ENGINE = {"observe", "settle", "request", "accepted_schema", "schema_at", "check_writable"}
+OF_THE_ENGINE |= {"permit", "session", "cache_stats", "as_actor", "recovered", "limits"}
+OF_THE_ENGINE |= {"load_staged", "catalog_at", "table_at", "scratch_folder", "reach"}
+OF_THE_ENGINE |= {"differing_tables"}
 
 
-def test_every_call_of_the_embedded_graph_is_served_or_refused() -> None:
-    embedded = {name for name in dir(og.Graph) if not name.startswith("_")}
-    source = inspect.getsource(RemoteGraph)
-    served = {name for name in dir(RemoteGraph) if not name.startswith("_")}
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            served.add(node.attr)
-    refused = {"optimize", "repair", "cleanup", "ensure_indices", "recover"}
-    refused |= {"maintain_automatically", "entity_at", "dump", "bulk"}
-    parts = {"observe", "settle", "request", "accepted_schema", "schema_at", "check_writable"}
-    parts |= {"permit", "session", "cache_stats"}
-    # What work on Spark needs.
-    parts |= {"load_staged", "catalog_at", "table_at", "scratch_folder", "reach"}
-    parts |= {"differing_tables"}
-    assert not embedded - served - refused - parts
+def public(part: type) -> set[str]:
+    return {name for name in dir(part) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_both_kinds_of_graph_have_the_same_calls(name: str) -> None:
+    """Whoever adds a call or an argument to one of them has to think of the other."""
+    embedded, served = PARTS[name]
+    for call in public(embedded) - ON_STORAGE - OF_THE_ENGINE:
+        mine, theirs = getattr(embedded, call), getattr(served, call, None)
+        assert theirs is not None, f"{name}.{call} is not served"
+        if not callable(mine):
+            continue
+        wanted = [
+            (item.name, item.kind, item.default)
+            for item in inspect.signature(mine).parameters.values()
+            if item.name not in NOT_SERVED or (name, call) == ("commits", "list")
+        ]
+        found = [
+            (item.name, item.kind, item.default)
+            for item in inspect.signature(theirs).parameters.values()
+        ]
+        assert found == wanted, f"{name}.{call}"
+        assert inspect.getdoc(theirs), f"{name}.{call}"

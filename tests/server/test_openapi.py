@@ -18,6 +18,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from omnigraph.cli.openapi_doc import render
+from omnigraph.server.gate import PROTECTED_RESOURCE
 from tests.server.helpers import ALL, TOKENS, Api, Serve
 
 load_all_checks()
@@ -62,11 +63,16 @@ def test_the_document_is_of_the_promised_kind() -> None:
         "readyz",
         "list_graphs",
         "metrics",
+        "protected_resource",
+        "plan_cluster",
+        "deploy",
+        "deployment",
+        "deployment_status",
     }
     for path, methods in document["paths"].items():
         for operation in methods.values():
-            secured = path not in ("/healthz", "/readyz", "/graphs", "/metrics")
-            assert ("security" in operation) == secured, path
+            open_to_all = ("/healthz", "/readyz", "/graphs", "/metrics", PROTECTED_RESOURCE)
+            assert ("security" in operation) == (path not in open_to_all), path
             assert operation["summary"]
 
 
@@ -82,6 +88,7 @@ def test_every_route_is_in_the_document() -> None:
         ("post", "/branches/merge/preview"), ("get", "/commits"), ("get", "/commits/{commit_id}"),
         ("get", "/commits/{commit_id}/changes"), ("get", "/changes"),
         ("post", "/changes/baseline"), ("get", "/blob"), ("head", "/blob"), ("get", "/recoveries"),
+        ("get", "/entity"), ("post", "/cluster/plan"), ("post", "/cluster/deployments"),
     ):  # fmt: skip
         assert method in document["paths"][path], (method, path)
 

@@ -29,11 +29,13 @@ PROGRAM = "from omnigraph.cli.main import main; main()"
 class Process:
     """`omnigraph serve` on a free port."""
 
-    def __init__(self, store: Path, *flags: str, durability: str = "full") -> None:
+    def __init__(
+        self, store: Path, *flags: str, durability: str = "full", open_to_all: bool = True
+    ) -> None:
         env = {**os.environ, "OMNIGRAPH_DURABILITY": durability}
         self.child = subprocess.Popen(  # noqa: S603  # our own program
             [sys.executable, "-c", PROGRAM, "serve", "--store", str(store), "--bind", "127.0.0.1:0",
-             "--unauthenticated", *flags],
+             *(["--unauthenticated"] if open_to_all else []), *flags],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
         )  # fmt: skip
         assert self.child.stdout is not None
@@ -146,6 +148,43 @@ def _drained(process: Process) -> set[str]:
     assert "draining" in events
     assert events[-1] == "stopped"
     return {key for w in writers for key in w.acknowledged}
+
+
+def test_a_hangup_signal_brings_new_tokens_and_no_secret_is_logged(
+    store: Path, tmp_path: Path, processes: list[Process]
+) -> None:
+    file = tmp_path / "tokens.json"
+    file.write_text(json.dumps({"act-ann": "first-secret-0001"}))
+    server = Process(store, "--tokens", str(file), "--log-level", "debug", durability="none",
+                     open_to_all=False)  # fmt: skip
+    processes.append(server)
+
+    def status(secret: str) -> int:
+        headers = {"Authorization": f"Bearer {secret}"}
+        return httpx.get(f"{server.url}/branches", headers=headers, timeout=30).status_code
+
+    def told(event: str) -> None:
+        assert server.child.stderr is not None
+        while True:
+            line = server.child.stderr.readline()
+            assert line, f"it ended before it said: {event}"
+            seen.append(line)
+            if json.loads(line)["event"] == event:
+                return
+
+    seen: list[str] = []
+    assert (status("first-secret-0001"), status("second-secret-0002")) == (200, 401)
+    file.write_text(json.dumps({"act-ann": "second-secret-0002"}))
+    server.child.send_signal(signal.SIGHUP)
+    told("reloaded")
+    assert (status("first-secret-0001"), status("second-secret-0002")) == (401, 200)
+    file.write_text('{"act-ann": "third-secret-0003"')
+    server.child.send_signal(signal.SIGHUP)
+    told("reload refused")
+    assert status("second-secret-0002") == 200
+    code, rest = server.end(signal.SIGTERM)
+    assert code == 0
+    assert "-secret-" not in "".join(seen) + rest
 
 
 def test_what_cannot_start_says_why(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import omnigraph as og
-from tests.server.helpers import ADD, ALL, LINES, Api, Serve
+from tests.server.helpers import ADD, ALL, LINES, Api, Serve, error
 
 COMMIT = {
     "graph_commit_id": str,
@@ -290,6 +293,21 @@ def og_json(text: str) -> Any:
     import json
 
     return json.loads(text)
+
+
+def test_one_type_is_exported_as_a_table(full: Api) -> None:
+    arrow, parquet = "application/vnd.apache.arrow.stream", "application/vnd.apache.parquet"
+    body = {"type_names": ["Knows"]}
+    found = full.post("/export", body, headers={"Accept": arrow})
+    assert found.headers["content-type"] == arrow
+    table = pa.ipc.open_stream(found.content).read_all()
+    assert table.column_names == ["id", "from", "to", "since"]
+    found = full.post("/export", body, headers={"Accept": parquet})
+    assert found.headers["content-type"] == parquet
+    assert pq.read_table(io.BytesIO(found.content)).equals(table)
+    for several in ({}, {"type_names": ["Knows", "Person"]}):
+        refused = full.post("/export", several, headers={"Accept": parquet})
+        error(refused, 400, "bad_request")
 
 
 def test_export_is_what_a_load_reads_back(api: Api, serve: Serve) -> None:

@@ -11,12 +11,14 @@ from omnigraph.cli.files import read_text
 from omnigraph.cli.scope import (
     actor_option,
     confirm_elsewhere,
+    echo_target,
     engine_options,
     graph_argument,
     is_spark,
     json_option,
     open_graph,
     print_json,
+    quiet_option,
     resolve_uri,
     write_options,
 )
@@ -35,6 +37,8 @@ def branch() -> None:
 @click.argument("name")
 @graph_argument
 @click.option("--from", "source", default="main", show_default=True, metavar="STATE")
+@actor_option
+@quiet_option
 @json_option
 def create(
     name: str,
@@ -42,14 +46,18 @@ def create(
     store: str | None,
     uri_option: str | None,
     source: str,
+    actor: str | None,
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """Make a branch from a branch, commit id, tag or branch@version. No data is copied."""
     place = resolve_uri(uri, store, uri_option)
-    with open_graph(place) as graph:
+    echo_target("branch create", place, quiet=quiet)
+    with open_graph(place, actor=actor) as graph:
         graph.branches.create(name, source)
         if as_json:
-            print_json({"uri": graph.uri, "from": source, "name": name, "actor_id": None})
+            body = {"uri": graph.uri, "from": source, "name": name, "actor_id": graph.actor}
+            print_json(body)
         else:
             click.echo(f"created branch {name} from {source}")
 
@@ -75,17 +83,27 @@ def list_branches(
 @click.argument("name")
 @graph_argument
 @click.option("--yes", is_flag=True, help="Do not ask, on a server.")
+@actor_option
+@quiet_option
 @json_option
 def delete(
-    name: str, uri: str | None, store: str | None, uri_option: str | None, yes: bool, as_json: bool
+    name: str,
+    uri: str | None,
+    store: str | None,
+    uri_option: str | None,
+    yes: bool,
+    actor: str | None,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Delete a branch; what was merged elsewhere stays there."""
     place = resolve_uri(uri, store, uri_option)
     confirm_elsewhere(f"deleting branch {name}", place, yes=yes, as_json=as_json)
-    with open_graph(place) as graph:
+    echo_target("branch delete", place, quiet=quiet)
+    with open_graph(place, actor=actor) as graph:
         graph.branches.delete(name)
         if as_json:
-            print_json({"uri": graph.uri, "name": name, "actor_id": None})
+            print_json({"uri": graph.uri, "name": name, "actor_id": graph.actor})
         else:
             click.echo(f"deleted branch {name}")
 
@@ -159,6 +177,7 @@ def merge(
     if on_spark and preview:
         raise click.UsageError("--preview shows every row; it is for --engine local")
     decisions = _resolution(resolve)
+    echo_target("branch merge", place, quiet=quiet or preview)
     with open_graph(place, mode="ro" if preview else "rw", actor=actor) as graph:
         if preview:
             plan = graph.branches.merge_plan(
@@ -215,6 +234,7 @@ def tag() -> None:
 @graph_argument
 @click.option("--branch", default=None, help="Branch whose newest state is named (main).")
 @click.option("--commit", "commit_id", metavar="ID", help="Name this commit instead.")
+@actor_option
 @json_option
 def create_tag(
     name: str,
@@ -223,11 +243,12 @@ def create_tag(
     uri_option: str | None,
     branch: str | None,
     commit_id: str | None,
+    actor: str | None,
     as_json: bool,
 ) -> None:
     """Name the newest state of a branch, or a commit."""
     place = resolve_uri(uri, store, uri_option)
-    with open_graph(place) as graph:
+    with open_graph(place, actor=actor) as graph:
         found = graph.tags.create(name, branch=branch, commit=commit_id)
     if as_json:
         print_json(found.to_json())
@@ -255,13 +276,19 @@ def list_tags(uri: str | None, store: str | None, uri_option: str | None, as_jso
 @tag.command("delete")
 @click.argument("name")
 @graph_argument
+@actor_option
 @json_option
 def delete_tag(
-    name: str, uri: str | None, store: str | None, uri_option: str | None, as_json: bool
+    name: str,
+    uri: str | None,
+    store: str | None,
+    uri_option: str | None,
+    actor: str | None,
+    as_json: bool,
 ) -> None:
     """Forget a tag; the state it named stays."""
     place = resolve_uri(uri, store, uri_option)
-    with open_graph(place) as graph:
+    with open_graph(place, actor=actor) as graph:
         graph.tags.delete(name)
     if as_json:
         print_json({"name": name})

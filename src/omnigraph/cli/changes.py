@@ -140,10 +140,8 @@ def changes() -> None:
 @click.option("--cursor", help="Where the last poll ended.")
 @click.option(
     "--start",
-    default="now",
-    show_default=True,
     metavar="now|beginning|after:ID",
-    help="Where to begin without a cursor.",
+    help="Where to begin without a cursor (now).",
 )
 @click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True)
 @filter_options
@@ -154,7 +152,7 @@ def poll(
     uri_option: str | None,
     branch: str,
     cursor: str | None,
-    start: str,
+    start: str | None,
     limit: int,
     kinds: tuple[str, ...],
     types: tuple[str, ...],
@@ -162,13 +160,15 @@ def poll(
     as_json: bool,
 ) -> None:
     """Show the commits since a cursor, and the cursor to go on from."""
+    if cursor is not None and start is not None:
+        raise click.UsageError("give --cursor or --start, not both")
     place = resolve_uri(uri, store, uri_option)
     blocks: list[ChangeBlock] = []
     token: str | None = None
     with open_graph(place, mode="ro") as graph:
         while True:
             page = graph.feed.poll(
-                start,
+                start or "now",
                 cursor=cursor,
                 page_token=token,
                 branch=branch,
@@ -197,6 +197,7 @@ def poll(
 @changes.command("baseline")
 @graph_argument
 @branch_option
+@filter_options
 @click.option("--out", required=True, metavar="FILE", help="JSONL file to write.")
 @json_option
 def baseline(
@@ -204,13 +205,16 @@ def baseline(
     store: str | None,
     uri_option: str | None,
     branch: str,
+    kinds: tuple[str, ...],
+    types: tuple[str, ...],
+    ops: tuple[str, ...],
     out: str,
     as_json: bool,
 ) -> None:
-    """Write a whole snapshot, and the cursor that follows it."""
+    """Write a whole snapshot, and the cursor that follows it: for polls with the same filters."""
     place = resolve_uri(uri, store, uri_option)
     with open_graph(place, mode="ro") as graph:
-        found = graph.feed.baseline(out, branch=branch)
+        found = graph.feed.baseline(out, branch=branch, kinds=kinds, types=types, ops=ops)
     if as_json:
         print_json(found.to_json())
         return

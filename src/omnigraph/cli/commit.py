@@ -122,6 +122,8 @@ def _draw(place: str, limit: int | None) -> None:
 @click.argument("commit_id", metavar="ID")
 @graph_argument
 @filter_options
+@click.option("--limit", type=click.IntRange(min=1), help="At most this many changes.")
+@click.option("--page-token", metavar="TOKEN", help="Go on where an answer with --limit ended.")
 @json_option
 def changes(
     commit_id: str,
@@ -131,6 +133,8 @@ def changes(
     kinds: tuple[str, ...],
     types: tuple[str, ...],
     ops: tuple[str, ...],
+    limit: int | None,
+    page_token: str | None,
     as_json: bool,
 ) -> None:
     """Show what a commit changed, with the values before and after."""
@@ -138,10 +142,13 @@ def changes(
     with open_graph(place, mode="ro") as graph:
         block = graph.commits.changes(commit_id, kinds=kinds, types=types, ops=ops)
         catalog = graph.catalog
+    block, token = block.page(limit=limit, page_token=page_token)
     if as_json:
-        print_json(block.to_json())
-    else:
-        show_block(block, catalog)
+        print_json(block.to_json() | token)
+        return
+    show_block(block, catalog)
+    for name, value in token.items():
+        click.echo(f"{name}: {value}")
 
 
 @commit.command("blame")
@@ -217,8 +224,9 @@ def show(
     place = resolve_uri(uri, store, uri_option)
     with open_graph(place, mode="ro") as graph:
         found = graph.commits.get(commit_id)
-        before = graph.snapshot(version=max(found.manifest_version - 1, 1))
-        after = graph.snapshot(version=found.manifest_version)
+        after = graph.snapshot(commit=commit_id)
+        parent = found.parent_commit_id
+        before = {} if parent is None else graph.snapshot(commit=parent).tables
     if as_json:
         print_json(found.to_json())
         return
@@ -227,7 +235,7 @@ def show(
             click.echo(f"{name}: {value}")
     click.echo(f"time: {found.created_at.isoformat()}")
     for key, pin in after.tables.items():
-        old = before.tables.get(key)
+        old = before.get(key)
         if old is None or old.version != pin.version:
             rows = pin.row_count - (old.row_count if old else 0)
             click.echo(f"  {key}: {rows:+d} rows (version {pin.version})")

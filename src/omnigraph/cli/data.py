@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from omnigraph.cli.files import read_text
+from omnigraph.cli.files import read_text, write_table
+from omnigraph.cli.places import is_served
 from omnigraph.cli.scope import (
     actor_option,
     branch_option,
@@ -22,6 +24,10 @@ from omnigraph.cli.scope import (
     store_options,
     write_options,
 )
+
+if TYPE_CHECKING:
+    from omnigraph.graph import MutationResult
+    from omnigraph.remote import RemoteGraph
 
 
 @click.command()
@@ -73,21 +79,31 @@ def mutate(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Run a mutation query as one commit. NAME picks a query when the source holds several."""
-    if (query_path is None) == (text is None):
-        raise click.UsageError("give --query FILE or -e GQ")
-    source = text if text is not None else read_text(str(query_path))
+    """Run a mutation query as one commit. NAME picks a query when the source holds several.
+
+    On a server and without a source, NAME is a stored query.
+    """
+    if query_path is not None and text is not None:
+        raise click.UsageError("give --query FILE or -e GQ, not both")
     place = resolve_uri(None, store, None)
+    stored = query_path is None and text is None
+    if stored and (name is None or not is_served(place)):
+        raise click.UsageError("give --query FILE or -e GQ; stored queries are on servers")
+    values = read_params(params, params_file)
+    options: dict[str, Any] = {
+        "branch": branch,
+        "expected_head": if_commit,
+        "operation_id": operation_id,
+    }
     echo_target("mutate", place, quiet=quiet)
     with open_graph(place, actor=actor) as graph:
-        result = graph.mutate(
-            source,
-            read_params(params, params_file),
-            name=name,
-            branch=branch,
-            expected_head=if_commit,
-            operation_id=operation_id,
-        )
+        if stored:
+            remote = cast("RemoteGraph", graph)
+            found = remote.call(str(name), values, expect_mutation=True, **options)
+            result = cast("MutationResult", found)
+        else:
+            source = text if text is not None else read_text(str(query_path))
+            result = graph.mutate(source, values, name=name, **options)
     if as_json:
         print_json(result.to_json())
         return
@@ -140,6 +156,18 @@ def snapshot(
 @graph_argument
 @branch_option
 @click.option("--type", "types", multiple=True, metavar="T", help="Only this type (repeatable).")
+@click.option(
+    "--table", "tables", multiple=True, metavar="KEY", help="The same, as node:T or edge:T."
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "arrow", "parquet"]),
+    default="jsonl",
+    show_default=True,
+    help="arrow and parquet hold one type.",
+)
+@click.option("--jsonl", is_flag=True, hidden=True)
 @click.option("--out", metavar="FILE", help="Write to a file instead of stdout.")
 @click.option("--version", "at_version", type=int, help="Graph version to export.")
 @click.option("--commit", "at_commit", help="Commit to export.")
@@ -149,22 +177,38 @@ def export(
     uri_option: str | None,
     branch: str,
     types: tuple[str, ...],
+    tables: tuple[str, ...],
+    form: str,
+    jsonl: bool,
     out: str | None,
     at_version: int | None,
     at_commit: str | None,
 ) -> None:
-    """Write every entity as JSONL, nodes before edges, from one snapshot."""
+    """Write every entity as JSONL, nodes before edges, from one snapshot.
+
+    One type can also be written as an Arrow stream or a Parquet file.
+    """
     import msgspec
 
+    from omnigraph.ops.export import type_of_table
+
+    if jsonl:
+        click.echo("warning: '--jsonl' is the default; leave it out", err=True)
     place = resolve_uri(uri, store, uri_option)
+    wanted = [*types, *(type_of_table(key) for key in tables)]
+    if form != "jsonl" and (len(wanted) != 1 or (form == "parquet" and out is None)):
+        raise click.UsageError(f"--format {form} needs one --type, and parquet --out FILE")
+    state: dict[str, Any] = {"branch": branch, "commit": at_commit, "version": at_version}
     with open_graph(place, mode="ro") as graph:
+        if form != "jsonl":
+            table = graph.export_table(wanted[0], **state)
+            write_table(table, form, out)
+            return
         if out is not None:
-            lines = graph.export(
-                out, branch=branch, types=types, commit=at_commit, version=at_version
-            )
+            lines = graph.export(out, types=wanted, **state)
             click.echo(f"wrote {lines} lines to {out}", err=True)
             return
-        found = graph.export(branch=branch, types=types, commit=at_commit, version=at_version)
+        found = graph.export(types=wanted, **state)
         if isinstance(found, int):
             return
         encoder = msgspec.json.Encoder()

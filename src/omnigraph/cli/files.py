@@ -1,14 +1,18 @@
-"""Reading and writing the text files commands are given."""
+"""Reading and writing the files commands are given."""
 
 from __future__ import annotations
 
 import os
 import sys
 import tempfile
+from typing import TYPE_CHECKING
 
 import click
 
 from omnigraph.errors import BadRequestError, NotFoundError, StorageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 STDIN = "-"
 
@@ -62,3 +66,16 @@ def replace_text(path: str, text: str) -> None:
         os.replace(name, target)
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror}") from error
+
+
+def write_table(table: pa.Table, form: str, out: str | None) -> None:
+    """Write a table as a Parquet file, or as an Arrow stream to a file or standard output."""
+    if form == "parquet":
+        import pyarrow.parquet as pq
+
+        pq.write_table(table, out)
+        return
+    import pyarrow as pa
+
+    with pa.ipc.new_stream(out if out is not None else sys.stdout.buffer, table.schema) as stream:
+        stream.write_table(table)

@@ -12,15 +12,16 @@ from omnigraph.cli.scope import (
     json_option,
     open_graph,
     print_json,
+    quiet_option,
     resolve_uri,
-    uri_argument,
+    stored_argument,
 )
 
 
 @click.command("ensure-indices")
-@uri_argument
+@stored_argument
 @branch_option
-@click.option("--quiet", is_flag=True, help="Do not echo the write target.")
+@quiet_option
 @json_option
 def ensure_indices(
     uri: str | None,

@@ -8,38 +8,64 @@ from typing import TYPE_CHECKING
 import click
 
 from omnigraph.cli.files import display_name, read_text, refuse_two_stdins
+from omnigraph.cli.places import named_scope
+from omnigraph.cli.scope import open_graph, resolve_uri, stored_argument
 
 if TYPE_CHECKING:
+    from omnigraph.catalog import Catalog
     from omnigraph.lang import LintReport
 
 
 @click.command()
+@stored_argument
 @click.option("--query", "query_path", required=True, help="Query file (.gq); - reads stdin.")
-@click.option("--schema", "schema_path", required=True, help="Schema file (.pg).")
+@click.option("--schema", "schema_path", metavar="FILE", help="Schema file (.pg), not a graph's.")
 @click.option("--explain", is_flag=True, help="Also print the plan of each query.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
-def lint(query_path: str, schema_path: str, explain: bool, as_json: bool) -> int:
-    """Check a query file against a schema.
+def lint(
+    uri: str | None,
+    store: str | None,
+    uri_option: str | None,
+    query_path: str,
+    schema_path: str | None,
+    explain: bool,
+    as_json: bool,
+) -> int:
+    """Check a query file against a schema file, or against the schema of a graph.
 
     Reports every type error of every query at once. Exits with 1 when there is an error.
     """
-    from omnigraph.lang import compile_schema, lint_queries
+    from omnigraph.lang import lint_queries
 
-    refuse_two_stdins(query_path, schema_path)
-    compiled = compile_schema(read_text(schema_path), name=display_name(schema_path))
-    name = display_name(query_path)
-    report = lint_queries(read_text(query_path), compiled.catalog, name=name)
+    if schema_path is None:
+        place = resolve_uri(uri, store, uri_option)
+        with open_graph(place, mode="ro") as graph:
+            catalog, about = graph.catalog, {"kind": "graph", "uri": graph.uri}
+        warnings: list[dict[str, object]] = []
+    elif uri or store or uri_option or named_scope().cluster:
+        raise click.UsageError("give --schema FILE or a graph, not both")
+    else:
+        refuse_two_stdins(query_path, schema_path)
+        catalog, warnings = _compiled(schema_path, quiet=as_json)
+        about = {"kind": "file", "path": schema_path}
+    report = lint_queries(read_text(query_path), catalog, name=display_name(query_path))
     if as_json:
-        body = report.to_json()
-        body["schema_source"] = {"kind": "file", "path": schema_path}
-        if compiled.warnings:
-            body["schema_warnings"] = [item.to_json() for item in compiled.warnings]
+        body = report.to_json() | {"schema_source": about}
+        if warnings:
+            body["schema_warnings"] = warnings
         click.echo(json.dumps(body, indent=2, ensure_ascii=False))
     else:
-        for warning in compiled.warnings:
-            click.echo(warning.render(), err=True)
         _print(report, explain=explain)
     return 0 if report.ok else 1
+
+
+def _compiled(path: str, *, quiet: bool) -> tuple[Catalog, list[dict[str, object]]]:
+    from omnigraph.lang import compile_schema
+
+    compiled = compile_schema(read_text(path), name=display_name(path))
+    for warning in () if quiet else compiled.warnings:
+        click.echo(warning.render(), err=True)
+    return compiled.catalog, [item.to_json() for item in compiled.warnings]
 
 
 def _print(report: LintReport, *, explain: bool) -> None:

@@ -18,6 +18,7 @@ COMMANDS = {
     "blob": "omnigraph.cli.blob:blob",
     "commit": "omnigraph.cli.commit:commit",
     "ensure-indices": "omnigraph.cli.indexes:ensure_indices",
+    "change": "omnigraph.cli.older:change",
     "branch": "omnigraph.cli.branch:branch",
     "cleanup": "omnigraph.cli.maintain:cleanup",
     "cluster": "omnigraph.cli.cluster:cluster",
@@ -29,6 +30,7 @@ COMMANDS = {
     "diff": "omnigraph.cli.changes:diff",
     "export": "omnigraph.cli.data:export",
     "graphs": "omnigraph.cli.served:graphs",
+    "ingest": "omnigraph.cli.older:ingest",
     "init": "omnigraph.cli.data:init",
     "load": "omnigraph.cli.load:load",
     "login": "omnigraph.cli.served:login",
@@ -42,6 +44,7 @@ COMMANDS = {
     "profile": "omnigraph.cli.served:profile",
     "queries": "omnigraph.cli.queries:queries",
     "query": "omnigraph.cli.query:query",
+    "read": "omnigraph.cli.older:read",
     "recover": "omnigraph.cli.recover:recover",
     "schema": "omnigraph.cli.schema:schema",
     "serve": "omnigraph.cli.serve:serve",
@@ -89,8 +92,8 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """OmniGraph: a typed, versioned property-graph database on open Lance tables.
 
-    Flags that say which graph is meant (--store, --server, --graph, --profile) and --as, --yes and
-    --quiet may stand before the command as well.
+    Flags that say which graph is meant (--store, --server, --cluster, --graph, --profile) and --as,
+    --yes and --quiet may stand before the command as well.
     """
 
 
@@ -109,6 +112,7 @@ def report(error: OmniGraphError, *, as_json: bool) -> None:
 ANYWHERE = {
     "--store": True,
     "--server": True,
+    "--cluster": True,
     "--graph": True,
     "--profile": True,
     "--as": True,
@@ -125,6 +129,8 @@ def scope_last(arguments: list[str]) -> list[str]:
         takes_next = ANYWHERE[flag] and "=" not in rest[0]
         moved += rest[: 1 + takes_next]
         rest = rest[1 + takes_next :]
+    if rest[:1] == ["query"] and rest[1:2] in (["lint"], ["check"]) and "--schema" in rest:
+        rest = ["lint", *rest[2:]]  # its older name
     place = rest.index("--") if "--" in rest else len(rest)
     return [*rest[:place], *moved, *rest[place:]]
 

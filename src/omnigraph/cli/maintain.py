@@ -10,13 +10,16 @@ import click
 from omnigraph.cli.exit_codes import FAILURE
 from omnigraph.cli.scope import (
     branch_option,
+    confirm_elsewhere,
+    echo_target,
     engine_options,
     is_spark,
     json_option,
     open_graph,
     print_json,
+    quiet_option,
     resolve_uri,
-    uri_argument,
+    stored_argument,
 )
 from omnigraph.errors import BadRequestError
 
@@ -30,9 +33,10 @@ def _tick(name: str) -> None:
 
 
 @click.command()
-@uri_argument
+@stored_argument
 @branch_option
 @engine_options
+@quiet_option
 @json_option
 def optimize(
     uri: str | None,
@@ -41,11 +45,13 @@ def optimize(
     branch: str,
     engine: str,
     master: str | None,
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """Compact small fragments and index every row. No entity changes; writers may go on."""
     place = resolve_uri(uri, store, uri_option)
     on_spark = is_spark(engine, master, place)
+    echo_target("optimize", place, quiet=quiet)
     with open_graph(place) as graph:
         if on_spark:
             from omnigraph import spark
@@ -69,10 +75,11 @@ def optimize(
 
 
 @click.command()
-@uri_argument
+@stored_argument
 @branch_option
 @click.option("--confirm", is_flag=True, help="Publish what provably changed no row.")
 @click.option("--force", is_flag=True, help="With --confirm: publish everything found.")
+@quiet_option
 @json_option
 @click.pass_context
 def repair(
@@ -83,10 +90,12 @@ def repair(
     branch: str,
     confirm: bool,
     force: bool,
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """Find tables that something other than OmniGraph moved. Shows them unless told to act."""
     place = resolve_uri(uri, store, uri_option)
+    echo_target("repair", place, quiet=quiet or not confirm)
     with open_graph(place) as graph:
         report = graph.repair(branch, confirm=confirm, force=force)
     if as_json:
@@ -117,10 +126,12 @@ def _seconds(text: str | None) -> float | None:
 
 
 @click.command()
-@uri_argument
+@stored_argument
 @click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Versions that stay.")
 @click.option("--older-than", metavar="DUR", help="Only older ones go: 30s, 10m, 12h, 7d, 2w.")
 @click.option("--confirm", is_flag=True, help="Remove; without it only show what would go.")
+@click.option("--yes", is_flag=True, help="Do not ask before removing on an object store.")
+@quiet_option
 @json_option
 def cleanup(
     uri: str | None,
@@ -129,6 +140,8 @@ def cleanup(
     keep: int | None,
     older_than: str | None,
     confirm: bool,
+    yes: bool,
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """Remove old versions and the files only they used.
@@ -137,6 +150,9 @@ def cleanup(
     minutes. Time travel ends at the oldest version kept.
     """
     place = resolve_uri(uri, store, uri_option)
+    if confirm:
+        confirm_elsewhere("removing old versions", place, yes=yes, as_json=as_json)
+    echo_target("cleanup", place, quiet=quiet or not confirm)
     with open_graph(place) as graph:
         report = graph.cleanup(
             keep=keep, older_than=_seconds(older_than), dry_run=not confirm, progress=_tick

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from omnigraph.cli.operator import load_operator
+from omnigraph.cli.places import cluster_graph
 from omnigraph.cli.scope import actor_option, durability_setting, resolve_uri, uri_argument
 
 if TYPE_CHECKING:
     from omnigraph.cluster import StoredQuery
+    from omnigraph.embed import Embedder
     from omnigraph.mcp import Tokens
     from omnigraph.policy import Policy
 
@@ -54,14 +56,13 @@ def mcp(
     Over stdio one agent acts as --as; over HTTP the token says who it is.
     """
     import omnigraph as og
-    from omnigraph.embed import embedder_from
     from omnigraph.mcp import Toolbox, run_http, run_stdio
 
     if (tokens or unauthenticated) and http is None:
         raise click.UsageError("--tokens and --unauthenticated are for --http")
     if tokens and actor:
         raise click.UsageError("--as is for stdio; over HTTP the token says who it is")
-    place, rules, stored = _served(
+    place, rules, stored, embedder = _served(
         uri or store or uri_option, (uri, store, uri_option), cluster, graph, queries
     )
     rules = _policy(policy_path, rules)
@@ -71,7 +72,7 @@ def mcp(
         # A request over HTTP whose token got lost must be nobody's, not this person's.
         actor=actor if http is not None else actor or _configured_actor(),
         durability=durability_setting(),
-        embedder=embedder_from(os.environ),
+        embedder=embedder,
         policy=rules,
     ) as opened:
         toolbox = Toolbox(opened, stored, branch=branch, allow_main=allow_main)
@@ -89,11 +90,11 @@ def _served(
     cluster: str | None,
     graph: str | None,
     queries: tuple[str, ...],
-) -> tuple[str, Policy | None, dict[str, StoredQuery]]:
-    """Return the graph to serve, its policy and its stored queries."""
+) -> tuple[str, Policy | None, dict[str, StoredQuery], Embedder | None]:
+    """Return the graph to serve, its policy, its stored queries and where vectors come from."""
     from omnigraph.cli.files import read_text
-    from omnigraph.cli.queries import find_graph
     from omnigraph.cluster import stored_queries
+    from omnigraph.embed import embedder_from
     from omnigraph.errors import BadRequestError
 
     if cluster is None:
@@ -105,13 +106,13 @@ def _served(
                 if query.name in found:
                     raise BadRequestError(f"{path}: there are two queries '{query.name}'")
                 found[query.name] = query
-        return resolve_uri(*places), None, found
+        return resolve_uri(*places), None, found, embedder_from(os.environ)
     if named is not None or queries:
         raise click.UsageError("--cluster names the graph and its queries already")
-    served = find_graph(cluster, graph)
+    served = cluster_graph(load_operator(os.environ).cluster_place(cluster), graph)
     if served.problems:
         raise BadRequestError("\n".join(item.render() for item in served.problems))
-    return served.uri, served.policy, dict(served.queries)
+    return served.uri, served.policy, dict(served.queries), served.embedder(os.environ)
 
 
 def _configured_actor() -> str | None:

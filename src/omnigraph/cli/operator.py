@@ -31,6 +31,7 @@ class Operator:
     env: Mapping[str, str]
     actor: str | None = None
     servers: Mapping[str, str] = field(default_factory=dict)
+    clusters: Mapping[str, str] = field(default_factory=dict)
     defaults: Table = field(default_factory=dict)
     profiles: Mapping[str, Table] = field(default_factory=dict)
     aliases: Mapping[str, Table] = field(default_factory=dict)
@@ -51,6 +52,10 @@ class Operator:
                 f"no server '{name}' is configured", hint=f"known: {known}; or give its address"
             )
         return self.servers[name].rstrip("/")
+
+    def cluster_place(self, name: str) -> str:
+        """Return where a cluster is, given its configured name or the place itself."""
+        return self.clusters.get(name, name)
 
     def profile(self, name: str) -> tuple[str, str]:
         """Return the kind and value of a profile's one binding."""
@@ -189,6 +194,7 @@ def _parse(text: str, home: str, env: Mapping[str, str], path: str) -> Operator:
         env=env,
         actor=None if actor is None else str(actor),
         servers={name: _url(name, value, path) for name, value in tables["servers"].items()},
+        clusters={name: _root(name, value, path) for name, value in tables["clusters"].items()},
         defaults=defaults,
         profiles={name: _table(tables["profiles"], name, path) for name in tables["profiles"]},
         aliases={name: _table(tables["aliases"], name, path) for name in tables["aliases"]},
@@ -212,3 +218,10 @@ def _url(name: str, value: object, path: str) -> str:
             f"{path}: tokens do not belong here", hint=f"run: omnigraph login {name}"
         )
     return url
+
+
+def _root(name: str, value: object, path: str) -> str:
+    root = value.get("root") if isinstance(value, dict) else None
+    if not isinstance(root, str):
+        raise BadRequestError(f"{path}: cluster '{name}' needs a root")
+    return root

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import click
@@ -11,18 +12,26 @@ import click
 from omnigraph.cli.operator import Operator, load_operator
 from omnigraph.errors import BadRequestError, OmniGraphError
 
+if TYPE_CHECKING:
+    from omnigraph.cluster import ServedGraph
+
 SERVED = "/graphs/"
 _META = "omnigraph.scope"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """What the flags name; `served` says whether the command works over HTTP."""
+    """What the flags name.
+
+    `served` says whether the command works over HTTP, `clustered` whether it takes a cluster.
+    """
 
     server: str | None = None
+    cluster: str | None = None
     graph: str | None = None
     profile: str | None = None
     served: bool = False
+    clustered: bool = False
 
 
 def note_scope(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
@@ -34,7 +43,8 @@ def named_scope() -> Named:
     """Return the scope flags of the running command."""
     ctx = click.get_current_context(silent=True)
     found = {} if ctx is None else ctx.meta.get(_META, {})
-    return Named(**{str(k): v for k, v in found.items()}, served="server" in found)
+    named = {str(k): v for k, v in found.items()}
+    return Named(**named, served="server" in found, clustered="cluster" in found)
 
 
 def is_served(place: str) -> bool:
@@ -53,21 +63,57 @@ def find_place(paths: list[str]) -> str:
     Raises for none, several, and for what the command cannot use.
     """
     scope = named_scope()
-    explicit = [*paths, *([scope.server] if scope.server else [])]
+    explicit = [*paths, *(name for name in (scope.server, scope.cluster) if name)]
     if len(explicit) > 1:
-        raise click.UsageError("name the graph once: a path, --store or --server")
+        raise click.UsageError("name the graph once: a path, --store, --server or --cluster")
     if paths:
         if is_served(paths[0]):
             raise BadRequestError(f"{paths[0]} names a server", hint=f"use --server {paths[0]}")
         if scope.graph is not None:
-            raise click.UsageError("--graph needs --server; a path is one graph already")
+            raise click.UsageError("--graph picks among several; a path is one graph already")
         return paths[0]
+    operator = _configuration()
+    if scope.server is not None:
+        return _served(operator, scope.server, scope.graph)
+    if scope.cluster is not None:
+        return cluster_graph(operator.cluster_place(scope.cluster), scope.graph).uri
+    return _configured(operator, scope)
+
+
+def _configuration() -> Operator:
     operator = load_operator(os.environ)
     for warning in operator.warnings:
         click.echo(f"warning: {warning}", err=True)
-    if scope.server is not None:
-        return _served(operator, scope.server, scope.graph)
-    return _configured(operator, scope)
+    return operator
+
+
+def find_cluster() -> str:
+    """Return the cluster that was named, by a flag or a profile. Raises when none was."""
+    scope, operator = named_scope(), _configuration()
+    if scope.cluster is not None:
+        return operator.cluster_place(scope.cluster)
+    profile = scope.profile or operator.env.get("OMNIGRAPH_PROFILE")
+    if profile:
+        kind, value = operator.profile(profile)
+        if kind == "cluster":
+            return operator.cluster_place(value)
+    raise click.UsageError("name a cluster: --cluster DIR")
+
+
+def cluster_graph(place: str, graph: str | None) -> ServedGraph:
+    """Return the graph of a cluster that is meant; a sole one needs no name."""
+    from omnigraph.cluster import read_cluster
+    from omnigraph.errors import NotFoundError
+
+    graphs = read_cluster(place).graphs
+    if graph is not None and graph in graphs:
+        return graphs[graph]
+    names = ", ".join(graphs) or "none"
+    if graph is not None:
+        raise NotFoundError(f"the cluster has no graph '{graph}'", hint=f"it has {names}")
+    if len(graphs) != 1:
+        raise BadRequestError("name a graph with --graph", hint=f"the cluster has {names}")
+    return next(iter(graphs.values()))
 
 
 def _configured(operator: Operator, scope: Named) -> str:
@@ -84,8 +130,11 @@ def _configured(operator: Operator, scope: Named) -> str:
         kind, value = "store", str(operator.defaults["store"])
     else:
         raise click.UsageError("name a graph: give its path, --store PATH or --server NAME")
-    if kind == "cluster":
+    if kind == "cluster" and not scope.clustered:
         raise BadRequestError("a cluster is served, not opened", hint="use a server or a store")
+    if kind == "cluster":
+        named = scope.graph or (None if graph is None else str(graph))
+        return cluster_graph(operator.cluster_place(value), named).uri
     if kind == "store":
         if scope.graph is not None:
             raise click.UsageError("--graph needs a server; a store is one graph already")

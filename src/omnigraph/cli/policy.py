@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from omnigraph.cli.exit_codes import FAILURE
-from omnigraph.cli.scope import json_option, print_json
+from omnigraph.cli.places import cluster_graph, find_cluster, named_scope
+from omnigraph.cli.scope import cluster_options, json_option, print_json, profile_option
 
 if TYPE_CHECKING:
     from omnigraph.policy import CedarPolicy, Decision, Outcome
@@ -23,36 +24,30 @@ def policy() -> None:
 
 def bundle_options(command: F) -> F:
     """Add where the bundle is: a file, or what a cluster applied."""
-    command = click.argument("bundle", required=False)(command)
-    command = click.option(
-        "--cluster", metavar="DIR", help="Take the bundle a cluster has applied."
-    )(command)
-    return click.option("--graph", metavar="ID", help="The graph of the cluster it is for.")(
-        command
-    )
+    return cluster_options(profile_option(click.argument("bundle", required=False)(command)))
 
 
-def find_policy(bundle: str | None, cluster: str | None, graph: str | None) -> CedarPolicy:
+def find_policy(bundle: str | None) -> CedarPolicy:
     """Return the policy a command is about."""
     from omnigraph.policy import load_policy
 
-    if (bundle is None) is (cluster is None):
-        raise click.UsageError("name the bundle: its file, or --cluster DIR")
-    if graph is not None and cluster is None:
+    scope = named_scope()
+    if bundle is None:
+        return _applied_policy(find_cluster(), scope.graph)
+    if scope.cluster is not None:
+        raise click.UsageError("name the bundle once: its file, or --cluster DIR")
+    if scope.graph is not None:
         raise click.UsageError("--graph needs --cluster")
-    if bundle is not None:
-        return load_policy(bundle)
-    return _applied_policy(str(cluster), graph)
+    return load_policy(bundle)
 
 
 def _applied_policy(cluster: str, graph: str | None) -> CedarPolicy:
     """Return what a cluster applied: for one graph, or its only policy."""
-    from omnigraph.cli.queries import find_graph
     from omnigraph.cluster import read_cluster
     from omnigraph.errors import BadRequestError, NotFoundError
 
     if graph is not None:
-        served = find_graph(cluster, graph)
+        served = cluster_graph(cluster, graph)
         if served.problems:
             raise BadRequestError("\n".join(item.render() for item in served.problems))
         found = [served.policy]
@@ -72,13 +67,11 @@ def _applied_policy(cluster: str, graph: str | None) -> CedarPolicy:
 @bundle_options
 @click.option("--cedar", is_flag=True, help="Print the Cedar policies it becomes.")
 @json_option
-def validate(
-    bundle: str | None, cluster: str | None, graph: str | None, cedar: bool, as_json: bool
-) -> None:
+def validate(bundle: str | None, cedar: bool, as_json: bool) -> None:
     """Check a bundle: every mistake is listed."""
     from omnigraph.policy import copies_unread
 
-    found = find_policy(bundle, cluster, graph)
+    found = find_policy(bundle)
     rules = found.bundle
     warnings = copies_unread(rules)
     if as_json:
@@ -108,13 +101,11 @@ def validate(
 @bundle_options
 @click.option("--tests", required=True, metavar="FILE", help="Questions and expected answers.")
 @json_option
-def test_bundle(
-    bundle: str | None, cluster: str | None, graph: str | None, tests: str, as_json: bool
-) -> int:
+def test_bundle(bundle: str | None, tests: str, as_json: bool) -> int:
     """Ask a bundle every question of a file; exit 1 if any answer is not the expected one."""
     from omnigraph.policy import run_cases
 
-    outcomes = run_cases(find_policy(bundle, cluster, graph), tests)
+    outcomes = run_cases(find_policy(bundle), tests)
     failed = [outcome for outcome in outcomes if not outcome.ok]
     if as_json:
         print_json({"ok": not failed, "cases": [outcome.to_json() for outcome in outcomes]})
@@ -134,8 +125,6 @@ def test_bundle(
 @json_option
 def explain(
     bundle: str | None,
-    cluster: str | None,
-    graph: str | None,
     actor: str,
     action: str,
     branch: str | None,
@@ -145,7 +134,7 @@ def explain(
     """Ask a bundle one question and print the answer with its reason."""
     from omnigraph.policy import Access, parse_action
 
-    found = find_policy(bundle, cluster, graph)
+    found = find_policy(bundle)
     access = Access(
         action=parse_action(action, name="--action"),
         actor=actor,

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from omnigraph.cli.exit_codes import FAILURE
-from omnigraph.cli.scope import json_option, print_json
+from omnigraph.cli.places import cluster_graph, find_cluster, named_scope
+from omnigraph.cli.scope import cluster_options, json_option, print_json, profile_option
 
 if TYPE_CHECKING:
-    from omnigraph.cluster import ServedGraph, StoredQuery
-
-cluster_option = click.option("--cluster", required=True, metavar="DIR", help="The cluster.")
-graph_option = click.option("--graph", metavar="ID", help="The graph, if there are several.")
+    from omnigraph.cluster import StoredQuery
 
 
 @click.group()
@@ -21,29 +19,13 @@ def queries() -> None:
     """Look at the stored queries of a cluster."""
 
 
-def find_graph(cluster: str, graph: str | None) -> ServedGraph:
-    """Return the graph of a cluster that is meant; a sole one needs no name."""
-    from omnigraph.cluster import read_cluster
-    from omnigraph.errors import BadRequestError, NotFoundError
-
-    graphs = read_cluster(cluster).graphs
-    if graph is not None and graph in graphs:
-        return graphs[graph]
-    names = ", ".join(graphs) or "none"
-    if graph is not None:
-        raise NotFoundError(f"the cluster has no graph '{graph}'", hint=f"it has {names}")
-    if len(graphs) != 1:
-        raise BadRequestError("name a graph with --graph", hint=f"the cluster has {names}")
-    return next(iter(graphs.values()))
-
-
 @queries.command("list")
-@cluster_option
-@graph_option
+@cluster_options
+@profile_option
 @json_option
-def list_queries(cluster: str, graph: str | None, as_json: bool) -> None:
+def list_queries(as_json: bool) -> None:
     """List the stored queries of a graph."""
-    found = find_graph(cluster, graph).queries
+    found = cluster_graph(find_cluster(), named_scope().graph).queries
     if as_json:
         print_json({"queries": [_entry(query) for query in found.values()]})
         return
@@ -68,16 +50,16 @@ def _entry(query: StoredQuery) -> dict[str, object]:
 
 
 @queries.command()
-@cluster_option
-@graph_option
+@cluster_options
+@profile_option
 @json_option
-def validate(cluster: str, graph: str | None, as_json: bool) -> int:
+def validate(as_json: bool) -> int:
     """Check the stored queries of a graph against the schema it has now."""
     import omnigraph as og
     from omnigraph.errors import OmniGraphError
     from omnigraph.lang import compile_query
 
-    served = find_graph(cluster, graph)
+    served = cluster_graph(find_cluster(), named_scope().graph)
     broken = [{"query": item.path, "message": item.message} for item in served.problems]
     with og.open(served.uri, mode="ro") as opened:
         for query in served.queries.values():

@@ -5,15 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
-from typing import TYPE_CHECKING, cast
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from omnigraph.cli.files import read_text
+from omnigraph.cli.files import read_text, write_table
+from omnigraph.cli.operator import load_operator
 from omnigraph.cli.places import is_served
 from omnigraph.cli.scope import (
-    branch_option,
     open_graph,
     open_served,
     print_json,
@@ -21,6 +24,7 @@ from omnigraph.cli.scope import (
     resolve_uri,
     store_options,
 )
+from omnigraph.errors import BadRequestError
 
 if TYPE_CHECKING:
     from omnigraph.graph import Result
@@ -36,14 +40,16 @@ CELL_WIDTH_MAX = 80
 @click.option("-e", "--query-string", "text", metavar="GQ", help="Query text.")
 @click.option("--params", metavar="JSON", help="Parameters as a JSON object.")
 @click.option("--params-file", metavar="FILE", help="Parameters in a JSON file.")
-@branch_option
+@click.option("--branch", help="Branch (main).")
 @click.option("--snapshot", metavar="COMMIT", help="Read at this commit.")
 @click.option("--version", "at_version", type=int, help="Read at this graph version.")
 @click.option("--tag", metavar="NAME", help="Read at this tag.")
 @click.option("--timestamp", metavar="TIME", help="Read the branch as it was at this instant.")
 @click.option("--timeout", type=float, metavar="S", help="Give up after so many seconds.")
 @click.option("--explain", is_flag=True, help="Show how it ran: rows, time and calls by step.")
-@click.option("--format", "form", type=click.Choice(FORMATS), help="Output format (table).")
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), help="Output format (table, or as configured)."
+)
 @click.option("--out", metavar="FILE", help="Write to a file (needed for parquet).")
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 def query(
@@ -53,7 +59,7 @@ def query(
     text: str | None,
     params: str | None,
     params_file: str | None,
-    branch: str,
+    branch: str | None,
     snapshot: str | None,
     at_version: int | None,
     tag: str | None,
@@ -70,10 +76,12 @@ def query(
     """
     if query_path is not None and text is not None:
         raise click.UsageError("give --query FILE or -e GQ, not both")
+    if branch is not None and snapshot is not None:
+        raise click.UsageError("give --branch or --snapshot, not both")
     if form == "parquet" and out is None:
         raise click.UsageError("--format parquet needs --out FILE")
     place = resolve_uri(None, store, None)
-    form = "json" if as_json else form or "table"
+    form = "json" if as_json else form
     if query_path is None and text is None:
         given = read_params(params, params_file)
         found = call_stored(place, name, params=given, branch=branch, snapshot=snapshot)
@@ -81,22 +89,19 @@ def query(
         return
     source = text if text is not None else read_text(str(query_path))
     values = read_params(params, params_file)
+    state: dict[str, Any] = {
+        "branch": branch,
+        "snapshot": snapshot,
+        "version": at_version,
+        "tag": tag,
+        "timestamp": timestamp,
+    }
     with open_graph(place, mode="ro") as graph:
         if explain:
-            how = graph.explain(source, values, name=name, branch=branch, version=at_version)
+            how = graph.explain(source, values, name=name, **state)
             print_json(how.to_json()) if as_json else click.echo(str(how))
             return
-        result = graph.query(
-            source,
-            values,
-            name=name,
-            branch=branch,
-            snapshot=snapshot,
-            version=at_version,
-            tag=tag,
-            timestamp=timestamp,
-            timeout=timeout,
-        )
+        result = graph.query(source, values, name=name, timeout=timeout, **state)
     write_result(result, form, out)
 
 
@@ -115,32 +120,29 @@ def call_stored(
         found = graph.call(
             name,
             params,
-            branch=None if snapshot else branch,
+            branch=branch,
             snapshot=snapshot,
             expect_mutation=False,
         )
     return cast("Result", found)
 
 
-def write_result(result: Result, form: str, out: str | None) -> None:
-    """Write rows to standard output or a file."""
-    if form == "parquet":
-        import pyarrow.parquet as pq
-
-        pq.write_table(result.to_arrow(), out)
-        return
-    if form == "arrow":
-        data = result.to_ipc()
-        if out is None:
-            sys.stdout.buffer.write(data)
-            return
-        with open(out, "wb") as handle:
-            handle.write(data)
+def write_result(result: Result, form: str | None, out: str | None) -> None:
+    """Write rows to standard output or a file, in the configured form if none is given."""
+    layout = _Layout()
+    if form in (None, "table"):
+        defaults = load_operator(os.environ).defaults
+        form = form or str(defaults.get("output", "table"))
+        layout = _layout(defaults)
+    if form not in FORMATS:
+        raise BadRequestError(f"there is no output '{form}'", hint=f"use {', '.join(FORMATS)}")
+    if form in ("parquet", "arrow"):
+        write_table(result.to_arrow(), form, out)
         return
     if form == "json" and out is None:
         print_json(result.to_json())
         return
-    rendered = _render(result, form)
+    rendered = _render(result, form, layout)
     if out is None:
         click.echo(rendered)
         return
@@ -148,7 +150,25 @@ def write_result(result: Result, form: str, out: str | None) -> None:
         text_handle.write(rendered + "\n")
 
 
-def _render(result: Result, form: str) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """How wide a cell of a table may be, and what becomes of wider ones."""
+
+    width_max: int = CELL_WIDTH_MAX
+    wraps: bool = False
+
+
+def _layout(defaults: Mapping[str, Any]) -> _Layout:
+    width = defaults.get("table_max_column_width", CELL_WIDTH_MAX)
+    cells = defaults.get("table_cell_layout", "truncate")
+    if isinstance(width, bool) or not isinstance(width, int) or width < 1:
+        raise BadRequestError(f"table_max_column_width must be a number from 1 on, not {width!r}")
+    if cells not in ("truncate", "wrap"):
+        raise BadRequestError(f"table_cell_layout must be truncate or wrap, not {cells!r}")
+    return _Layout(width_max=width, wraps=cells == "wrap")
+
+
+def _render(result: Result, form: str, layout: _Layout) -> str:
     if form == "json":
         return json.dumps(result.to_json(), indent=2, ensure_ascii=False)
     if form == "jsonl":
@@ -163,7 +183,7 @@ def _render(result: Result, form: str) -> str:
     rows = [list(row.values()) for row in _wide_rows(result)]
     if form == "csv":
         return _csv(result.columns, rows)
-    return _kv(result, rows) if form == "kv" else _table(result, rows)
+    return _kv(result, rows) if form == "kv" else _table(result, rows, layout)
 
 
 def _wide_rows(result: Result) -> list[dict[str, object]]:
@@ -187,10 +207,12 @@ def _header(result: Result) -> str:
     return f"{result.num_rows} {noun} from {place} via {result.query_name}"
 
 
-def _table(result: Result, rows: list[list[object]]) -> str:
-    texts = [[_short(_cell(value)) for value in row] for row in rows]
+def _table(result: Result, rows: list[list[object]], layout: _Layout) -> str:
+    if not result.columns:
+        return f"{_header(result)}\n(no rows)"
+    cells = [[_lines(_cell(value), layout) for value in row] for row in rows]
     widths = [
-        max([len(name), *(len(row[index]) for row in texts)])
+        max([len(name), *(len(line) for row in cells for line in row[index])])
         for index, name in enumerate(result.columns)
     ]
     lines = [
@@ -198,14 +220,21 @@ def _table(result: Result, rows: list[list[object]]) -> str:
         " | ".join(n.ljust(w) for n, w in zip(result.columns, widths, strict=True)).rstrip(),
         "-+-".join("-" * width for width in widths),
     ]
-    lines += [
-        " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in texts
-    ]
+    for row in cells:
+        for parts in zip_longest(*row, fillvalue=""):
+            padded = (part.ljust(width) for part, width in zip(parts, widths, strict=True))
+            lines.append(" | ".join(padded).rstrip())
     return "\n".join(lines)
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= CELL_WIDTH_MAX else text[: CELL_WIDTH_MAX - 1] + "…"
+def _lines(text: str, layout: _Layout) -> list[str]:
+    """Return a cell as the lines it takes."""
+    width = layout.width_max
+    if len(text) <= width:
+        return [text]
+    if layout.wraps:
+        return [text[start : start + width] for start in range(0, len(text), width)]
+    return [text[: width - 1] + "…"]
 
 
 def _kv(result: Result, rows: list[list[object]]) -> str:
@@ -221,7 +250,7 @@ def _csv(columns: list[str], rows: list[list[object]]) -> str:
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(columns)
     for row in rows:
-        writer.writerow(["" if value is None else _raw(value) for value in row])
+        writer.writerow(["null" if value is None else _raw(value) for value in row])
     return buffer.getvalue().rstrip("\n")
 
 

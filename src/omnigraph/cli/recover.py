@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.scope import json_option, open_graph, print_json, resolve_uri, uri_argument
+from omnigraph.cli.scope import json_option, open_graph, print_json, resolve_uri, stored_argument
 
 if TYPE_CHECKING:
     from omnigraph.manifest import PendingWrite, RecoveryRecord
 
 
 @click.command()
-@uri_argument
+@stored_argument
 @click.option("--list", "only_list", is_flag=True, help="Change nothing; show what there is.")
 @json_option
 def recover(

@@ -25,8 +25,31 @@ def uri_argument(command: F) -> F:
     """Add the graph's place on storage, as an argument or as `--store` / `--uri`."""
     command = click.argument("uri", required=False)(command)
     command = click.option("--store", help="Where the graph lives (same as URI).")(command)
-    command = _profile_option(command)
+    command = profile_option(command)
     return click.option("--uri", "uri_option", hidden=True)(command)
+
+
+def stored_argument(command: F) -> F:
+    """Add the graph's place for maintenance: on storage, or as a graph of a cluster."""
+    return cluster_options(uri_argument(command))
+
+
+def cluster_options(command: F) -> F:
+    """Add which graph of which cluster is meant; `find_place` and `find_cluster` see it."""
+    command = click.option(
+        "--graph",
+        metavar="ID",
+        help="Graph of the cluster, if there are several.",
+        expose_value=False,
+        callback=note_scope,
+    )(command)
+    return click.option(
+        "--cluster",
+        metavar="DIR|URI|NAME",
+        help="A cluster, as it was applied.",
+        expose_value=False,
+        callback=note_scope,
+    )(command)
 
 
 def graph_argument(command: F) -> F:
@@ -55,10 +78,11 @@ def served_options(command: F) -> F:
 def store_options(command: F) -> F:
     """Add the graph's place for commands whose arguments mean something else."""
     command = click.option("--store", help="Where the graph lives.")(command)
-    return served_options(_profile_option(command))
+    return served_options(profile_option(command))
 
 
-def _profile_option(command: F) -> F:
+def profile_option(command: F) -> F:
+    """Add `--profile`."""
     return click.option(
         "--profile",
         metavar="NAME",
@@ -76,6 +100,11 @@ def json_option(command: F) -> F:
 def actor_option(command: F) -> F:
     """Add `--as`."""
     return click.option("--as", "actor", metavar="ACTOR", help="Who the commit is by.")(command)
+
+
+def quiet_option(command: F) -> F:
+    """Add `--quiet`."""
+    return click.option("--quiet", is_flag=True, help="Do not echo the write target.")(command)
 
 
 def branch_option(command: F) -> F:
@@ -116,7 +145,7 @@ def write_options(command: F) -> F:
         metavar="ID",
         help="Your id for this write; repeating it returns the first outcome.",
     )(command)
-    return click.option("--quiet", is_flag=True, help="Do not echo the write target.")(command)
+    return quiet_option(command)
 
 
 def resolve_uri(uri: str | None, store: str | None, uri_option: str | None) -> str:
@@ -189,7 +218,7 @@ def durability_setting() -> str:
 def echo_target(verb: str, uri: str, *, quiet: bool) -> None:
     """Tell on stderr what is about to be written to."""
     if not quiet:
-        how = f"direct, {'local' if is_local(uri) else 'object store'}"
+        how = f"direct, {'local' if is_local(uri) else 'remote'}"
         how = "served" if is_served(uri) else how
         click.echo(f"omnigraph {verb} -> {uri} ({how})", err=True)
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import click
 
+from omnigraph.cli.exit_codes import CONFLICTING_VARIABLES
 from omnigraph.cli.files import read_text
 from omnigraph.errors import BadRequestError
+
+if TYPE_CHECKING:
+    from omnigraph.server import Tokens
 
 
 @click.command()
@@ -30,7 +35,8 @@ def serve(config: str | None, **flags: object) -> None:
     """Serve graphs over HTTP.
 
     Prints OMNIGRAPH_LISTEN_ADDR=HOST:PORT once it listens, and logs JSON lines to stderr. It
-    finishes the requests under way when it is asked to stop. See docs/server.md.
+    finishes the requests under way when it is asked to stop, and reads tokens, policies, stored
+    queries and what was applied to the cluster anew on SIGHUP. See docs/server.md.
     """
     try:
         from omnigraph.server import open_service, resolve, run, tokens_from
@@ -40,8 +46,15 @@ def serve(config: str | None, **flags: object) -> None:
         ) from error
     from omnigraph.server.logs import configure
 
+    both = [name for name in ("OMNIGRAPH_STORE", "OMNIGRAPH_CLUSTER") if os.environ.get(name)]
+    if len(both) == 2 and flags["store"] is None and flags["cluster"] is None:
+        click.echo(f"{' and '.join(both)} are both set; unset one", err=True)
+        click.get_current_context().exit(CONFLICTING_VARIABLES)
     path = config or os.environ.get("OMNIGRAPH_SERVER_CONFIG")
     settings = resolve(flags, os.environ, read_text(path) if path else None)
-    tokens = tokens_from(os.environ, settings.tokens)
     configure(settings.log_level)
-    run(open_service(settings, tokens, os.environ), lambda line: click.echo(line))
+
+    def read_tokens() -> Tokens:
+        return tokens_from(os.environ, settings.tokens)
+
+    run(open_service(settings, read_tokens(), os.environ), click.echo, read_tokens)

@@ -11,7 +11,7 @@ import click
 from omnigraph.cli.operator import Operator, load_operator
 from omnigraph.cli.places import Named, named_scope
 from omnigraph.cli.query import FORMATS, call_stored, write_result
-from omnigraph.cli.scope import json_option, print_json, read_params, served_options
+from omnigraph.cli.scope import json_option, print_json, profile_option, read_params, served_options
 from omnigraph.errors import BadRequestError
 
 
@@ -22,6 +22,7 @@ def graphs() -> None:
 
 @graphs.command("list")
 @served_options
+@profile_option
 @json_option
 def list_graphs(as_json: bool) -> None:
     """List the graphs of a server, if its policy allows it."""
@@ -47,7 +48,7 @@ def _server(operator: Operator, scope: Named) -> str:
         raise click.UsageError("this command is about all graphs of a server")
     if scope.server is not None:
         return scope.server
-    profile = operator.env.get("OMNIGRAPH_PROFILE")
+    profile = scope.profile or operator.env.get("OMNIGRAPH_PROFILE")
     if profile:
         kind, value = operator.profile(profile)
         if kind == "server":
@@ -192,8 +193,8 @@ def alias(
     url = operator.server_url(found["server"])
     place = f"{url}/graphs/{found['graph']}" if found.get("graph") else url
     result = call_stored(place, found["query"], params=merged, branch=None)
-    chosen = "json" if as_json else form or str(found.get("format") or "table")
-    write_result(result, chosen, None)
+    usual = None if found.get("format") is None else str(found["format"])
+    write_result(result, "json" if as_json else form or usual, None)
 
 
 def _literal(text: str) -> object:

@@ -18,7 +18,13 @@ from omnigraph.cluster.operations import (
     validate,
 )
 from omnigraph.cluster.reports import Report
-from omnigraph.cluster.serving import ServedCluster, ServedGraph, cluster_root, read_cluster
+from omnigraph.cluster.serving import (
+    ServedCluster,
+    ServedGraph,
+    cluster_root,
+    is_described,
+    read_cluster,
+)
 from omnigraph.cluster.stored import QueryParameter, StoredQuery, stored_queries
 
 __all__ = [
@@ -33,6 +39,7 @@ __all__ = [
     "approve",
     "cluster_root",
     "force_unlock",
+    "is_described",
     "plan",
     "read_cluster",
     "refresh",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 
 from omnigraph.cluster.diagnostics import Findings
+from omnigraph.embed import KINDS, Embedder, named_embedder
 from omnigraph.errors import BadRequestError
 from omnigraph.store import locate
 from omnigraph.yaml_text import YamlError, parse_yaml
@@ -44,6 +46,18 @@ class EmbeddingProvider(msgspec.Struct, forbid_unknown_fields=True):
     base_url: str | None = None
     model: str | None = None
     api_key: str | None = None
+
+    def embedder(self, env: Mapping[str, str]) -> Embedder:
+        """Make the embedder, with its key out of the environment. Raises `BadRequestError`."""
+        key = None
+        if self.api_key is not None:
+            variable = self.api_key.removeprefix("${").removesuffix("}")
+            key = env.get(variable)
+            if not key:
+                raise BadRequestError(
+                    f"{variable} is not set", hint="a provider names it as its key"
+                )
+        return named_embedder(self.kind, env, base_url=self.base_url, model=self.model, api_key=key)
 
 
 class Providers(msgspec.Struct, forbid_unknown_fields=True):
@@ -178,12 +192,18 @@ def _check(found: ClusterFile, findings: Findings) -> None:
         if wanted is not None and wanted not in found.providers.embedding:
             message = f"there is no embedding provider '{wanted}'"
             findings.error("dangling_graph_reference", f"{place}.embedding_provider", message)
+        if graph.external_blobs is not None and graph.external_blobs.allow:
+            message = "this release admits no external values; leave the list empty"
+            findings.error("future_phase_field", f"{place}.external_blobs.allow", message)
     _check_policies(found, findings)
 
 
 def _check_provider(place: str, name: str, provider: EmbeddingProvider, findings: Findings) -> None:
     if not _NAME.match(name):
         findings.error("invalid_cluster_yaml", place, _NAME_RULE)
+    if provider.kind not in KINDS:
+        message = f"kind must be one of {', '.join(KINDS)}, not '{provider.kind}'"
+        findings.error("invalid_cluster_yaml", f"{place}.kind", message)
     key = provider.api_key
     if key is not None and not _FROM_ENVIRONMENT.match(key):
         message = "write ${NAME_OF_A_VARIABLE}: secrets do not belong into this file"

@@ -28,7 +28,7 @@ from omnigraph.policy import parse_bundle
 class Resource:
     """One thing a cluster is made of. Its digest changes when it does.
 
-    `bindings` is what a policy is for. `payload` is what the catalog keeps of it.
+    `bindings` is what a policy or a provider is for. `payload` is what the catalog keeps of it.
     """
 
     address: str
@@ -78,7 +78,7 @@ class Identified(Protocol):
 
     @property
     def bindings(self) -> Sequence[str]:
-        """What a policy is for."""
+        """What a policy or a provider is for."""
 
 
 def revision_digest(resources: Mapping[str, Identified]) -> str:
@@ -95,8 +95,17 @@ def read_desired(folder: str | os.PathLike[str], findings: Findings) -> Desired 
     found = Desired(config=config)
     for name, provider in config.file.providers.embedding.items():
         address = f"provider.embedding.{name}"
-        digest = digest_of(json.dumps(msgspec.to_builtins(provider), sort_keys=True))
-        found.add(Resource(address=address, kind="provider", digest=digest, path=CONFIG_FILE))
+        body = json.dumps(msgspec.to_builtins(provider), sort_keys=True)
+        users = [g for g, item in config.file.graphs.items() if item.embedding_provider == name]
+        resource = Resource(
+            address=address,
+            kind="provider",
+            digest=digest_of(body),
+            path=CONFIG_FILE,
+            bindings=tuple(users),
+            payload=body,
+        )
+        found.add(resource)
     for graph_id, graph in config.file.graphs.items():
         _read_graph(found, graph_id, graph, findings)
     for name, policy in config.file.policies.items():

@@ -190,7 +190,7 @@ class Ledger:
     # ---- payloads, work and approvals -----------------------------------------------------
 
     def keep_payload(self, address: str, digest: str, text: str) -> None:
-        """Keep the text of a query or policy under its digest; it may be there already."""
+        """Keep a text under its digest; it may be there already."""
         self._control.create(payload_name(address, digest), text.encode("utf-8"))
 
     def payload(self, address: str, digest: str) -> str:
@@ -288,11 +288,13 @@ class Lock:
 
 
 def payload_name(address: str, digest: str) -> str:
-    """Return where the text of a query or policy is kept."""
+    """Return where the text of a query, policy or provider is kept."""
     kind, _, rest = address.partition(".")
     if kind == "query":
         graph_id, _, name = rest.partition(".")
         return f"{FOLDER}/resources/query/{graph_id}/{name}/{digest}.gq"
+    if kind == "provider":
+        return f"{FOLDER}/resources/provider/{rest}/{digest}.json"
     return f"{FOLDER}/resources/policy/{rest}/{digest}.yaml"
 
 

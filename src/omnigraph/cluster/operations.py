@@ -229,7 +229,7 @@ def _observed(desired: Desired, ledger: Ledger, state: State | None) -> dict[str
             seen = _seen_schema(ledger.root, rest, known.digest)
             if seen is not None:
                 found[address] = seen
-        elif kind in ("query", "policy"):
+        elif kind in ("query", "policy", "provider"):
             try:
                 ledger.payload(address, known.digest)
             except LedgerError as error:

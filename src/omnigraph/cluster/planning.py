@@ -17,6 +17,7 @@ Operation = Literal["create", "update", "delete"]
 Disposition = Literal["applied", "derived", "blocked"]
 
 # What is made comes before what needs it; what is removed goes the other way round.
+_METADATA = {"policy": "policy_bindings", "provider": "embedding_profile"}
 _ORDER = {"provider": 0, "graph": 1, "schema": 2, "query": 3, "policy": 4}
 
 
@@ -56,7 +57,7 @@ class Change:
             "disposition": self.disposition,
             "reason": self.reason,
             "binding_change": True if self.bindings_changed else None,
-            "metadata_change": "policy_bindings" if self.bindings_changed else None,
+            "metadata_change": _METADATA[self.kind] if self.bindings_changed else None,
             "migration": None if self.migration is None else dict(self.migration),
         }
         return {name: value for name, value in found.items() if value is not None}

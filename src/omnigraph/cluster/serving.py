@@ -6,10 +6,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from omnigraph.cluster.config import CONFIG_FILE, graph_uri, read_config
+import msgspec
+
+from omnigraph.cluster.config import CONFIG_FILE, EmbeddingProvider, graph_uri, read_config
 from omnigraph.cluster.diagnostics import ClusterDiagnostic, Findings
 from omnigraph.cluster.ledger import FOLDER, Ledger, LedgerError, State
 from omnigraph.cluster.stored import StoredQuery, stored_queries
+from omnigraph.embed import Embedder, embedder_from
 from omnigraph.errors import BadRequestError, CompileError, NotFoundError
 from omnigraph.policy import CedarPolicy, policy_from_text
 from omnigraph.store import locate
@@ -17,7 +20,7 @@ from omnigraph.store import locate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedGraph:
-    """One graph: where it is, who may do what, and its stored queries by name.
+    """One graph: where it is, who may do what, its stored queries, and where vectors come from.
 
     One with `problems` must not be served: something it needs is gone or was changed.
     """
@@ -26,7 +29,12 @@ class ServedGraph:
     uri: str
     policy: CedarPolicy | None = None
     queries: Mapping[str, StoredQuery] = field(default_factory=dict)
+    provider: EmbeddingProvider | None = None
     problems: tuple[ClusterDiagnostic, ...] = ()
+
+    def embedder(self, env: Mapping[str, str]) -> Embedder | None:
+        """Make the graph's embedder: the cluster's if it names one, else the environment's."""
+        return embedder_from(env) if self.provider is None else self.provider.embedder(env)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,10 +107,15 @@ def cluster_root(place: str | os.PathLike[str]) -> str:
     return folder
 
 
+def is_described(place: str | os.PathLike[str]) -> bool:
+    """Whether a place holds the files of a cluster, not only what was applied of them."""
+    return os.path.isfile(os.path.join(os.fspath(place), CONFIG_FILE))
+
+
 def _graph(ledger: Ledger, state: State, graph_id: str) -> ServedGraph:
     problems: list[ClusterDiagnostic] = []
     queries: dict[str, StoredQuery] = {}
-    policy = None
+    policy = provider = None
     for address, applied in state.applied_revision.resources.items():
         if not address.startswith(f"query.{graph_id}."):
             continue
@@ -115,6 +128,8 @@ def _graph(ledger: Ledger, state: State, graph_id: str) -> ServedGraph:
             problems.append(_problem("query_parse_error", address, str(error)))
     try:
         policy = _policy(ledger, state, graph_id)
+        if (text := _bound(ledger, state, "provider", graph_id)) is not None:
+            provider = msgspec.json.decode(text[1], type=EmbeddingProvider)
     except LedgerError as error:
         # Without its policy the graph would be more open than anybody wanted.
         problems.append(_problem(error.diagnostic, f"graph.{graph_id}", error.message))
@@ -125,15 +140,21 @@ def _graph(ledger: Ledger, state: State, graph_id: str) -> ServedGraph:
         uri=graph_uri(ledger.root, graph_id),
         policy=policy,
         queries=queries,
+        provider=provider,
         problems=tuple(problems),
     )
 
 
 def _policy(ledger: Ledger, state: State, scope: str) -> CedarPolicy | None:
+    found = _bound(ledger, state, "policy", scope)
+    return None if found is None else policy_from_text(found[1], name=_rest(found[0]))
+
+
+def _bound(ledger: Ledger, state: State, kind: str, scope: str) -> tuple[str, str] | None:
+    """Return the address and text of the resource of a kind that is for a graph or the server."""
     for address, applied in state.applied_revision.resources.items():
-        if address.startswith("policy.") and scope in applied.bindings:
-            text = ledger.payload(address, applied.digest)
-            return policy_from_text(text, name=_rest(address))
+        if address.startswith(f"{kind}.") and scope in applied.bindings:
+            return address, ledger.payload(address, applied.digest)
     return None
 
 

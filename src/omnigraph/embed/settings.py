@@ -39,7 +39,7 @@ _PROVIDERS = {
         key="GEMINI_API_KEY",
     ),
 }
-_NAMES = (*_PROVIDERS, "local", "mock")
+KINDS = (*_PROVIDERS, "local", "mock")
 
 
 def embedder_from(settings: Mapping[str, str]) -> Embedder | None:
@@ -50,31 +50,50 @@ def embedder_from(settings: Mapping[str, str]) -> Embedder | None:
     `_RETRY_BACKOFF_MS`, and the key of the provider. `OMNIGRAPH_EMBEDDINGS_MOCK` forces `mock`.
     Raises `BadRequestError` for a bad setting or a missing key.
     """
-    model = settings.get(f"{_PREFIX}MODEL") or None
-    if settings.get("OMNIGRAPH_EMBEDDINGS_MOCK", "").lower() not in _OFF:
-        return HashEmbedder(model or "mock")
-    asked = [name for name in ("PROVIDER", "BASE_URL", "MODEL") if settings.get(_PREFIX + name)]
-    if not asked:
+    asked = {name: settings.get(_PREFIX + name) for name in ("PROVIDER", "BASE_URL", "MODEL")}
+    if not any(asked.values()) and not _mocked(settings):
         return None
-    name = settings.get(f"{_PREFIX}PROVIDER") or "openai-compatible"
-    if name == "mock":
+    return named_embedder(
+        asked["PROVIDER"] or "openai-compatible",
+        settings,
+        base_url=asked["BASE_URL"],
+        model=asked["MODEL"],
+    )
+
+
+def named_embedder(
+    kind: str,
+    settings: Mapping[str, str],
+    *,
+    base_url: str | None = None,
+    model: str | None = None,
+    api_key: str | None = None,
+) -> Embedder:
+    """Return an embedder of a kind; its key is the usual variable's unless one is given.
+
+    Raises `BadRequestError` for an unknown kind and a missing key.
+    """
+    if kind == "mock" or _mocked(settings):
         return HashEmbedder(model or "mock")
-    if name == "local":
+    if kind == "local":
         return LocalEmbedder(model or DEFAULT_MODEL)
-    provider = _PROVIDERS.get(name)
+    provider = _PROVIDERS.get(kind)
     if provider is None:
-        listed = ", ".join(_NAMES)
-        raise BadRequestError(f"{_PREFIX}PROVIDER must be one of {listed}, not {name!r}")
-    base_url = settings.get(f"{_PREFIX}BASE_URL")
-    key = settings.get(provider.key)
+        listed = ", ".join(KINDS)
+        raise BadRequestError(f"{_PREFIX}PROVIDER must be one of {listed}, not {kind!r}")
+    key = api_key or settings.get(provider.key)
     if not key and not base_url:
-        raise BadRequestError(f"{provider.key} is not set", hint=f"provider {name} needs it")
+        raise BadRequestError(f"{provider.key} is not set", hint=f"provider {kind} needs it")
     return HttpEmbedder(
         model or provider.model,
         base_url=base_url or provider.base_url,
         api_key=key,
         patience=_patience(settings),
     )
+
+
+def _mocked(settings: Mapping[str, str]) -> bool:
+    return settings.get("OMNIGRAPH_EMBEDDINGS_MOCK", "").lower() not in _OFF
 
 
 def _patience(settings: Mapping[str, str]) -> Patience:

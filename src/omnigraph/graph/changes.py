@@ -9,11 +9,12 @@ import json
 import os
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from omnigraph.catalog import AcceptedSchema
+from omnigraph.catalog import AcceptedSchema, Catalog
 from omnigraph.errors import (
     BadRequestError,
     ChangeFeedGapError,
@@ -22,6 +23,7 @@ from omnigraph.errors import (
     NotFoundError,
 )
 from omnigraph.graph.lines import Line, Lines
+from omnigraph.graph.pages import Token, page
 from omnigraph.graph.permits import PermittedLines, Reachable
 from omnigraph.graph.targets import resolve_name
 from omnigraph.limits import FEED_CHANGES_DEFAULT, FEED_CHANGES_MAX, FEED_COMMITS_DEFAULT
@@ -134,6 +136,16 @@ class ChangeBlock:
             "manifest_version": commit.manifest_version,
             "kind": commit.kind,
         }
+
+    def page(self, *, limit: int | None, page_token: str | None) -> tuple[ChangeBlock, Token]:
+        """Return some of the changes, and the token of the next ones if there are any."""
+        found, token = page(
+            self.changes,
+            key=lambda item: f"{item.kind} {item.type_id} {item.id} {item.op}",
+            limit=limit,
+            page_token=page_token,
+        )
+        return replace(self, changes=tuple(found)), token
 
     def to_json(self) -> dict[str, object]:
         """Return the wire form."""
@@ -285,9 +297,7 @@ class ChangeFeed:
         line = self._lines.get(branch)
         schema = self._contract.validate()
         domain, catalog = schema.domain, schema.catalog
-        for name in wanted.types:
-            if name not in catalog.nodes and name not in catalog.edges:
-                raise NotFoundError(f"unknown type '{name}'")
+        _check_types(wanted, catalog)
         capture = line.coordinator.capture()
         tokens = _Tokens(domain, line, wanted)
         if page_token is not None:
@@ -368,27 +378,33 @@ class ChangeFeed:
         limit: int = FEED_CHANGES_DEFAULT,
     ) -> Iterator[FeedPage]:
         """Yield answers as commits arrive, for ever. Keep the last cursor to go on later."""
-        token: str | None = None
-        while True:
-            page = self.poll(start, cursor=cursor, page_token=token, branch=branch, limit=limit)
-            token, cursor = page.next_page_token, page.cursor or cursor
-            if page.blocks:
-                yield page
-            if page.caught_up:
-                start = ""
-                time.sleep(interval_s)
+        ask = partial(self.poll, start, branch=branch, limit=limit)
+        return pages_for_ever(ask, cursor, interval_s)
 
-    def baseline(self, dest: str | os.PathLike[str], *, branch: str = MAIN) -> Baseline:
+    def baseline(
+        self,
+        dest: str | os.PathLike[str],
+        *,
+        branch: str = MAIN,
+        kinds: Iterable[str] = (),
+        types: Iterable[str] = (),
+        ops: Iterable[str] = (),
+    ) -> Baseline:
         """Write a whole snapshot as JSONL; the feed resumes right after it.
 
         The last line names the snapshot and the cursor. The file appears only when complete.
+        With a filter only what it admits is written, and the cursor is for polls with the same.
         """
+        wanted = ChangeFilter.of(kinds, types, ops)
         line = self._exported.get(branch)
         self._contract.validate()
         capture = line.coordinator.capture()
         schema = self._contract.at(capture.head.schema_hash)
-        tables = {key: self._tables.open(p.path, p.version) for key, p in capture.pins.items()}
-        cursor = _Tokens(schema.domain, line, ChangeFilter()).write("cursor", after=capture.version)
+        _check_types(wanted, schema.catalog)
+        keys = {item.table_key for item in schema.catalog.entities() if wanted.admits(item)}
+        pins = {key: pin for key, pin in capture.pins.items() if key in keys}
+        tables = {key: self._tables.open(p.path, p.version) for key, p in pins.items()}
+        cursor = _Tokens(schema.domain, line, wanted).write("cursor", after=capture.version)
         found = Baseline(
             snapshot_commit_id=capture.head.graph_commit_id, resume_cursor=cursor, entities=0
         )
@@ -398,6 +414,26 @@ class ChangeFeed:
         return Baseline(
             snapshot_commit_id=found.snapshot_commit_id, resume_cursor=cursor, entities=lines
         )
+
+
+def pages_for_ever(
+    ask: Callable[..., FeedPage], cursor: str | None, interval_s: float
+) -> Iterator[FeedPage]:
+    """Yield answers of a feed; `ask` takes where to go on, and waits are between the newest."""
+    token: str | None = None
+    while True:
+        page = ask(cursor=cursor, page_token=token)
+        token, cursor = page.next_page_token, page.cursor or cursor
+        if page.blocks:
+            yield page
+        if page.caught_up:
+            time.sleep(interval_s)
+
+
+def _check_types(wanted: ChangeFilter, catalog: Catalog) -> None:
+    for name in wanted.types:
+        if name not in catalog.nodes and name not in catalog.edges:
+            raise NotFoundError(f"unknown type '{name}'")
 
 
 def _start(line: Line, capture: Capture, start: str) -> int:

@@ -44,7 +44,13 @@ from omnigraph.manifest import (
 )
 from omnigraph.ops.cleanup import Retention
 from omnigraph.ops.diff import ChangeFilter
-from omnigraph.ops.export import export_envelopes, export_lines, export_rows
+from omnigraph.ops.export import (
+    export_envelopes,
+    export_lines,
+    export_rows,
+    export_table,
+    select_tables,
+)
 from omnigraph.ops.indexing import PendingIndex
 from omnigraph.plan import ReadPlan, explain
 from omnigraph.policy import Action, Policy
@@ -265,12 +271,15 @@ class Graph(BulkHandle):
         *,
         name: str | None = None,
         branch: str | None = None,
+        snapshot: str | None = None,
         version: int | None = None,
+        tag: str | None = None,
+        timestamp: datetime.datetime | str | None = None,
     ) -> Explanation:
         """Run a read query and return how: its plan, and rows, time and storage calls by step."""
         running = Running(trace=True)
         with measured() as io:
-            capture = self._resolve(branch, version=version)
+            capture = self._resolve(branch, snapshot, version, tag, timestamp)
             begun = time.perf_counter()
             compiled, table = self._run(source, params, name, capture, running)
             seconds = time.perf_counter() - begun
@@ -433,12 +442,37 @@ class Graph(BulkHandle):
         The output of one call is one snapshot. Loading it into an empty graph of the same
         schema reproduces all entities, ids and values. Returns the number of lines with `dest`.
         """
-        exported = PermittedLines(self._lines, self.permit, Action.EXPORT)
-        capture = self._resolve(branch, commit, version, tag, timestamp, exported)
-        tables = {
-            key: self._tables.open(pin.path, pin.version) for key, pin in capture.pins.items()
-        }
-        catalog = self.schema_at(capture).catalog
+        catalog, tables = self._exported(branch, commit, version, tag, timestamp)
         if dest is None:
             return export_envelopes(catalog, tables, tuple(types))
         return export_lines(catalog, tables, tuple(types), dest)
+
+    def export_table(
+        self,
+        type_name: str,
+        *,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: datetime.datetime | str | None = None,
+    ) -> Any:
+        """Return the rows of one type as an Arrow table, by id; `load_table` takes it as it is."""
+        catalog, tables = self._exported(branch, commit, version, tag, timestamp)
+        (key,) = select_tables(catalog, tables, (type_name,))
+        return export_table(catalog, key, tables[key])
+
+    def _exported(
+        self,
+        branch: str | None,
+        commit: str | None,
+        version: int | None,
+        tag: str | None,
+        timestamp: datetime.datetime | str | None,
+    ) -> tuple[Catalog, dict[str, Table]]:
+        """Return types and tables of a state, if the policy lets them be exported."""
+        exported = PermittedLines(self._lines, self.permit, Action.EXPORT)
+        capture = self._resolve(branch, commit, version, tag, timestamp, exported)
+        pins = capture.pins.items()
+        tables = {key: self._tables.open(pin.path, pin.version) for key, pin in pins}
+        return self.schema_at(capture).catalog, tables

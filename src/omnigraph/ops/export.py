@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 
 from omnigraph.catalog import Catalog, EdgeType, NodeType
-from omnigraph.errors import NotFoundError, StorageError
+from omnigraph.errors import BadRequestError, NotFoundError, StorageError
 from omnigraph.store import Table, quoted
 from omnigraph.write.entities import envelopes
 from omnigraph.write.table_schema import has_blobs, rows_schema
@@ -29,17 +30,41 @@ def select_tables(
     return [e.table_key for e in wanted if e.table_key in tables]
 
 
+def type_of_table(table_key: str) -> str:
+    """Return the type whose rows a table holds. Raises `BadRequestError`."""
+    kind, separator, name = table_key.partition(":")
+    if kind not in ("node", "edge") or not separator or not name:
+        raise BadRequestError(f"{table_key!r} is no table key", hint="use node:Type or edge:Type")
+    return name
+
+
 def export_rows(
     catalog: Catalog, table_key: str, table: Table, *, only_id: str | None = None
 ) -> Iterator[dict[str, object]]:
     """Yield the envelopes of one table, by id."""
-    kind, _, name = table_key.partition(":")
-    entity: Entity = catalog.edges[name] if kind == "edge" else catalog.nodes[name]
-    where = None if only_id is None else f"id = {quoted(only_id)}"
-    rows = table.scan(where=where, blob_bytes=has_blobs(entity)).select(rows_schema(entity).names)
-    rows = rows.sort_by("id")
+    entity = _entity(catalog, table_key)
+    rows = _rows(entity, table, only_id)
     for start in range(0, rows.num_rows, BATCH_ROWS):
         yield from envelopes(entity, rows.slice(start, BATCH_ROWS))
+
+
+def export_table(catalog: Catalog, table_key: str, table: Table) -> Any:
+    """Return one table as Arrow, by id, with the columns that `load_table` takes."""
+    entity = _entity(catalog, table_key)
+    ends = {"src": "from", "dst": "to"} if isinstance(entity, EdgeType) else {}
+    rows = _rows(entity, table)
+    return rows.rename_columns([ends.get(name, name) for name in rows.column_names])
+
+
+def _entity(catalog: Catalog, table_key: str) -> Entity:
+    kind, _, name = table_key.partition(":")
+    return catalog.edges[name] if kind == "edge" else catalog.nodes[name]
+
+
+def _rows(entity: Entity, table: Table, only_id: str | None = None) -> Any:
+    where = None if only_id is None else f"id = {quoted(only_id)}"
+    rows = table.scan(where=where, blob_bytes=has_blobs(entity)).select(rows_schema(entity).names)
+    return rows.sort_by("id")
 
 
 def export_envelopes(

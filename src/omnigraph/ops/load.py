@@ -21,7 +21,7 @@ from omnigraph.store import open_file
 from omnigraph.write import Base, ChangeSet, Problem, Problems, TableChange, validate
 from omnigraph.write.blobs import encode_blob
 from omnigraph.write.embeddings import Embeddings
-from omnigraph.write.envelopes import EnvelopeReader, TypeRows, file_lines
+from omnigraph.write.envelopes import EnvelopeReader, TypeRows, file_blocks
 from omnigraph.write.input_reader import InputReader
 from omnigraph.write.inputs import Input, as_arrow
 from omnigraph.write.intake import complete_ids, duplicate_problem, frame_rows
@@ -132,11 +132,11 @@ class Load:
         self, reader: EnvelopeReader, data: Data, problems: Problems, progress: Any
     ) -> None:
         if isinstance(data, bytes):
-            reader.read(file_lines(io.BytesIO(data), progress))
+            reader.read_blocks(file_blocks(io.BytesIO(data), progress))
         elif isinstance(data, str | os.PathLike):
             try:
                 with open_file(os.fspath(data)) as handle:
-                    reader.read(file_lines(handle, progress))
+                    reader.read_blocks(file_blocks(handle, progress))
             except FileNotFoundError:
                 raise NotFoundError(f"file not found: {os.fspath(data)}") from None
             except IsADirectoryError:

@@ -183,7 +183,9 @@ def _problems(found: _File) -> list[str]:
         problems += [f"{where}: {problem}" for problem in _rule_problems(rule.allow, found.groups)]
     known = {a for rule in found.rules for a in rule.allow.actions if a in set(Action)}
     if len({Action(action).on_server for action in known}) > 1:
-        problems.append("graph_list is about the server: it needs a file of its own")
+        problems.append(
+            "graph_list and config_manage are about the server: they need a file of their own"
+        )
     return problems
 
 

@@ -19,17 +19,17 @@ class ServerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OpenAccess:
-    """Allows everything on a graph, to everybody, named or not; graphs are not listed."""
+    """Allows everything on a graph, to everybody, named or not, and nothing on the server."""
 
     name: str = "open"
 
     def decide(self, access: Access) -> Decision:
-        """Allow all but listing graphs."""
-        if access.action is not Action.GRAPH_LIST:
+        """Allow all but what is about the server itself."""
+        if not access.action.on_server:
             return Decision(allowed=True, message=f"{access.describe()} is open to everybody")
         return Decision(
             allowed=False,
-            message="listing graphs needs a policy that allows graph_list",
+            message=f"this needs a policy that allows {access.action}",
             hint="start the server with a policy for it",
         )
 

@@ -22,11 +22,12 @@ class Action(StrEnum):
     INVOKE_QUERY = "invoke_query"
     ADMIN = "admin"
     GRAPH_LIST = "graph_list"
+    CONFIG_MANAGE = "config_manage"
 
     @property
     def on_server(self) -> bool:
         """Whether it concerns the whole server, not one graph."""
-        return self is Action.GRAPH_LIST
+        return self in (Action.GRAPH_LIST, Action.CONFIG_MANAGE)
 
     @property
     def scope_key(self) -> str | None:

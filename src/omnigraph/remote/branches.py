@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -9,7 +10,7 @@ from urllib.parse import quote
 from omnigraph.graph import MergePlan, MergeResult
 from omnigraph.graph.merging import Resolution
 from omnigraph.manifest import MAIN, GraphCommit, Tag
-from omnigraph.remote.connection import Connection, Json
+from omnigraph.remote.connection import Connection, Json, state_fields
 from omnigraph.remote.values import (
     maybe_commit,
     merge_from,
@@ -150,9 +151,10 @@ class RemoteTags:
         branch: str | None = None,
         commit: str | None = None,
         version: int | None = None,
+        timestamp: datetime.datetime | str | None = None,
     ) -> Tag:
         """Name the newest state of a branch, or an older one."""
-        body = {"name": name, "branch": branch, "snapshot": commit, "version": version}
+        body = {"name": name, **state_fields(branch, commit, version, None, timestamp)}
         return tag_from(self._connection.change("POST", "/tags", body))
 
     def delete(self, name: str) -> None:

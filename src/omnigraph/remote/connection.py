@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -200,6 +201,28 @@ def _unreachable(url: str, error: Exception) -> StorageError:
         failure=StorageFailureKind.TRANSIENT,
         hint="check the address, and that the server is running",
     )
+
+
+def state_fields(
+    branch: str | None,
+    commit: str | None,
+    version: int | None,
+    tag: str | None,
+    timestamp: datetime.datetime | str | None,
+) -> Json:
+    """Return the fields that say which state is meant."""
+    return {
+        "branch": branch if commit is None else None,
+        "snapshot": commit,
+        "version": version,
+        "tag": tag,
+        "timestamp": moment_text(timestamp),
+    }
+
+
+def moment_text(timestamp: datetime.datetime | str | None) -> str | None:
+    """Return an instant as it travels."""
+    return timestamp.isoformat() if isinstance(timestamp, datetime.datetime) else timestamp
 
 
 def _known(body: Json) -> Json:

@@ -30,7 +30,7 @@ from omnigraph.limits import CLIENT_TIMEOUT_S
 from omnigraph.manifest import MAIN, PendingWrite, RecoveryRecord
 from omnigraph.remote.blobs import RemoteBlobs
 from omnigraph.remote.branches import RemoteBranches, RemoteTags
-from omnigraph.remote.connection import ARROW, Connection, Json
+from omnigraph.remote.connection import ARROW, Connection, Json, moment_text, state_fields
 from omnigraph.remote.files import Loadable, copy_lines, load_bytes, with_file_name
 from omnigraph.remote.history import RemoteCommits, RemoteFeed
 from omnigraph.remote.schema import RemoteSchema
@@ -43,6 +43,7 @@ from omnigraph.remote.values import (
     recovery_from,
     result_from,
     snapshot_from,
+    table_from,
 )
 from omnigraph.write.inputs import as_arrow
 
@@ -152,17 +153,12 @@ class RemoteGraph:
         timeout: float | None = None,
     ) -> Result:
         """Run a read query on one snapshot, as the embedded `Graph.query` does."""
-        body = {
+        body: Json = {
             "query": source,
             "params": _parameters(params),
             "name": name,
-            "branch": branch if snapshot is None else None,
-            "snapshot": snapshot,
-            "version": version,
-            "tag": tag,
-            "timestamp": _moment(timestamp),
             "timeout": timeout,
-        }
+        } | state_fields(branch, snapshot, version, tag, timestamp)
         return result_from(self._connection.post("/query", body, accept=ARROW).content)
 
     def explain(
@@ -172,17 +168,18 @@ class RemoteGraph:
         *,
         name: str | None = None,
         branch: str | None = None,
+        snapshot: str | None = None,
         version: int | None = None,
+        tag: str | None = None,
+        timestamp: datetime.datetime | str | None = None,
     ) -> Explanation:
         """Run a read query and return how: its plan, and rows, time and storage calls by step."""
-        body = {
+        body: Json = {
             "query": source,
             "params": _parameters(params),
             "name": name,
-            "branch": branch,
-            "version": version,
             "explain": True,
-        }
+        } | state_fields(branch, snapshot, version, tag, timestamp)
         return explanation_from(self._connection.post("/query", body).json()["explain"])
 
     def call(
@@ -233,7 +230,7 @@ class RemoteGraph:
             "commit": commit,
             "version": version,
             "tag": tag,
-            "timestamp": _moment(timestamp),
+            "timestamp": moment_text(timestamp),
         }
         return snapshot_from(self._connection.get("/snapshot", params))
 
@@ -266,18 +263,33 @@ class RemoteGraph:
 
         Returns the number of lines with `dest`.
         """
-        body: Json = {
-            "branch": branch if commit is None else None,
-            "snapshot": commit,
-            "version": version,
-            "tag": tag,
-            "timestamp": _moment(timestamp),
-            "type_names": [*types],
-        }
+        body = state_fields(branch, commit, version, tag, timestamp) | {"type_names": [*types]}
         if dest is None:
             return self._exported(body)
         with self._connection.stream("POST", "/export", body=body) as found:
             return copy_lines(found.iter_bytes(), dest)[0]
+
+    def export_table(
+        self,
+        type_name: str,
+        *,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: datetime.datetime | str | None = None,
+    ) -> Any:
+        """Return the rows of one type as an Arrow table, by id; `load_table` takes it as it is."""
+        body = state_fields(branch, commit, version, tag, timestamp) | {"type_names": [type_name]}
+        return table_from(self._connection.post("/export", body, accept=ARROW).content)
+
+    def entity_at(
+        self, table_key: str, id: str, *, version: int, branch: str = MAIN
+    ) -> dict[str, object] | None:
+        """Return one entity as it was at a graph version, None when it did not exist."""
+        params = {"table": table_key, "id": id, "version": version, "branch": branch}
+        found: dict[str, object] | None = self._connection.get("/entity", params)["entity"]
+        return found
 
     def _exported(self, body: Json) -> Iterator[dict[str, object]]:
         decode = msgspec.json.Decoder(dict[str, object]).decode
@@ -351,15 +363,23 @@ class RemoteGraph:
         branch: str = MAIN,
         from_col: str = "from",
         to_col: str = "to",
-        **options: Any,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+        dry_run: bool = False,
     ) -> LoadResult:
         """Load rows of one type from an Arrow table, pandas or polars frame, as one commit."""
         rows = as_arrow(table).to_pylist()
+        envelopes: Iterator[Json] = ({"type": type_name, "data": row} for row in rows)
         if type_name in self.catalog.edges:
             envelopes = (_edge(type_name, row, from_col, to_col) for row in rows)
-            return self.load(envelopes, mode=mode, branch=branch, **options)
-        nodes = ({"type": type_name, "data": row} for row in rows)
-        return self.load(nodes, mode=mode, branch=branch, **options)
+        return self.load(
+            envelopes,
+            mode=mode,
+            branch=branch,
+            expected_head=expected_head,
+            operation_id=operation_id,
+            dry_run=dry_run,
+        )
 
     def branch(self, name: str, *, from_: str | int = MAIN) -> BranchView:
         """Return a view of one branch; it is made from another one if it does not exist."""
@@ -383,10 +403,6 @@ class RemoteGraph:
             self.branches.delete(branch)
             raise
         view.merge(base, delete_source=True)
-
-
-def _moment(timestamp: datetime.datetime | str | None) -> str | None:
-    return timestamp.isoformat() if isinstance(timestamp, datetime.datetime) else timestamp
 
 
 def _edge(type_name: str, row: Json, from_col: str, to_col: str) -> Json:

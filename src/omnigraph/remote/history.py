@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime
 import os
-import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 from urllib.parse import quote
 
-from omnigraph.graph.changes import Baseline, ChangeBlock, FeedPage
+from omnigraph.graph.changes import Baseline, ChangeBlock, FeedPage, pages_for_ever
 from omnigraph.limits import FEED_CHANGES_DEFAULT
 from omnigraph.manifest import MAIN, GraphCommit
 from omnigraph.remote.connection import Connection, Json
@@ -121,19 +121,22 @@ class RemoteFeed:
         interval_s: float = 1.0,
         limit: int = FEED_CHANGES_DEFAULT,
     ) -> Iterator[FeedPage]:
-        """Yield answers as commits arrive, for ever."""
-        token: str | None = None
-        while True:
-            page = self.poll(start, cursor=cursor, page_token=token, branch=branch, limit=limit)
-            token, cursor = page.next_page_token, page.cursor or cursor
-            if page.blocks:
-                yield page
-            if page.caught_up:
-                time.sleep(interval_s)
+        """Yield answers as commits arrive, for ever. Keep the last cursor to go on later."""
+        ask = partial(self.poll, start, branch=branch, limit=limit)
+        return pages_for_ever(ask, cursor, interval_s)
 
-    def baseline(self, dest: str | os.PathLike[str], *, branch: str = MAIN) -> Baseline:
+    def baseline(
+        self,
+        dest: str | os.PathLike[str],
+        *,
+        branch: str = MAIN,
+        kinds: Iterable[str] = (),
+        types: Iterable[str] = (),
+        ops: Iterable[str] = (),
+    ) -> Baseline:
         """Write a whole snapshot as JSONL; the feed resumes right after it."""
-        with self._connection.stream("POST", "/changes/baseline", body={"branch": branch}) as found:
+        body: Json = {"branch": branch, "kind": [*kinds], "type": [*types], "op": [*ops]}
+        with self._connection.stream("POST", "/changes/baseline", body=body) as found:
             lines, last = copy_lines(found.iter_bytes(), dest)
         about = last["baseline"]
         return Baseline(

@@ -58,9 +58,14 @@ def maybe_commit(body: Body | None) -> GraphCommit | None:
     return None if body is None else commit_from(body)
 
 
+def table_from(data: bytes) -> Any:
+    """Return the table of an Arrow stream."""
+    return pa.ipc.open_stream(data).read_all()
+
+
 def result_from(data: bytes) -> Result:
     """Return the rows of an Arrow stream."""
-    table = pa.ipc.open_stream(data).read_all()
+    table = table_from(data)
     metadata = dict(table.schema.metadata or {})
     about = json.loads(metadata.pop(ARROW_METADATA))
     return Result(

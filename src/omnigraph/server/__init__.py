@@ -9,11 +9,12 @@ from __future__ import annotations
 from omnigraph.server.app import create_api, create_app, openapi_document
 from omnigraph.server.identity import Token, Tokens, tokens_from
 from omnigraph.server.run import run, running
-from omnigraph.server.service import Service, open_service
+from omnigraph.server.service import Service, Serving, open_service
 from omnigraph.server.settings import Settings, resolve
 
 __all__ = [
     "Service",
+    "Serving",
     "Settings",
     "Token",
     "Tokens",

@@ -28,6 +28,7 @@ from omnigraph.server.responses import error_response, json_response
 from omnigraph.server.routes import (
     blobs,
     branching,
+    clusters,
     exporting,
     history,
     operations,
@@ -70,6 +71,7 @@ def create_api() -> FastAPI:
     )
     bearer = [Depends(HTTPBearer(auto_error=False))]
     api.include_router(operations.router)
+    api.include_router(clusters.router, dependencies=bearer)
     for prefix, dependencies, make_id in (
         ("", bearer, _flat_id),
         (NESTED, [*bearer, Depends(_graph_id)], _nested_id),
@@ -115,7 +117,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 def create_app(service: Service) -> Gate:
     """Return the server as an ASGI application."""
     api = create_api()
-    secured = service.state is not ServerState.OPEN
+    secured = service.serving.state is not ServerState.OPEN
 
     @api.get("/openapi.json", include_in_schema=False)
     async def openapi() -> Response:

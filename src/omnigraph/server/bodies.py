@@ -124,12 +124,16 @@ class TagRequest(Request):
     branch: str | None = None
     snapshot: str | None = None
     version: int | None = None
+    timestamp: str | None = Field(default=None, description="Instant, ISO 8601.")
 
 
 class BaselineRequest(Request):
-    """A whole snapshot with the cursor that follows it."""
+    """A snapshot with the cursor that follows it; empty filters mean all of it."""
 
     branch: str | None = None
+    kind: list[Literal["node", "edge"]] = Field(default_factory=list)
+    type: list[str] = Field(default_factory=list)
+    op: list[Literal["insert", "update", "delete"]] = Field(default_factory=list)
 
 
 class ApplyCommitRequest(Request):
@@ -407,6 +411,31 @@ class RecoveryList(BaseModel):
     pending: list[JsonObject]
 
 
+class ClusterReport(BaseModel):
+    """What a command of the cluster says; other fields depend on the command."""
+
+    model_config = ConfigDict(extra="allow")
+
+    ok: bool
+    diagnostics: list[JsonObject]
+
+
+class Deployment(BaseModel):
+    """What was applied last, and whether this process serves it."""
+
+    deployment_id: str
+    active: bool
+    deployment: ClusterReport
+
+
+class ProtectedResource(BaseModel):
+    """How callers identify themselves here (RFC 9728)."""
+
+    resource: str
+    resource_name: str
+    bearer_methods_supported: list[str]
+
+
 class GraphInfo(BaseModel):
     """A graph of this server."""
 
@@ -435,6 +464,12 @@ class QueryList(BaseModel):
     """The stored queries of a graph."""
 
     queries: list[QueryEntry]
+
+
+class EntityOutput(BaseModel):
+    """One entity as a load takes it, null when it did not exist."""
+
+    entity: JsonObject | None
 
 
 class CommitMade(BaseModel):

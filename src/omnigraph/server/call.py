@@ -34,6 +34,7 @@ class Call:
         passing: Passing = request.state.passing
         self.request = request
         self.service: Service = request.state.service
+        self.serving = passing.serving
         self._served = passing.served
         self._size_bytes = passing.body_bytes
         self._token = passing.token

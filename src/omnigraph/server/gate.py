@@ -18,20 +18,21 @@ from starlette.datastructures import Headers, MutableHeaders
 
 from omnigraph.errors import OmniGraphError, ResourceLimitError
 from omnigraph.ids import UlidSource
-from omnigraph.server.graphs import ServedGraph, check_graph_id, unknown_graph
+from omnigraph.server.graphs import ServedGraph, ServedGraphs, check_graph_id, unknown_graph
 from omnigraph.server.http_errors import HttpProblem, failure
 from omnigraph.server.identity import Token
 from omnigraph.server.logs import log
 from omnigraph.server.responses import error_response
-from omnigraph.server.service import Service
+from omnigraph.server.service import Service, Serving
 from omnigraph.server.tracing import tracing
 
+PROTECTED_RESOURCE = "/.well-known/oauth-protected-resource"
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json"})
+PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json", PROTECTED_RESOURCE})
 SERVER_WIDE = frozenset({"/graphs", "/metrics"})
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 LOADS = ("/load", "/ingest", "/load/ndjson")
@@ -45,6 +46,7 @@ class Passing:
 
     request_id: str
     begun: float
+    serving: Serving
     token: Token | None = None
     served: ServedGraph | None = None
     body_bytes: int = 0
@@ -75,7 +77,7 @@ class Gate:
         headers = Headers(scope=scope)
         asked = headers.get("x-request-id", "")
         request_id = asked if _REQUEST_ID.fullmatch(asked) else self._ids.next()
-        passing = Passing(request_id=request_id, begun=time.perf_counter())
+        passing = Passing(request_id, time.perf_counter(), self._service.serving)
         scope["state"] = {**scope.get("state", {}), "passing": passing, "service": self._service}
         entered = self._service.enter()
         reply = _watched(send, passing)
@@ -100,29 +102,16 @@ class Gate:
             return receive
         if self._service.draining:
             raise _busy(self._service, "draining", "the server is shutting down")
-        if len(self._service.tokens):
+        tokens = passing.serving.tokens
+        if len(tokens):
             try:
-                passing.token = self._service.tokens.identify(headers.get("authorization"))
+                passing.token = tokens.identify(headers.get("authorization"))
             except OmniGraphError:
                 self._service.metrics.refused("unauthorized")
                 raise
         if path not in SERVER_WIDE:
-            passing.served = self._graph(path, passing.token)
+            passing.served = _graph(passing.serving.graphs, path, passing.token)
         return await self._body(path, headers, receive, passing)
-
-    def _graph(self, path: str, token: Token | None) -> ServedGraph | None:
-        parts = path.split("/")
-        named = parts[2] if len(parts) > 2 and parts[1] == "graphs" else None
-        if named is None and not self._service.graphs.is_single:
-            return None  # the routes answer: no such path, or name a graph
-        if named is not None:
-            check_graph_id(named)
-            if token is not None and not token.opens(named):
-                raise unknown_graph(named)
-        found = self._service.graphs.find(named)
-        if token is not None and not token.opens(found.graph_id):
-            raise unknown_graph(found.graph_id)
-        return found
 
     async def _body(
         self, path: str, headers: Headers, receive: Receive, passing: Passing
@@ -188,6 +177,22 @@ class Gate:
             bytes_in=passing.body_bytes,
             bytes_out=passing.sent_bytes,
         )
+
+
+def _graph(graphs: ServedGraphs, path: str, token: Token | None) -> ServedGraph | None:
+    """Return the graph a path is about, if it is one for the caller."""
+    parts = path.split("/")
+    named = parts[2] if len(parts) > 2 and parts[1] == "graphs" else None
+    if named is None and not graphs.is_single:
+        return None  # the routes answer: no such path, or name a graph
+    if named is not None:
+        check_graph_id(named)
+        if token is not None and not token.opens(named):
+            raise unknown_graph(named)
+    found = graphs.find(named)
+    if token is not None and not token.opens(found.graph_id):
+        raise unknown_graph(found.graph_id)
+    return found
 
 
 def _attributes(scope: Scope, passing: Passing) -> dict[str, str | int | float | bool]:

@@ -25,6 +25,8 @@ class ServedGraph:
     queries: Mapping[str, StoredQuery] = field(default_factory=dict)
     schema_is_managed: bool = False
     """The schema is changed where the cluster is described, not over HTTP."""
+    identity: tuple[object, ...] = ()
+    """Tells it from a graph that has its name later, or other settings."""
 
     def handle(self, actor: str | None) -> Graph:
         """Return a handle for one request: its commits are by that actor, the policy decides."""

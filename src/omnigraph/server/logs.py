@@ -37,9 +37,17 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
+class _ToStderr(logging.Handler):
+    """Writes to what standard error is at that moment."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        sys.stderr.write(f"{self.format(record)}\n")
+        sys.stderr.flush()
+
+
 def configure(level: str = "info") -> None:
     """Send the server's log to standard error, as JSON lines."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _ToStderr()
     handler.setFormatter(JsonFormatter())
     for name in (LOGGER, "uvicorn.error"):
         logger = logging.getLogger(name)

@@ -110,6 +110,16 @@ class Metrics:
         misses.set_function(lambda: graph.cache_stats().misses)
         self._recoveries.labels(graph_id).set_function(lambda: len(graph.recoveries()))
 
+    def forget(self, graph_id: str) -> None:
+        """Stop reading the numbers of a graph that is not served any more."""
+        for gauge, *labels in (
+            (self._cache_bytes, graph_id),
+            (self._cache_reads, graph_id, "hit"),
+            (self._cache_reads, graph_id, "miss"),
+            (self._recoveries, graph_id),
+        ):
+            gauge.remove(*labels)
+
     def render(self) -> bytes:
         """Return all of it as text."""
         return generate_latest(self._registry)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 from starlette.responses import Response, StreamingResponse
 from typing_extensions import Buffer
 
@@ -18,8 +19,10 @@ from omnigraph.server.threads import Threads
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 ARROW = "application/vnd.apache.arrow.stream"
+PARQUET = "application/vnd.apache.parquet"
 ARROW_METADATA = b"omnigraph"
 ARROW_BATCH_ROWS = 8192
+PARQUET_GROUP_ROWS = 64 * 1024
 
 _encode = msgspec.json.Encoder().encode
 
@@ -63,7 +66,7 @@ def result_lines(result: Result) -> Iterator[object]:
     yield from result.rows_json()
 
 
-def arrow_chunks(result: Result) -> Iterator[bytes]:
+def result_chunks(result: Result) -> Iterator[bytes]:
     """Yield a query's rows as an Arrow stream; the schema says what they are the answer to."""
     about = {
         "query_name": result.query_name,
@@ -72,11 +75,25 @@ def arrow_chunks(result: Result) -> Iterator[bytes]:
     }
     table = result.to_arrow()
     metadata = {**(table.schema.metadata or {}), ARROW_METADATA: json.dumps(about).encode()}
-    table = table.replace_schema_metadata(metadata)
+    return arrow_chunks(table.replace_schema_metadata(metadata))
+
+
+def arrow_chunks(table: pa.Table) -> Iterator[bytes]:
+    """Yield a table as an Arrow stream."""
     sink = _Sink()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         for batch in table.to_batches(max_chunksize=ARROW_BATCH_ROWS):
             writer.write_batch(batch)
+            yield from sink.taken()
+    yield from sink.taken()
+
+
+def parquet_chunks(table: pa.Table) -> Iterator[bytes]:
+    """Yield a table as a Parquet file."""
+    sink = _Sink()
+    with pq.ParquetWriter(sink, table.schema) as writer:
+        for start in range(0, table.num_rows, PARQUET_GROUP_ROWS):
+            writer.write_table(table.slice(start, PARQUET_GROUP_ROWS))
             yield from sink.taken()
     yield from sink.taken()
 
@@ -88,10 +105,15 @@ class _Sink:
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
+        self._size = 0
 
     def write(self, data: Buffer) -> int:
         self._parts.append(part := bytes(data))
+        self._size += len(part)
         return len(part)
+
+    def tell(self) -> int:
+        return self._size
 
     def flush(self) -> None:
         pass

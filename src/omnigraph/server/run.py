@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 
 import uvicorn
 
-from omnigraph.errors import BadRequestError
+from omnigraph.errors import BadRequestError, OmniGraphError
 from omnigraph.server.app import create_app
+from omnigraph.server.identity import Tokens
 from omnigraph.server.logs import log
 from omnigraph.server.service import Service
 
@@ -74,20 +75,47 @@ def make_server(service: Service) -> Server:
     return Server(config, service)
 
 
-def run(service: Service, announce: Callable[[str], None]) -> None:
-    """Serve until told to stop. `announce` gets the line that names the address."""
+def run(
+    service: Service,
+    announce: Callable[[str], None],
+    read_tokens: Callable[[], Tokens] | None = None,
+) -> None:
+    """Serve until told to stop. `announce` gets the line that names the address.
+
+    With `read_tokens`, which reads them anew, SIGHUP reloads what is served.
+    """
+    if read_tokens is not None:
+        signal.signal(signal.SIGHUP, lambda *_: _reload(service, read_tokens))
     host, port = service.settings.address()
     server = make_server(service)
     with contextlib.closing(listen(host, port)) as place:
         address = place.getsockname()
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         announce(f"{LISTEN_RECORD}={shown}:{address[1]}")
-        log("listening", address=f"{shown}:{address[1]}", state=str(service.state))
+        log("listening", address=f"{shown}:{address[1]}", state=str(service.serving.state))
         try:
             server.run(sockets=[place])
         finally:
             service.close()
             log("stopped")
+
+
+def _reload(service: Service, read_tokens: Callable[[], Tokens]) -> None:
+    """Reload in a thread of its own: requests go on meanwhile."""
+
+    def work() -> None:
+        try:
+            service.reload(read_tokens())
+        except OmniGraphError as error:
+            kind, reason = str(error.kind), error.message
+            log("reload refused", level=logging.ERROR, error_type=kind, reason=reason)
+        except Exception:
+            log("reload failed", level=logging.ERROR, error=True)
+        else:
+            serving = service.serving
+            log("reloaded", graphs=len(serving.graphs), tokens=len(serving.tokens))
+
+    threading.Thread(target=work, name="reload").start()
 
 
 @contextlib.contextmanager

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from omnigraph import __version__
+from omnigraph.cluster import ServedGraph as ClusterGraph
 from omnigraph.cluster import read_cluster
-from omnigraph.embed import embedder_from
+from omnigraph.embed import Embedder, embedder_from
 from omnigraph.errors import BadRequestError, OmniGraphError
 from omnigraph.graph import Graph, open_graph
 from omnigraph.policy import Policy, ServerState, load_policy, policy_for, server_state
@@ -23,11 +26,10 @@ from omnigraph.server.stored import stored_in
 from omnigraph.server.threads import Threads
 
 
-@dataclass(slots=True, kw_only=True)
-class Service:
-    """Everything requests share."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """What is served, and to whom. A reload replaces all of it at once."""
 
-    settings: Settings
     graphs: ServedGraphs
     tokens: Tokens
     state: ServerState
@@ -37,21 +39,42 @@ class Service:
     """Digest of the cluster's applied configuration."""
     revision: int | None = None
     cas: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Service:
+    """Everything requests share."""
+
+    settings: Settings
+    serving: Serving
+    env: Mapping[str, str] = field(default_factory=dict)
+    given_policy: Policy | None = None
+    """A policy that was handed over as it is, not named by the settings."""
     version: str = __version__
     draining: bool = False
     metrics: Metrics = field(default_factory=Metrics)
     threads: Threads = field(init=False)
     admission: Admission = field(init=False)
     _busy: int = 0
+    _retired: list[Graph] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _reloading: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self.threads = Threads(self.settings.threads)
         self.admission = Admission(
             writes_max=self.settings.actor_writes_max, bytes_max=self.settings.actor_bytes_max
         )
-        for item in self.graphs.all():
-            self.metrics.watch(item.graph_id, item.graph)
+        self._watch({})
+
+    def _watch(self, before: Mapping[str, Graph]) -> None:
+        """Let the metrics follow the graphs that are served now."""
+        after = {item.graph_id: item.graph for item in self.serving.graphs.all()}
+        for graph_id in before.keys() - after.keys():
+            self.metrics.forget(graph_id)
+        for graph_id, graph in after.items():
+            if before.get(graph_id) is not graph:
+                self.metrics.watch(graph_id, graph)
 
     def enter(self) -> bool:
         """Take a place for a request; False when there is none left."""
@@ -63,22 +86,63 @@ class Service:
         return True
 
     def leave(self) -> None:
-        """Give a place back."""
+        """Give a place back; with nobody left, graphs that are served no more are closed."""
         with self._lock:
             self._busy -= 1
+            idle = self._retired if self._busy == 0 else []
+            if idle:
+                self._retired = []
+        for graph in idle:
+            graph.close()
         self.metrics.in_flight.dec()
+
+    def reload(self, tokens: Tokens) -> None:
+        """Serve what is there now: other tokens, policies, stored queries, graphs of the cluster.
+
+        Requests under way keep what they began with. Raises what a server must not start with;
+        then all stays as it was.
+        """
+        with self._reloading:
+            before = {item.graph_id: item.graph for item in self.serving.graphs.all()}
+            known = {item.identity: item.graph for item in self.serving.graphs.all()}
+            serving = _read(self.settings, tokens, self.env, self.given_policy, known)
+            self.serving = serving
+            self._watch(before)
+            kept = {id(item.graph) for item in serving.graphs.all()}
+            with self._lock:
+                self._retired += [graph for graph in before.values() if id(graph) not in kept]
+            # They are closed here if no request is there to do it.
+            if self.enter():
+                self.leave()
 
     def close(self) -> None:
         """Close the graphs."""
-        self.graphs.close()
+        self.serving.graphs.close()
+        for graph in self._retired:
+            graph.close()
 
 
 def open_service(
     settings: Settings, tokens: Tokens, env: Mapping[str, str], *, policy: Policy | None = None
 ) -> Service:
     """Open what the settings name. Raises what a server must not start with."""
+    serving = _read(settings, tokens, env, policy, {})
+    return Service(settings=settings, serving=serving, env=env, given_policy=policy)
+
+
+Known = Mapping[tuple[object, ...], Graph]
+
+
+def _read(
+    settings: Settings,
+    tokens: Tokens,
+    env: Mapping[str, str],
+    policy: Policy | None,
+    known: Known,
+) -> Serving:
+    """Return what the settings name; graphs that are open already stay open."""
     if settings.cluster is not None:
-        return _open_cluster(settings, tokens, env)
+        return _read_cluster(settings, tokens, env, known)
     if policy is None and settings.policy is not None:
         policy = load_policy(settings.policy)
     state = server_state(
@@ -87,13 +151,14 @@ def open_service(
         unauthenticated=settings.unauthenticated,
     )
     decides = policy_for(state, policy)
-    graph = open_one(str(settings.store), env)
+    graph = next(iter(known.values()), None)
+    if graph is None:
+        graph = open_one(str(settings.store), env, embedder_from(env))
     queries = {}
     if settings.queries is not None:
         queries = stored_in(settings.queries, graph.catalog)
     served = ServedGraph(graph_id=settings.graph_id, graph=graph, policy=decides, queries=queries)
-    return Service(
-        settings=settings,
+    return Serving(
         graphs=ServedGraphs([served], default_id=settings.graph_id),
         tokens=tokens,
         state=state,
@@ -101,15 +166,15 @@ def open_service(
     )
 
 
-def open_one(uri: str, env: Mapping[str, str]) -> Graph:
+def open_one(uri: str, env: Mapping[str, str], embedder: Embedder | None) -> Graph:
     """Open one graph the way servers do."""
-    return open_graph(
-        uri, durability=env.get("OMNIGRAPH_DURABILITY", "full"), embedder=embedder_from(env)
-    )
+    return open_graph(uri, durability=env.get("OMNIGRAPH_DURABILITY", "full"), embedder=embedder)
 
 
-def _open_cluster(settings: Settings, tokens: Tokens, env: Mapping[str, str]) -> Service:
-    """Open every graph that was applied; one that cannot be served is left out and reported."""
+def _read_cluster(
+    settings: Settings, tokens: Tokens, env: Mapping[str, str], known: Known
+) -> Serving:
+    """Return every graph that was applied; one that cannot be served is left out and reported."""
     cluster = read_cluster(str(settings.cluster))
     state = server_state(
         tokens=len(tokens) > 0,
@@ -118,40 +183,37 @@ def _open_cluster(settings: Settings, tokens: Tokens, env: Mapping[str, str]) ->
     )
     served: list[ServedGraph] = []
     quarantined: list[str] = []
-    for graph_id, found in cluster.graphs.items():
-        try:
-            if found.problems:
-                raise BadRequestError("\n".join(item.render() for item in found.problems))
-            graph = open_one(found.uri, env)
-        except OmniGraphError as error:
-            if settings.require_all_graphs:
-                _close(served)
-                raise
-            log(
-                "graph quarantined",
-                level=logging.WARNING,
-                graph=graph_id,
-                error_type=str(error.kind),
-                reason=error.message,
+    try:
+        for graph_id, found in cluster.graphs.items():
+            try:
+                graph, identity = _graph_of(found, env, known)
+            except OmniGraphError as error:
+                if settings.require_all_graphs:
+                    raise
+                _quarantine(graph_id, error)
+                quarantined.append(graph_id)
+                continue
+            served.append(
+                ServedGraph(
+                    graph_id=graph_id,
+                    graph=graph,
+                    policy=policy_for(state, found.policy),
+                    queries=found.queries,
+                    schema_is_managed=True,
+                    identity=identity,
+                )
             )
-            quarantined.append(graph_id)
-            continue
-        served.append(
-            ServedGraph(
-                graph_id=graph_id,
-                graph=graph,
-                policy=policy_for(state, found.policy),
-                queries=found.queries,
-                schema_is_managed=True,
+        if not served:
+            raise BadRequestError(
+                f"the cluster {settings.cluster} has no graph that can be served",
+                hint="run `omnigraph cluster status`",
             )
-        )
-    if not served:
-        raise BadRequestError(
-            f"the cluster {settings.cluster} has no graph that can be served",
-            hint="run `omnigraph cluster status`",
-        )
-    return Service(
-        settings=settings,
+    except BaseException:
+        for item in served:
+            if item.identity not in known:
+                item.graph.close()
+        raise
+    return Serving(
         graphs=ServedGraphs(served, quarantined=quarantined),
         tokens=tokens,
         state=state,
@@ -162,6 +224,32 @@ def _open_cluster(settings: Settings, tokens: Tokens, env: Mapping[str, str]) ->
     )
 
 
-def _close(served: Iterable[ServedGraph]) -> None:
-    for item in served:
-        item.graph.close()
+def _graph_of(
+    found: ClusterGraph, env: Mapping[str, str], known: Known
+) -> tuple[Graph, tuple[object, ...]]:
+    """Return a graph of the cluster and what tells it from others of its name."""
+    if found.problems:
+        raise BadRequestError("\n".join(item.render() for item in found.problems))
+    about = (found.uri, None if found.provider is None else msgspec.json.encode(found.provider))
+    for (*same, domain), graph in known.items():
+        # A graph that was removed and made again lies in the same place.
+        if tuple(same) == about and _domain(found.uri) == domain:
+            return graph, (*about, domain)
+    graph = open_one(found.uri, env, found.embedder(env))
+    return graph, (*about, graph.accepted_schema().domain)
+
+
+def _domain(uri: str) -> str:
+    """Return what tells a graph from every other one."""
+    with open_graph(uri, mode="ro") as graph:
+        return graph.accepted_schema().domain
+
+
+def _quarantine(graph_id: str, error: OmniGraphError) -> None:
+    log(
+        "graph quarantined",
+        level=logging.WARNING,
+        graph=graph_id,
+        error_type=str(error.kind),
+        reason=error.message,
+    )

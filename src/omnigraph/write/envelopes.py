@@ -7,10 +7,11 @@ are checked while parsing. Problems are collected with line and field.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +23,7 @@ from omnigraph.catalog import FLOATS, INTEGERS, Catalog, EdgeType, NodeType, Pro
 from omnigraph.limits import (
     BATCH_LINES_MIN,
     LINE_BYTES_MAX,
+    LOAD_BLOCK_BYTES,
     LOAD_CHUNK_BYTES,
     LOAD_CHUNK_ROWS,
     LOAD_MEMORY_BYTES,
@@ -163,26 +165,24 @@ class EnvelopeReader:
 
     def read(self, lines: Iterable[bytes]) -> None:
         """Take in lines until they end or too much is wrong."""
-        numbers: list[int] = []
-        texts: list[bytes] = []
-        size = 0
-        for number, line in enumerate(lines, 1):
-            text = line.strip()
-            if not text:
-                continue
-            numbers.append(number)
-            texts.append(text)
-            size += len(text)
-            if size >= LOAD_CHUNK_BYTES or len(texts) >= LOAD_CHUNK_ROWS:
-                if not self._batch(numbers, texts):
-                    break
-                numbers, texts, size = [], [], 0
-        else:
-            self._batch(numbers, texts)
+        self.read_blocks(_blocks(lines))
+
+    def read_blocks(self, blocks: Iterable[Sequence[bytes]]) -> None:
+        """Take in lines, of which each block holds as many as fit into memory several times."""
+        first = 1
+        for block in blocks:
+            numbers: Sequence[int] = range(first, first + len(block))
+            first += len(block)
+            texts = [line.strip() for line in block]
+            if not all(texts):
+                numbers = [number for number, text in zip(numbers, texts, strict=True) if text]
+                texts = [text for text in texts if text]
+            if not self._batch(numbers, texts):
+                break
         self._flush_all()
         self.types = {key: found for key, found in self.types.items() if found.count}
 
-    def _batch(self, numbers: list[int], texts: list[bytes]) -> bool:
+    def _batch(self, numbers: Sequence[int], texts: list[bytes]) -> bool:
         """Take in lines; False when too much is wrong."""
         if len(texts) >= BATCH_LINES_MIN and self._at_once(numbers, texts):
             return True
@@ -191,25 +191,16 @@ class EnvelopeReader:
                 return False
         return True
 
-    def _at_once(self, numbers: list[int], texts: list[bytes]) -> bool:
+    def _at_once(self, numbers: Sequence[int], texts: list[bytes]) -> bool:
         """Take in lines all of which are plain; False, and nothing is taken, when some are not."""
         if max(map(len, texts)) > LINE_BYTES_MAX:
             return False
-        # What stands before the first comma, which names the type if it comes first.
-        heads = [text.partition(b",")[0] for text in texts]
-        groups = {head: self._rows_by_head(head) for head in dict.fromkeys(heads)}
-        kinds = [id(rows) for rows in groups.values() if rows is not None]
-        if len(set(kinds)) < len(groups):
-            # An unknown head, or two for one type, whose rows would then change places.
-            return False
-        parsed: list[tuple[TypeRows, Any, list[int]]] = []
-        for head, rows in groups.items():
-            mine, places = texts, numbers
-            if len(groups) > 1:
-                chosen = [index for index, item in enumerate(heads) if item == head]
-                mine, places = [texts[i] for i in chosen], [numbers[i] for i in chosen]
+        parsed: list[tuple[TypeRows, Any, Sequence[int]]] = []
+        for head, places, mine in _by_head(numbers, texts):
+            rows = self._rows_by_head(head)
             table = None if rows is None else rows.batches.parse(mine)
-            if rows is None or table is None:
+            if rows is None or table is None or any(rows is other for other, *_rest in parsed):
+                # Of two heads for one type the rows would change places.
                 return False
             parsed.append((rows, table, places))
         self._flush_all()
@@ -455,16 +446,46 @@ def _repeated_member(text: bytes) -> str | None:
     return repeated[0] if repeated else None
 
 
-def file_lines(handle: Any, progress: Any) -> Iterator[bytes]:
-    """Yield the lines of an open file and report how far it was read.
+def _by_head(
+    numbers: Sequence[int], texts: list[bytes]
+) -> Iterator[tuple[bytes, Sequence[int], list[bytes]]]:
+    """Sort lines by what stands before the first comma, which names the type if it comes first."""
+    first = texts[0].partition(b",")[0]
+    if all(map(bytes.startswith, texts, itertools.repeat(first + b","))):
+        yield first, numbers, texts
+        return
+    found: dict[bytes, tuple[list[int], list[bytes]]] = {}
+    for number, text in zip(numbers, texts, strict=True):
+        places, mine = found.setdefault(text.partition(b",")[0], ([], []))
+        places.append(number)
+        mine.append(text)
+    for head, (places, mine) in found.items():
+        yield head, places, mine
+
+
+def _blocks(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    block: list[bytes] = []
+    size = 0
+    for line in lines:
+        block.append(line)
+        size += len(line)
+        if size >= LOAD_BLOCK_BYTES or len(block) >= LOAD_CHUNK_ROWS:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
+
+
+def file_blocks(handle: Any, progress: Any) -> Iterator[list[bytes]]:
+    """Yield the lines of an open file in blocks and report how far it was read.
 
     A byte-order mark is skipped.
     """
     done = 0
-    for number, line in enumerate(handle):
-        done += len(line)
-        if progress is not None and number % 8192 == 0:
+    while block := handle.readlines(LOAD_BLOCK_BYTES):
+        if not done:
+            block[0] = block[0].removeprefix(b"\xef\xbb\xbf")
+        done += sum(map(len, block))
+        if progress is not None:
             progress(done)
-        yield line.removeprefix(b"\xef\xbb\xbf") if number == 0 else line
-    if progress is not None:
-        progress(done)
+        yield block

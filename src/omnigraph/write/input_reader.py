@@ -20,7 +20,7 @@ from omnigraph.errors import BadRequestError
 from omnigraph.limits import LOAD_MEMORY_BYTES, SPARK_FRAME_ROWS
 from omnigraph.store import open_file, readable
 from omnigraph.write.csv_rows import csv_columns
-from omnigraph.write.envelopes import EnvelopeReader, TypeRows, file_lines
+from omnigraph.write.envelopes import EnvelopeReader, TypeRows, file_blocks
 from omnigraph.write.inputs import Entity, Input, as_arrow
 from omnigraph.write.intake import frame_rows
 from omnigraph.write.problems import Problem, Problems
@@ -86,7 +86,7 @@ class InputReader:
             reader = EnvelopeReader(self._catalog, self._problems)
             self.types = reader.types
             try:
-                reader.read(self._lines(envelopes))
+                reader.read_blocks(self._blocks(envelopes))
             finally:
                 self.types = reader.types
         for item in self._inputs:
@@ -100,16 +100,25 @@ class InputReader:
             if found.spill is not None:
                 found.spill.close()
 
-    def _lines(self, inputs: Sequence[Input]) -> Iterator[bytes]:
+    def _blocks(self, inputs: Sequence[Input]) -> Iterator[list[bytes]]:
         for item in inputs:
-            offset, number = self.places.enter(item.label), 0
+            offset, lines = self.places.enter(item.label), 0
             with open_file(item.path) as handle:
                 start = self._done
-                for number, line in enumerate(file_lines(handle, self._counted(start)), 1):
+                for block in file_blocks(handle, self._counted(start)):
                     # A place is known while its line is judged.
-                    self.places.leave(number)
-                    yield b"" if self._skip and offset + number in self._skip else line
+                    self.places.leave(lines + len(block))
+                    for index in self._skipped(offset + lines, len(block)):
+                        block[index] = b""
+                    lines += len(block)
+                    yield block
             self._done = start + item.size_bytes
+
+    def _skipped(self, before: int, lines: int) -> list[int]:
+        """Return which of the next lines are left out."""
+        if not self._skip:
+            return []
+        return [index for index in range(lines) if before + index + 1 in self._skip]
 
     def _counted(self, start: int) -> Callable[[int], None]:
         return lambda done: self._progress(start + done)

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import Query
 from starlette.responses import Response
 
+from omnigraph.graph.pages import page
 from omnigraph.manifest import MAIN
 from omnigraph.policy import Action
 from omnigraph.server.bodies import (
@@ -25,7 +26,6 @@ from omnigraph.server.call import CallOf, state_of
 from omnigraph.server.json_routes import topic
 from omnigraph.server.responses import json_response
 from omnigraph.server.routes.describing import WRITES, errors
-from omnigraph.server.routes.pages import page
 from omnigraph.server.routes.states import allow_state, branch_of_tag
 
 router = topic("branches")
@@ -123,6 +123,7 @@ async def create_tag(call: CallOf, body: TagRequest) -> Response:
             branch=branch,
             commit=commit,
             version=version if version is not None else body.version,
+            timestamp=body.timestamp,
         )
     )
     return json_response(found.to_json())

@@ -1,31 +1,53 @@
-"""Whole snapshots, as streams of JSON lines."""
+"""Whole snapshots, as streams of JSON lines; one type also as Arrow or Parquet."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
-from typing import BinaryIO
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
 
 from starlette.responses import Response
 
 from omnigraph.errors import BadRequestError
 from omnigraph.limits import STREAM_CHUNK_BYTES
 from omnigraph.manifest import MAIN
+from omnigraph.ops.export import type_of_table
 from omnigraph.policy import Action
 from omnigraph.server.bodies import BaselineRequest, ExportRequest
 from omnigraph.server.call import CallOf, state_of
 from omnigraph.server.json_routes import topic
-from omnigraph.server.responses import NDJSON, ndjson_chunks, stream
+from omnigraph.server.responses import (
+    ARROW,
+    NDJSON,
+    PARQUET,
+    arrow_chunks,
+    ndjson_chunks,
+    parquet_chunks,
+    stream,
+)
 from omnigraph.server.routes.describing import Responses, errors
 from omnigraph.server.routes.states import branch_of_tag, readable_commit
 
 router = topic("export")
 MEDIA_TYPE = f"{NDJSON}; charset=utf-8"
+_TABLES: dict[str, Callable[[Any], Iterator[bytes]]] = {
+    ARROW: arrow_chunks,
+    PARQUET: parquet_chunks,
+}
 _LINES: Responses = {
     200: {
         "description": "One entity per line, nodes before edges.",
         "content": {NDJSON: {"schema": {"type": "string"}}},
+    }
+}
+_FORMS: Responses = {
+    200: {
+        "description": "Entities, as JSON lines unless the Accept header asks for a table.",
+        "content": {
+            NDJSON: {"schema": {"type": "string"}},
+            **{form: {"schema": {"type": "string", "contentMediaType": form}} for form in _TABLES},
+        },
     }
 }
 
@@ -33,10 +55,13 @@ _LINES: Responses = {
 @router.post(
     "/export",
     response_class=Response,
-    responses=_LINES | errors(400, 404, 409, 413, 415, 503),
+    responses=_FORMS | errors(400, 404, 409, 413, 415, 503),
 )
 async def export(call: CallOf, body: ExportRequest) -> Response:
-    """Export one snapshot; loading it into an empty graph of the same schema reproduces it."""
+    """Export one snapshot; loading it into an empty graph of the same schema reproduces it.
+
+    The Accept header may ask for one type as an Arrow stream or a Parquet file.
+    """
     branch, commit, version = state_of(body.branch, body.snapshot)
     source = branch or MAIN
     if commit is not None:
@@ -44,30 +69,36 @@ async def export(call: CallOf, body: ExportRequest) -> Response:
     elif (tag := body.tag) is not None:
         source = await call.read(lambda graph: branch_of_tag(graph, tag))
     call.allow(Action.EXPORT, branch=source)
-    types = [*body.type_names, *(_type_of(key) for key in body.table_keys)]
+    types = [*body.type_names, *(type_of_table(key) for key in body.table_keys)]
     handle = call.served.handle(call.actor)
+    state: dict[str, Any] = {
+        "branch": branch,
+        "commit": commit,
+        "version": version if version is not None else body.version,
+        "tag": body.tag,
+        "timestamp": body.timestamp,
+    }
+    accept = call.request.headers.get("accept", "")
+    form = next((name for name in _TABLES if name in accept), None)
+    if form is not None:
+        if len(types) != 1:
+            raise BadRequestError(
+                "a table holds one type", hint='name it: {"type_names": ["Person"]}'
+            )
+        make = _TABLES[form]
+        return await stream(
+            call.service.threads,
+            lambda: make(handle.export_table(types[0], **state)),
+            media_type=form,
+        )
 
     def chunks() -> Iterator[bytes]:
-        entities = handle.export(
-            branch=branch,
-            types=types,
-            commit=commit,
-            version=version if version is not None else body.version,
-            tag=body.tag,
-            timestamp=body.timestamp,
-        )
+        entities = handle.export(types=types, **state)
         if isinstance(entities, int):
             raise TypeError("an export without a destination yields entities")
         return ndjson_chunks(entities)
 
     return await stream(call.service.threads, chunks, media_type=MEDIA_TYPE)
-
-
-def _type_of(table_key: str) -> str:
-    kind, separator, name = table_key.partition(":")
-    if kind not in ("node", "edge") or not separator or not name:
-        raise BadRequestError(f"{table_key!r} is no table key", hint="use node:Type or edge:Type")
-    return name
 
 
 @router.post(
@@ -85,7 +116,7 @@ async def baseline(call: CallOf, body: BaselineRequest) -> Response:
         folder = tempfile.TemporaryDirectory(prefix="omnigraph-baseline-")
         path = os.path.join(folder.name, "baseline.jsonl")
         try:
-            handle.feed.baseline(path, branch=branch)
+            handle.feed.baseline(path, branch=branch, kinds=body.kind, types=body.type, ops=body.op)
             file = open(path, "rb")  # noqa: SIM115  # read after this call returns
         finally:
             folder.cleanup()

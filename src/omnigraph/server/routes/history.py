@@ -11,6 +11,7 @@ from starlette.responses import Response
 from omnigraph.catalog.temporal import parse_datetime
 from omnigraph.errors import BadRequestError
 from omnigraph.graph import Graph
+from omnigraph.graph.pages import page
 from omnigraph.limits import FEED_CHANGES_DEFAULT, FEED_CHANGES_MAX
 from omnigraph.manifest import MAIN, GraphCommit
 from omnigraph.policy import Action
@@ -21,6 +22,7 @@ from omnigraph.server.bodies import (
     CommitMade,
     CommitOutput,
     DiffOutput,
+    EntityOutput,
     FeedOutput,
     RecoveryList,
     SnapshotOutput,
@@ -29,7 +31,6 @@ from omnigraph.server.call import Call, CallOf
 from omnigraph.server.json_routes import topic
 from omnigraph.server.responses import json_response
 from omnigraph.server.routes.describing import WRITES, errors
-from omnigraph.server.routes.pages import page
 from omnigraph.server.routes.states import allow_name, allow_state, readable_commit
 
 router = topic("history")
@@ -120,15 +121,8 @@ async def commit_changes(
     block = await call.read(
         lambda graph: graph.commits.changes(commit_id, kinds=kind, types=type_, ops=op)
     )
-    found, token = page(
-        block.changes,
-        key=lambda item: f"{item.kind} {item.type_id} {item.id} {item.op}",
-        limit=limit,
-        page_token=page_token,
-    )
-    body = block.to_json()
-    body["changes"] = [item.to_json() for item in found]
-    return json_response(body | token)
+    part, token = block.page(limit=limit, page_token=page_token)
+    return json_response(part.to_json() | token)
 
 
 @router.get("/changes", response_model=FeedOutput, responses=errors(400, 404, 409, 410, 413, 503))
@@ -238,6 +232,21 @@ async def blame(
     call.allow_read(name)
     found = await call.read(lambda graph: graph.commits.last_change(type_, id_, name))
     return json_response({"commit": None if found is None else found.to_json()})
+
+
+@router.get("/entity", response_model=EntityOutput, responses=errors(400, 404, 410))
+async def entity(
+    call: CallOf,
+    table: Annotated[str, Query(description="node:Type or edge:Type")],
+    id_: Annotated[str, Query(alias="id")],
+    version: Annotated[int, Query(description="Graph version of the branch.")],
+    branch: Text = None,
+) -> Response:
+    """Return one entity as it was at a graph version."""
+    name = MAIN if branch is None else branch
+    call.allow_read(name)
+    found = await call.read(lambda graph: graph.entity_at(table, id_, version=version, branch=name))
+    return json_response({"entity": found})
 
 
 @router.get("/recoveries", response_model=RecoveryList, responses=errors(404))

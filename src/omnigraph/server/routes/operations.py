@@ -7,8 +7,9 @@ from starlette.responses import Response
 
 from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.policy import Access, Action, check
-from omnigraph.server.bodies import GraphList, Health, Readiness
+from omnigraph.server.bodies import GraphList, Health, ProtectedResource, Readiness
 from omnigraph.server.call import CallOf
+from omnigraph.server.gate import PROTECTED_RESOURCE
 from omnigraph.server.http_errors import HttpProblem
 from omnigraph.server.json_routes import topic
 from omnigraph.server.metrics import CONTENT_TYPE
@@ -36,30 +37,46 @@ async def healthz(request: Request) -> Response:
 async def readyz(request: Request) -> Response:
     """Tell whether requests are welcome."""
     service: Service = request.state.service
+    serving = service.serving
     body = {
         "ready": not service.draining,
         "status": "draining" if service.draining else "serving",
-        "booted_serving_digest": service.digest,
-        "state_revision": service.revision,
-        "state_cas": service.cas,
-        "served_graph_count": len(service.graphs),
-        "quarantined_graph_count": len(service.graphs.quarantined),
+        "booted_serving_digest": serving.digest,
+        "state_revision": serving.revision,
+        "state_cas": serving.cas,
+        "served_graph_count": len(serving.graphs),
+        "quarantined_graph_count": len(serving.graphs.quarantined),
         "shutdown_grace_seconds": service.settings.drain_seconds,
     }
     return json_response(body, status=503 if service.draining else 200)
 
 
+@router.get(PROTECTED_RESOURCE, response_model=ProtectedResource, responses=errors(404))
+async def protected_resource(request: Request) -> Response:
+    """Tell how callers identify themselves: with a bearer token in a header."""
+    service: Service = request.state.service
+    if not len(service.serving.tokens):
+        raise HttpProblem(404, "this server takes no tokens", type_="not_found")
+    return json_response(
+        {
+            "resource": str(request.base_url).rstrip("/"),
+            "resource_name": "OmniGraph",
+            "bearer_methods_supported": ["header"],
+        }
+    )
+
+
 @router.get("/graphs", response_model=GraphList, responses=errors(405))
 async def list_graphs(call: CallOf) -> Response:
     """List the graphs, if the server's policy allows it."""
-    if call.service.graphs.is_single:
+    if call.serving.graphs.is_single:
         raise HttpProblem(
             405, "this server serves one graph", type_="method_not_allowed", headers={"Allow": ""}
         )
-    check(call.service.policy, Access(action=Action.GRAPH_LIST, actor=call.actor))
+    check(call.serving.policy, Access(action=Action.GRAPH_LIST, actor=call.actor))
     found = [
         {"graph_id": item.graph_id, "uri": f"/graphs/{item.graph_id}"}
-        for item in call.service.graphs.all()
+        for item in call.serving.graphs.all()
         if call.opens(item.graph_id)
     ]
     return json_response({"graphs": found})

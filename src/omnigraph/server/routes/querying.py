@@ -17,9 +17,9 @@ from omnigraph.server.responses import (
     ARROW,
     JSON,
     NDJSON,
-    arrow_chunks,
     json_response,
     ndjson_chunks,
+    result_chunks,
     result_lines,
     stream,
 )
@@ -29,7 +29,7 @@ from omnigraph.server.routes.states import allow_state
 router = topic("query")
 
 _STREAMS: dict[str, Callable[[Result], Iterator[bytes]]] = {
-    ARROW: arrow_chunks,
+    ARROW: result_chunks,
     NDJSON: lambda result: ndjson_chunks(result_lines(result)),
 }
 _FORMS: Responses = {
@@ -110,7 +110,7 @@ async def answer(call: Call, asked: QueryRequest) -> Result:
 
 async def _explained(call: Call, asked: QueryRequest) -> Response:
     branch, commit, version = state_of(asked.branch, asked.snapshot)
-    await allow_state(call, branch=branch, commit=commit, tag=None)
+    await allow_state(call, branch=branch, commit=commit, tag=asked.tag)
 
     def work(graph: Graph) -> dict[str, object]:
         found = graph.explain(
@@ -118,11 +118,15 @@ async def _explained(call: Call, asked: QueryRequest) -> Response:
             asked.params,
             name=asked.name,
             branch=branch,
+            snapshot=commit,
             version=version if version is not None else asked.version,
+            tag=asked.tag,
+            timestamp=asked.timestamp,
         )
+        snapshot = asked.snapshot
         return {
             "query_name": asked.name or "",
-            "target": {"branch": branch or MAIN, "snapshot": None},
+            "target": {"branch": None if snapshot else branch or MAIN, "snapshot": snapshot},
             "row_count": found.rows,
             "rows": [],
             "explain": found.to_json(),

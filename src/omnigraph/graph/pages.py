@@ -10,11 +10,12 @@ from typing import TypeVar
 from omnigraph.errors import BadRequestError
 
 T = TypeVar("T")
+Token = dict[str, str]
 
 
 def page(
     items: Sequence[T], *, key: Callable[[T], str], limit: int | None, page_token: str | None
-) -> tuple[list[T], dict[str, str]]:
+) -> tuple[list[T], Token]:
     """Return one part of a list, and the token of the next in a field if there is one.
 
     A token names the last item of the part before it, so items that are added or removed
