@@ -17,7 +17,7 @@ import pytest
 import omnigraph as og
 from tests.spark.worlds import SCHEMA, full_only, jsonl
 
-LIMIT_S = 240
+LIMIT_S = 600
 _DRIVER = """
 import sys
 import omnigraph as og

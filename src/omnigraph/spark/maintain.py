@@ -68,9 +68,11 @@ class SparkWorkers:
         folder, version = str(table.dataset.uri), table.version
         units: list[tuple[int, IndexPart]] = []
         for number, part in enumerate(parts):
-            rows = [sizes[item] for item in part.fragments]
-            groups = bundled(rows, self._index_rows)
-            piece = dividable(table, part, sum(rows)) if len(groups) > 1 else part
+            groups = bundled([sizes[item] for item in part.fragments], self._index_rows)
+            piece = dividable(table, part) if len(groups) > 1 else None
+            if piece is None:
+                units.append((number, part))
+                continue
             for group in groups:
                 chosen = tuple(part.fragments[index] for index in group)
                 units.append((number, replace(piece, fragments=chosen)))

@@ -86,15 +86,22 @@ def build_part(dataset: Any, part: IndexPart) -> Any:
     )
 
 
-def dividable(table: Table, part: IndexPart, rows: int) -> IndexPart:
-    """Return a part that can be built piece by piece: pieces of a vector index share centroids."""
+def dividable(table: Table, part: IndexPart) -> IndexPart | None:
+    """Return a part that can be built piece by piece; None for one with too few rows.
+
+    Pieces of a vector index share their centroids.
+    """
     if part.kind != VECTOR:
         return part
     partitions = int(part.options["num_partitions"])
+    fragments = [item for item in table.fragments() if item.fragment_id in part.fragments]
+    rate = min(IVF_SAMPLE_RATE, sum(int(item.count_rows()) for item in fragments) // partitions)
+    if rate < 2:
+        return None
     model = IndicesBuilder(table.dataset, part.column).train_ivf(
         num_partitions=partitions,
         distance_type="l2",
-        sample_rate=max(2, min(IVF_SAMPLE_RATE, rows // partitions)),
+        sample_rate=rate,
         fragment_ids=list(part.fragments),
     )
     return replace(part, options={**part.options, "ivf_centroids": model.centroids})
