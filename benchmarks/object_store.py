@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import random
 import time
-from statistics import fmean
+from statistics import fmean, median
 
 import numpy as np
 import pyarrow as pa
@@ -103,10 +103,12 @@ def main() -> None:
             first, again = table.by_page()
             cold[rows] = fmean(read_bytes(item) for item in first)
             warm = fmean(read_bytes(item) for item in again)
-            report.figure(f"read, {rows:,} rows, page not in memory", cold[rows], " B")
+            each = ", ".join(f"{len(item)}: {read_bytes(item):,} B" for item in first)
+            report.figure(f"read, {rows:,} rows, page not in memory", cold[rows], " B", note=each)
             report.figure(f"read, {rows:,} rows, page in memory", warm, " B", at_most=0)
-            most = max(len(item) for item in [*first, *again])
-            report.figure(f"requests, {rows:,} rows", most, "", at_most=REQUESTS_MAX)
+            for name, part in (("page not in memory", first), ("page in memory", again)):
+                usual = median(len(item) for item in part)
+                report.figure(f"requests, {rows:,} rows, {name}", usual, "", at_most=REQUESTS_MAX)
             table.graph.close()
             plain = Table(server, proxy, rows, index=False)
             # It makes the index as well, which reads the keys once more.

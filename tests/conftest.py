@@ -35,13 +35,21 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 S3 = os.environ.get("OMNIGRAPH_S3", "some")
 FAULTS = os.environ.get("OMNIGRAPH_FAULTS", "")
 S3_ONLY_IN_FULL = {
-    # About values, texts and rows: where their files lie makes no difference to them.
+    # About values, texts and rows: where their files lie makes little difference to them, and
+    # `test_stories_in_a_bucket` compares the same kinds of work on a disk and in a bucket.
     "test_bad_input",
+    "test_blobs",
+    "test_branches",
+    "test_cli_query",
+    "test_cli_schema",
     "test_export",
+    "test_history",
     "test_load",
+    "test_merge_history",
     "test_merge_options",
     "test_merge_rows",
     "test_merge_values",
+    "test_mutate",
     "test_mutate_values",
     "test_predicates",
     "test_query",
@@ -49,7 +57,10 @@ S3_ONLY_IN_FULL = {
     "test_query_result",
     "test_query_values",
     "test_query_ways",
+    "test_readonly",
+    "integration.test_schema_apply",
     "test_search",
+    "test_stale_handles",
     # Long.
     "test_auto_maintenance",
     "test_indexes",
@@ -89,8 +100,8 @@ def _is_for_full_runs(item: pytest.Item) -> bool:
         return S3 == "off"
     if FAULTS == "full" and "tests.faults" in item.module.__name__:
         return False
-    module = item.module.__name__.rpartition(".")[2]
-    return module in S3_ONLY_IN_FULL or item.get_closest_marker("full_only") is not None
+    long = item.module.__name__.endswith(tuple(f".{name}" for name in S3_ONLY_IN_FULL))
+    return long or item.get_closest_marker("full_only") is not None
 
 
 @pytest.fixture(scope="session")

@@ -131,6 +131,9 @@ VERSION_RUNS_MAX = 16
 COMPACTION_TIERS: Final = (2_048, 65_536, ROWS_PER_FILE_MAX)
 """Sizes, in rows, that fragments grow through: each row is rewritten at most once per tier."""
 
+INDEX_SORT_BYTES_MAX: Final = 2 * 1024**3
+"""Memory Lance may sort the keys of an index in; its own limit can be too low for 10M rows."""
+
 INDEX_SEGMENTS_MAX: Final = 8
 """Index segments of one column before they are merged; each adds about 0.1 ms to a probe."""
 

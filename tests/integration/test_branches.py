@@ -568,3 +568,14 @@ def test_a_branch_without_its_ref_is_deleted_whatever_its_folder_does(
             graph.branches.delete("dev")
         assert graph.branches.list() == ["main", "dev"]
     graph.close()
+
+
+def test_a_refused_first_write_leaves_nothing(graph: og.Graph) -> None:
+    """A table's line of versions is begun before it is known whether the write is good."""
+    graph.branches.create("dev")
+    before = files(graph.uri)
+    with pytest.raises(og.DataError, match="not found"):
+        link(graph, "dev", "new", "a", "nobody")
+    assert files(graph.uri) == before
+    link(graph, "dev", "new", "a", "b")
+    assert "new" in str(state(graph, "dev"))

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 
@@ -17,7 +13,6 @@ from tests.integration.helpers import NewGraph
 from tests.places import files_below
 
 SCHEMA = "node Person { name: String @key  age: I32?  photo: Blob? }"
-DAY_S = 86_400.0
 NAMES = "query q() { match { $p: Person } return { $p.name } }"
 
 
@@ -63,15 +58,16 @@ def test_staged_files_of_a_failed_load_are_reclaimed(
         assert len(reader.query(NAMES, branch="dev")) == 9
 
 
-def test_scratch_of_a_killed_load_is_reclaimed(tmp_path: Path) -> None:
-    with og.init(tmp_path / "g", SCHEMA, durability="none") as graph:
-        folder = Path(graph.scratch_folder())
-        (folder / "rows.arrow").write_bytes(b"x" * 100)
-        graph.cleanup(keep=1, dry_run=False)
-        assert folder.exists()
-        past = time.time() - 2 * DAY_S
-        for path in (folder / "rows.arrow", folder):
-            os.utime(path, (past, past))
-        report = graph.cleanup(keep=1, dry_run=False)
-        assert not folder.exists()
-        assert [t.bytes_removed for t in report.tables if t.table_key == "_scratch"] == [100]
+def test_scratch_of_a_killed_load_is_reclaimed(
+    new_graph: NewGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = new_graph(SCHEMA)
+    files = locate(graph.uri).files
+    rows = f"{graph.scratch_folder(shared=True)}/rows.arrow"
+    files.replace(rows, b"x" * 100, sync=False)
+    graph.cleanup(keep=1, dry_run=False)
+    assert files.exists(rows)
+    monkeypatch.setattr(cleanup, "ORPHAN_AGE_S", -60.0)
+    report = graph.cleanup(keep=1, dry_run=False)
+    assert not files.exists(rows)
+    assert [t.bytes_removed for t in report.tables if t.table_key == "_scratch"] == [100]

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--store", metavar="URI", help="Serve this one graph.")
-@click.option("--cluster", metavar="DIR", help="Serve every graph of this cluster.")
+@click.option(
+    "--cluster",
+    metavar="DIR",
+    help="Serve every graph of this cluster: its folder, or its storage.",
+)
 @click.option("--graph-id", metavar="ID", help="Id of the one graph (default).")
 @click.option("--bind", metavar="HOST:PORT", help="Where to listen (127.0.0.1:8080; port 0: any).")
 @click.option(

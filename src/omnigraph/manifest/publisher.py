@@ -114,7 +114,7 @@ class Publisher:
         self.tables = tables
         self.slots = slots
         self.syncer = syncer
-        self._threads = threads
+        self.threads = threads
 
     def reserve(self, capture: Capture, identity: Identity, rollback_id: str) -> HeldSlot | None:
         """Take the branch's slot with an empty table list, so that nobody moves its head.
@@ -167,7 +167,7 @@ class Publisher:
         intent = _intent(capture, plan.identity, plan.rollback_id, _intent_tables(plan))
         # What will be published is known already if every table moves by exactly one version, so
         # the manifest's rows are written while the tables commit.
-        ahead = self._threads.submit(
+        ahead = self.threads.submit(
             contextvars.copy_context().run, self._stage_rows, capture, plan.identity, _planned(plan)
         )
         # Data before the version that names it: a power loss must not leave a version without.
@@ -329,7 +329,7 @@ class Publisher:
         if len(staged) == 1:
             return [self._commit_table(staged[0])]
         futures = [
-            self._threads.submit(contextvars.copy_context().run, self._commit_table, item)
+            self.threads.submit(contextvars.copy_context().run, self._commit_table, item)
             for item in staged
         ]
         # Every commit is awaited before any failure is raised: none may land later unseen.

@@ -233,6 +233,10 @@ class Load:
         """An overwrite replaces what the caller saw; other modes can be prepared anew."""
         return tuple(sorted(self._rows)) if self.mode is LoadMode.OVERWRITE else ()
 
+    def sure_tables(self) -> tuple[str, ...]:
+        """Every row is written."""
+        return tuple(sorted(self._rows))
+
     def prepare(self, base: Base) -> ChangeSet:
         """Tell new rows from existing ones and validate the outcome."""
         changes = ChangeSet()

@@ -84,6 +84,10 @@ class Merge:
         """A merge is computed anew on every state of its target: nothing is strict."""
         return ()
 
+    def sure_tables(self) -> tuple[str, ...]:
+        """Which tables change is what a merge finds out."""
+        return ()
+
     def prepare(self, base: Base) -> ChangeSet:
         """Compute the merge on a state of the target. Raises `MergeConflictError`."""
         outcome = self.compute(base)

@@ -135,6 +135,15 @@ class Mutation:
         cascaded = {c.entity.table_key for c in changes.effective() if c.deleted}
         return tuple(sorted(names | cascaded))
 
+    def sure_tables(self) -> tuple[str, ...]:
+        """An insert writes whatever it finds."""
+        kinds = {InsertNode: "node", UpsertNode: "node", InsertEdge: "edge"}
+        return tuple(
+            f"{kinds[type(item)]}:{item.type_name}"
+            for item in self.plan.statements
+            if type(item) in kinds
+        )
+
     def prepare(self, base: Base) -> ChangeSet:
         """Run the statements in order, then validate the outcome once."""
         run = _Run(self, base)

@@ -32,6 +32,7 @@ from omnigraph.store import (
     stage_upsert,
 )
 from omnigraph.write import Base, ChangeSet, Problem, Problems, TableChange, Writer
+from omnigraph.write.forks import owned_table
 from omnigraph.write.inputs import Sources
 
 Entity = NodeType | EdgeType
@@ -187,6 +188,10 @@ class SparkLoad:
         """An overwrite replaces what the caller saw; other modes can be prepared anew."""
         return tuple(sorted(self._rows)) if self.mode is LoadMode.OVERWRITE else ()
 
+    def sure_tables(self) -> tuple[str, ...]:
+        """Tables are forked when workers write to them."""
+        return ()
+
     def prepare(self, base: Base) -> ChangeSet:
         """Tell new rows from existing ones and validate the outcome, on keys alone."""
         if self._judged is not None:
@@ -246,7 +251,7 @@ class SparkLoad:
         """Write what can be written before it is this load's turn: the long part of staging."""
         wanted: list[tuple[Entity, Table]] = []
         for change in self.prepare(base).effective():
-            own = writer.owned_table(base, change.entity)
+            own = owned_table(base, change.entity)
             added = isinstance(change.staging, partial) and change.staging.func == self._stage_new
             if own is not None and added:
                 wanted.append((change.entity, own))

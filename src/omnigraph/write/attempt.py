@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -35,10 +35,8 @@ from omnigraph.store import (
     StagedTable,
     Table,
     addresses_of,
-    fork_table,
     only_maintenance,
     side_by_side,
-    split_branch,
     stage_delete,
     stage_insert,
     stage_overwrite,
@@ -46,6 +44,7 @@ from omnigraph.store import (
 )
 from omnigraph.write.base import Base, Entity
 from omnigraph.write.changes import ChangeSet, TableChange
+from omnigraph.write.forks import Forks, make_fork, owned_table
 from omnigraph.write.table_schema import stored_batches, stored_rows
 
 
@@ -66,6 +65,9 @@ class Operation(Protocol):
 
     def strict_tables(self, changes: ChangeSet) -> tuple[str, ...]:
         """Return the tables whose rows the changes were computed from."""
+
+    def sure_tables(self) -> tuple[str, ...]:
+        """Return tables that are written to unless the write is refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +130,9 @@ class Writer:
         """Return a captured state as something to compute on."""
         return Base(schema=schema, capture=capture, tables=self.publisher.tables, probe=self.probe)
 
-    def stage(self, base: Base, changes: ChangeSet, operation_id: str) -> tuple[PlannedTable, ...]:
+    def stage(
+        self, base: Base, changes: ChangeSet, operation_id: str, forks: Forks | None = None
+    ) -> tuple[PlannedTable, ...]:
         """Write the files of a change set; nothing moves."""
         properties = {"omnigraph.operation_id": operation_id}
 
@@ -137,32 +141,27 @@ class Writer:
             return PlannedTable(
                 table_key=pin.table_key,
                 incarnation=pin.incarnation,
-                staged=_stage_table(self._own_table(base, change), change, properties),
+                staged=_stage_table(
+                    self._own_table(base, change.entity, forks), change, properties
+                ),
             )
 
         # A disk is busy with one table; in an object store each mostly waits for answers.
         at_once = self.publisher.tables.files.calls_at_once
         return tuple(side_by_side(staged, changes.effective(), at_once=at_once))
 
-    def _own_table(self, base: Base, change: TableChange) -> Table:
-        """Return the table to write to; the first write on a branch starts a line of its own.
+    def _own_table(self, base: Base, entity: Entity, forks: Forks | None) -> Table:
+        """Return the table to write to; the first write on a branch starts a line of its own."""
+        own = owned_table(base, entity) or (None if forks is None else forks.take(entity))
+        return own or make_fork(self.publisher, base, base.table(entity), self.new_id())
 
-        A line nobody publishes is only space: no other ever has its name.
-        """
-        own = self.owned_table(base, change.entity)
-        if own is not None:
-            return own
-        table, branch = base.table(change.entity), base.capture.branch
-        forked, files = fork_table(base.tables, table, branch.fork_name(self.new_id()))
-        fire(Failpoint.FORK_POST_CREATE)
-        self.publisher.syncer.sync(files)
-        return forked
-
-    def owned_table(self, base: Base, entity: Entity) -> Table | None:
-        """Return a type's table if it is this branch's own, None before its first write."""
-        table = base.table(entity)
-        _root, line = split_branch(table.path)
-        return table if base.capture.branch.owns(line) else None
+    def fork_ahead(self, base: Base, table_keys: Sequence[str]) -> Forks:
+        """Begin to make the lines of versions that a write to these tables needs."""
+        if base.capture.branch.is_main:
+            table_keys = ()
+        known = {item.table_key: item for item in base.schema.catalog.entities()}
+        entities = [known[key] for key in table_keys]
+        return Forks(self.publisher, base, entities, [self.new_id() for _key in entities])
 
     def new_id(self) -> str:
         """Return a new ULID."""
@@ -311,10 +310,14 @@ class _Attempts:
 
     def _prepare(self, capture: Capture) -> Prepared:
         base = self._writer.base_at(capture, self._schema)
-        changes = self._operation.prepare(base)
-        self._check_strict(changes, capture)
-        fire(Failpoint.WRITE_POST_VALIDATE_PRE_STAGE)
-        tables = self._writer.stage(base, changes, self._identity.operation_id)
+        forks = self._writer.fork_ahead(base, self._operation.sure_tables())
+        try:
+            changes = self._operation.prepare(base)
+            self._check_strict(changes, capture)
+            fire(Failpoint.WRITE_POST_VALIDATE_PRE_STAGE)
+            tables = self._writer.stage(base, changes, self._identity.operation_id, forks)
+        finally:
+            forks.discard()
         fire(Failpoint.WRITE_POST_STAGE)
         plan = PublishPlan(
             identity=self._identity, rollback_id=self._writer.new_id(), tables=tables
