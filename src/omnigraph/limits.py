@@ -179,6 +179,9 @@ EMBED_BATCH_TEXTS: Final = 128
 IVF_PARTITION_ROWS: Final = 4096
 """Vectors per partition of a vector index: small enough to probe a few, large enough to train."""
 
+IVF_SAMPLE_RATE: Final = 256
+"""Vectors looked at for each centroid of a vector index that is built in pieces."""
+
 IVF_PARTITIONS_MAX: Final = 1024
 """Partitions of a vector index; more take long to train and gain little."""
 
@@ -340,6 +343,15 @@ SPARK_VIOLATIONS_MAX: Final = 1_000
 
 SPARK_MERGE_ROWS_MIN: Final = 1_000_000
 """Rows of a type from which workers merge them: each reads all ids, the driver does it once."""
+
+SPARK_DELTA_ROWS_MIN: Final = 100_000
+"""Rows of a table that may differ from which a merge on Spark leaves them to workers."""
+
+SPARK_GROUP_BYTES: Final = 256 * 1024 * 1024
+"""Bytes of rows that a worker compares at once, about."""
+
+SPARK_INDEX_ROWS: Final = 5_000_000
+"""Rows of which one task of a Spark job builds an index."""
 
 SPARK_HELD_ROWS_MAX: Final = 8_000_000
 """Ids that one worker looks up in memory, about half a gigabyte; above it Spark joins them."""

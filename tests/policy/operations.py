@@ -24,6 +24,7 @@ from omnigraph.graph.graph import Graph
 from omnigraph.graph.history import Commits
 from omnigraph.graph.schema_ops import SchemaOps
 from omnigraph.graph.view import BranchView
+from omnigraph.ops.diff import ChangeFilter
 from omnigraph.ops.load import Load, LoadMode
 from omnigraph.policy import Access, Action, Decision
 
@@ -161,6 +162,9 @@ OPERATIONS: dict[str, Operation] = {
     "graph.explain": reads(lambda w: w.graph.explain(READ), "main"),
     "graph.snapshot": reads(lambda w: w.graph.snapshot(tag="t"), "main"),
     "graph.diff": reads(lambda w: w.graph.diff("main", "dev"), "main", "dev"),
+    "graph.differing_tables": reads(
+        lambda w: w.graph.differing_tables("main", "dev", ChangeFilter()), "main", "dev"
+    ),
     "graph.entity_at": reads(lambda w: w.graph.entity_at("node:P", "a", version=2), "main"),
     "graph.recoveries": reads(lambda w: w.graph.recoveries(), None),
     "graph.pending_writes": reads(lambda w: w.graph.pending_writes(), None),

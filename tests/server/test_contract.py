@@ -90,14 +90,15 @@ PARTS = {
     "blobs": (Blobs, RemoteBlobs),
     "schema": (SchemaOps, RemoteSchema),
 }
-# On a server the token decides who acts, and hanging up cancels.
-NOT_SERVED = {"actor", "cancel"}
+# On a server the token decides who acts, and hanging up cancels; Spark runs beside the storage.
+NOT_SERVED = {"actor", "cancel", "workers"}
 ON_STORAGE = {"optimize", "repair", "cleanup", "ensure_indices", "recover"}
 ON_STORAGE |= {"maintain_automatically", "dump", "bulk"}
 # What rooms of the engine ask of a handle, and what bulk loads need.
 OF_THE_ENGINE = {"observe", "settle", "request", "accepted_schema", "schema_at", "check_writable"}
 OF_THE_ENGINE |= {"permit", "session", "cache_stats", "as_actor", "recovered", "limits"}
 OF_THE_ENGINE |= {"load_staged", "catalog_at", "table_at", "scratch_folder", "reach"}
+OF_THE_ENGINE |= {"differing_tables"}
 
 
 def public(part: type) -> set[str]:

@@ -20,7 +20,18 @@ import pyarrow.parquet as pq
 import pytest
 
 import omnigraph as og
-from omnigraph.spark import Tuning, edges, export, read, vertices, write, write_property
+from omnigraph.spark import (
+    Tuning,
+    diff,
+    edges,
+    export,
+    merge,
+    optimize,
+    read,
+    vertices,
+    write,
+    write_property,
+)
 from omnigraph.store import locate
 from omnigraph.testing import Seaweed
 from omnigraph.testing.seaweed import SECRET_KEY
@@ -111,6 +122,17 @@ def test_both_engines_read_and_write_in_a_bucket(
         for engine, graph in graphs.items():
             more = {"session": spark, "tuning": Tuning(merge_rows=0)}
             graph.bulk(merged, mode="merge", engine=engine, **more if engine == "spark" else {})
+        assert content(graphs["spark"]) == content(graphs["local"])
+        _put(place, given, "dev.jsonl", _people("eva", "ann"))
+        for engine, graph in graphs.items():
+            graph.branches.create("dev")
+            more = {"session": spark} if engine == "spark" else {}
+            graph.bulk(f"{place}/dev.jsonl", mode="merge", branch="dev", engine=engine, **more)
+        changed = diff(graphs["spark"], "main", "dev", session=spark, types=["Person"])
+        assert [(row["op"], row["id"]) for row in changed.collect()] == [("insert", "eva")]
+        graphs["local"].branches.merge("dev")
+        merge(graphs["spark"], "dev", session=spark, rows_min=0)
+        assert optimize(graphs["spark"], session=spark).commit is not None
         assert content(graphs["spark"]) == content(graphs["local"])
     names = [name for name, _data in _files(place, given)]
     assert not [name for name in names if name.startswith("scratch/")]

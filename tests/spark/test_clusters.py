@@ -1,4 +1,4 @@
-"""The same load over Spark Connect, and on a master and a worker that the test starts."""
+"""Loads, merges and upkeep over Spark Connect, and on a master and a worker of the test."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ import pytest
 import omnigraph as og
 from tests.spark.worlds import SCHEMA, full_only, jsonl
 
-LIMIT_S = 240
+LIMIT_S = 600
 _DRIVER = """
 import sys
 import omnigraph as og
-from omnigraph.spark import load, read, start_session
+from omnigraph.spark import diff, load, merge, optimize, read, start_session
 
 uri, path, master = sys.argv[1:]
 settings = {"spark__sql__shuffle__partitions": "2", "spark__executor__memory": "512m"}
@@ -36,7 +36,13 @@ else:
 with og.open(uri, durability="none") as graph:
     load(graph, path, mode="append", session=session)
     load(graph, path, mode="merge", session=session)
-assert read(session, uri, "Person", columns=["id"]).count() == 40
+    assert read(session, uri, "Person", columns=["id"]).count() == 40
+    graph.branches.create("dev")
+    graph.load([{"type": "Person", "data": {"name": "new"}}], mode="append", branch="dev")
+    assert diff(graph, "main", "dev", session=session).count() == 1
+    assert merge(graph, "dev", session=session, rows_min=0).outcome == "fast_forward"
+    assert optimize(graph, session=session).commit is not None
+assert read(session, uri, "Person", columns=["id"]).count() == 41
 frame = session.read.format("omnigraph").option("type", "Knows").load(uri)
 assert frame.where("src = 'p1'").count() == 1
 print("ok", flush=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,7 +12,9 @@ from omnigraph.cli.scope import (
     actor_option,
     confirm_elsewhere,
     echo_target,
+    engine_options,
     graph_argument,
+    is_spark,
     json_option,
     open_graph,
     print_json,
@@ -146,6 +148,7 @@ def _resolution(resolve: str | None) -> str | dict[str, object] | None:
     "--check", "checks", multiple=True, metavar="FILE", help="Query that must return no rows."
 )
 @click.option("--delete-branch", is_flag=True, help="Delete the source afterwards.")
+@engine_options
 @actor_option
 @write_options
 @json_option
@@ -160,6 +163,8 @@ def merge(
     property_merge: bool,
     checks: tuple[str, ...],
     delete_branch: bool,
+    engine: str,
+    master: str | None,
     actor: str | None,
     if_commit: str | None,
     operation_id: str | None,
@@ -168,6 +173,9 @@ def merge(
 ) -> None:
     """Merge a branch into another as one commit with two parents."""
     place = resolve_uri(uri, store, uri_option)
+    on_spark = is_spark(engine, master, place)
+    if on_spark and preview:
+        raise click.UsageError("--preview shows every row; it is for --engine local")
     decisions = _resolution(resolve)
     echo_target("branch merge", place, quiet=quiet or preview)
     with open_graph(place, mode="ro" if preview else "rw", actor=actor) as graph:
@@ -177,16 +185,20 @@ def merge(
             )
             print_json(plan.to_json()) if as_json else _show_plan(plan)
             return
-        result = graph.branches.merge(
-            source,
-            into,
-            resolve=decisions,
-            property_merge=property_merge,
-            checks=[read_text(path) for path in checks],
-            delete_source=delete_branch,
-            expected_head=if_commit,
-            operation_id=operation_id,
-        )
+        options: dict[str, Any] = {
+            "resolve": decisions,
+            "property_merge": property_merge,
+            "checks": [read_text(path) for path in checks],
+            "delete_source": delete_branch,
+            "expected_head": if_commit,
+            "operation_id": operation_id,
+        }
+        if on_spark:
+            from omnigraph import spark
+
+            result = spark.merge(graph, source, into, master=master, **options)
+        else:
+            result = graph.branches.merge(source, into, **options)
     if result.branch_delete_error is not None:
         click.echo(f"warning: {source} was not deleted: {result.branch_delete_error}", err=True)
     if as_json:

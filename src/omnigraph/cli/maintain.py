@@ -12,6 +12,8 @@ from omnigraph.cli.scope import (
     branch_option,
     confirm_elsewhere,
     echo_target,
+    engine_options,
+    is_spark,
     json_option,
     open_graph,
     print_json,
@@ -33,6 +35,7 @@ def _tick(name: str) -> None:
 @click.command()
 @stored_argument
 @branch_option
+@engine_options
 @quiet_option
 @json_option
 def optimize(
@@ -40,14 +43,22 @@ def optimize(
     store: str | None,
     uri_option: str | None,
     branch: str,
+    engine: str,
+    master: str | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
     """Compact small fragments and index every row. No entity changes; writers may go on."""
     place = resolve_uri(uri, store, uri_option)
+    on_spark = is_spark(engine, master, place)
     echo_target("optimize", place, quiet=quiet)
     with open_graph(place) as graph:
-        report = graph.optimize(branch, progress=_tick)
+        if on_spark:
+            from omnigraph import spark
+
+            report = spark.optimize(graph, branch, master=master, progress=_tick)
+        else:
+            report = graph.optimize(branch, progress=_tick)
     if as_json:
         print_json(report.to_json())
         return

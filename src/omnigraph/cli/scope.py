@@ -112,6 +112,29 @@ def branch_option(command: F) -> F:
     return click.option("--branch", default="main", show_default=True, help="Branch.")(command)
 
 
+def engine_options(command: F) -> F:
+    """Add `--engine` and `--master`, for work that Spark can do."""
+    command = click.option(
+        "--engine",
+        type=click.Choice(["local", "spark"]),
+        default="local",
+        show_default=True,
+        help="Where the work is done: in this process, or by workers on Spark.",
+    )(command)
+    return click.option("--master", metavar="URL", help="Where Spark runs, such as local[4,4].")(
+        command
+    )
+
+
+def is_spark(engine: str, master: str | None, place: str) -> bool:
+    """Whether Spark is meant. Refuses what would leave it unused."""
+    if engine != "spark" and master is not None:
+        raise click.UsageError("--master needs --engine spark")
+    if engine == "spark" and is_served(place):
+        raise BadRequestError("a server has no Spark", hint="run it where the graph is stored")
+    return engine == "spark"
+
+
 def write_options(command: F) -> F:
     """Add the options of every write."""
     command = click.option(

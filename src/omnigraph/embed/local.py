@@ -21,6 +21,10 @@ class LocalEmbedder:
         self.model = model
         self._loaded: Any = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel to another process as a name: the model is loaded there."""
+        return type(self), (self.model,)
+
     def embed(self, texts: Sequence[str], *, dimension: int) -> Vectors:
         """Return one vector per text; their size is the model's own."""
         if self._loaded is None:

@@ -15,6 +15,7 @@ from omnigraph.graph.merging import MergePlan, MergeResult, Merging, Resolution,
 from omnigraph.graph.result import Result
 from omnigraph.graph.targets import has_branch, resolve, resolve_name
 from omnigraph.manifest import MAIN, BranchInfo, GraphCommit, Tag
+from omnigraph.ops.merge import MergeWorkers
 from omnigraph.policy import Action, Permit
 from omnigraph.write import ChangeSet, Request
 from omnigraph.write.three_way import Conflict, Decision
@@ -138,6 +139,7 @@ class Branches:
         expected_head: str | None = None,
         operation_id: str | None = None,
         actor: str | None = None,
+        workers: MergeWorkers | None = None,
     ) -> MergeResult:
         """Merge a branch into another as one commit with two parents.
 
@@ -152,6 +154,7 @@ class Branches:
             expected_head: Refuse unless this commit is the target's head.
             operation_id: Your own id for this write: repeating it returns the first outcome.
             actor: Overrides the handle's actor.
+            workers: Merge large tables elsewhere, as those of `omnigraph.spark.merge` do.
 
         Raises `MergeConflictError` with every conflict; the target is then untouched.
         """
@@ -171,7 +174,13 @@ class Branches:
             )
         request = self._host.request(target, actor, expected_head, operation_id)
         outcome, commit, changes = self._merging.run(
-            self._host.accepted_schema(), source, into, decide, request, source_head=source_head
+            self._host.accepted_schema(),
+            source,
+            into,
+            decide,
+            request,
+            source_head=source_head,
+            workers=workers,
         )
         self._host.settle(target, commit, changes)
         result = MergeResult(

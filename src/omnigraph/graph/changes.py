@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from omnigraph.catalog import Catalog
+from omnigraph.catalog import AcceptedSchema, Catalog
 from omnigraph.errors import (
     BadRequestError,
     ChangeFeedGapError,
@@ -28,10 +28,17 @@ from omnigraph.graph.permits import PermittedLines, Reachable
 from omnigraph.graph.targets import resolve_name
 from omnigraph.limits import FEED_CHANGES_DEFAULT, FEED_CHANGES_MAX, FEED_COMMITS_DEFAULT
 from omnigraph.manifest import MAIN, Capture, GraphCommit
-from omnigraph.ops.diff import ChangeFilter, EntityChange, entity_changes
+from omnigraph.ops.diff import (
+    ChangeFilter,
+    Entity,
+    EntityChange,
+    entity_changes,
+    wanted_types,
+)
 from omnigraph.ops.export import export_lines
 from omnigraph.policy import Action, Permit
-from omnigraph.store import Tables
+from omnigraph.store import Table, Tables
+from omnigraph.write.compare import may_differ
 from omnigraph.write.contract import SchemaContract
 
 
@@ -196,17 +203,33 @@ class Changes:
 
         Raises `DiffRefusedError` for states of different schemas.
         """
+        schema, line, old, new = self._states(before, after)
+        found = entity_changes(
+            schema, self._tables, old.pins, new.pins, line.coordinator.ledger, wanted
+        )
+        return Diff(before=str(before), after=str(after), changes=tuple(found))
+
+    def _states(
+        self, before: str | int, after: str | int
+    ) -> tuple[AcceptedSchema, Line, Capture, Capture]:
         _line, old = resolve_name(self._lines, before)
         line, new = resolve_name(self._lines, after)
         if old.head.schema_hash != new.head.schema_hash:
             raise DiffRefusedError(
                 reason="schema_boundary", graph_commit_id=new.head.graph_commit_id
             )
-        schema = self._contract.at(new.head.schema_hash)
-        found = entity_changes(
-            schema, self._tables, old.pins, new.pins, line.coordinator.ledger, wanted
-        )
-        return Diff(before=str(before), after=str(after), changes=tuple(found))
+        return self._contract.at(new.head.schema_hash), line, old, new
+
+    def tables(
+        self, before: str | int, after: str | int, wanted: ChangeFilter
+    ) -> Iterator[tuple[Entity, int, Table | None, Table | None]]:
+        """Yield the types whose tables may differ, their ids, and both tables."""
+        schema, _line, old, new = self._states(before, after)
+        for entity, type_id in wanted_types(schema, wanted):
+            pins = [state.pins.get(entity.table_key) for state in (old, new)]
+            if may_differ(pins[0], pins[1]):
+                opened = [None if p is None else self._tables.open(p.path, p.version) for p in pins]
+                yield entity, type_id, opened[0], opened[1]
 
     def of_commit(self, commit: GraphCommit, line: Line, wanted: ChangeFilter) -> ChangeBlock:
         """Return what a commit changed, under the schema it was made with.

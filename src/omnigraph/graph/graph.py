@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from omnigraph import INTERNAL_SCHEMA_VERSION
-from omnigraph.catalog import Catalog
+from omnigraph.catalog import Catalog, EdgeType, NodeType
 from omnigraph.embed import Embedder
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.graph.auto import AutoMaintenance
@@ -56,6 +56,7 @@ from omnigraph.plan import ReadPlan, explain
 from omnigraph.policy import Action, Policy
 from omnigraph.read import Running, watched
 from omnigraph.store import Durability, Table, measured
+from omnigraph.store.workers import Workers
 
 
 class Graph(BulkHandle):
@@ -129,15 +130,20 @@ class Graph(BulkHandle):
         return self._maintenance.ensure_indices(self.accepted_schema(), branch, self.actor)
 
     def optimize(
-        self, branch: str = MAIN, *, progress: Callable[[str], None] | None = None
+        self,
+        branch: str = MAIN,
+        *,
+        progress: Callable[[str], None] | None = None,
+        workers: Workers | None = None,
     ) -> OptimizeReport:
         """Compact small fragments and index every row; no entity changes.
 
         On main, indexes that the schema declares and nobody has built yet are built as well.
+        `workers` do the long part, as those of `omnigraph.spark.optimize` do.
         """
         self.check_writable()
         self.permit(Action.ADMIN)
-        return self._maintenance.optimize(self.accepted_schema(), branch, progress)
+        return self._maintenance.optimize(self.accepted_schema(), branch, progress, workers)
 
     def repair(
         self, branch: str = MAIN, *, confirm: bool = False, force: bool = False
@@ -401,6 +407,12 @@ class Graph(BulkHandle):
         """
         wanted = ChangeFilter.of(kinds, types, ops)
         return Changes(self._readable, self._tables, self._contract).diff(a, b, wanted)
+
+    def differing_tables(
+        self, a: str | int, b: str | int, wanted: ChangeFilter
+    ) -> list[tuple[NodeType | EdgeType, int, Table | None, Table | None]]:
+        """Return the types whose tables may differ, their ids, and both tables."""
+        return list(Changes(self._readable, self._tables, self._contract).tables(a, b, wanted))
 
     def entity_at(
         self, table_key: str, id: str, *, version: int, branch: str = MAIN

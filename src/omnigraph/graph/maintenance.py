@@ -24,6 +24,7 @@ from omnigraph.ops.indexing import Indexing, PendingIndex
 from omnigraph.ops.optimize import Optimize, OptimizedTable
 from omnigraph.ops.repair import Repair, RepairedTable
 from omnigraph.store import Tables
+from omnigraph.store.workers import Workers
 
 Progress = Callable[[str], None]
 
@@ -127,7 +128,11 @@ class Maintenance:
         self._ids = ids
 
     def optimize(
-        self, schema: AcceptedSchema, branch: str, progress: Progress | None
+        self,
+        schema: AcceptedSchema,
+        branch: str,
+        progress: Progress | None,
+        workers: Workers | None = None,
     ) -> OptimizeReport:
         """Compact and index the tables a branch owns; on main also build what is declared."""
         line = self._lines.get(branch)
@@ -138,11 +143,13 @@ class Maintenance:
             self._ids,
             columns_of=indexed_columns,
             progress=progress,
+            workers=workers,
         )
         commit, tables = work.run()
         if branch == MAIN and not any(item.skipped for item in tables):
             # A branch would get tables of its own by this, and a moved table is for repair.
-            indexes = Indexing(line.publisher, line.recovery, self._ids).run(schema)
+            work_on = Indexing(line.publisher, line.recovery, self._ids, workers)
+            indexes = work_on.run(schema)
             commit = commit or indexes.commit
             tables = [_with_pending(item, indexes.pending) for item in tables]
         return OptimizeReport(uri=self._uri, branch=branch, commit=commit, tables=tuple(tables))

@@ -19,7 +19,7 @@ from omnigraph.errors import (
 from omnigraph.graph.ancestors import Ancestors
 from omnigraph.graph.lines import Line, Lines
 from omnigraph.manifest import BranchId, Capture, GraphCommit, Pin
-from omnigraph.ops.merge import Merge, MergeOutcome
+from omnigraph.ops.merge import Merge, MergeOutcome, MergeWorkers
 from omnigraph.store import Tables
 from omnigraph.write import ChangeSet, Request
 from omnigraph.write.entities import envelopes
@@ -185,6 +185,7 @@ class Merging:
         request: Request,
         *,
         source_head: str | None = None,
+        workers: MergeWorkers | None = None,
     ) -> tuple[str, GraphCommit | None, ChangeSet | None]:
         """Merge; return the outcome, its commit, and what changed.
 
@@ -203,7 +204,7 @@ class Merging:
             )
         if setup.outcome == ALREADY_UP_TO_DATE:
             return setup.outcome, None, None
-        merge = self._merge(schema, setup, decide)
+        merge = self._merge(schema, setup, decide, workers)
         request = replace(
             request, merged_parent=head, merged_branch=setup.source.branch.incarnation
         )
@@ -256,7 +257,11 @@ class Merging:
         return target.writer.run(merge, request, lambda: schema)
 
     def _merge(
-        self, schema: AcceptedSchema, setup: _Setup, decide: Callable[[Conflict], Decision]
+        self,
+        schema: AcceptedSchema,
+        setup: _Setup,
+        decide: Callable[[Conflict], Decision],
+        workers: MergeWorkers | None = None,
     ) -> Merge:
         return Merge(
             schema,
@@ -265,6 +270,7 @@ class Merging:
             ledgers=(setup.source.coordinator.ledger, setup.target.coordinator.ledger),
             base_of=partial(self._base_pins, setup),
             decide=decide,
+            workers=workers,
         )
 
     def base(self, source: str, into: str) -> tuple[BranchId, int] | None:

@@ -109,15 +109,19 @@ def entity_changes(
 
     `ledger` is the history of the later state's branch.
     """
-    for entity, type_id in _types(schema, wanted):
+    for entity, type_id in wanted_types(schema, wanted):
         key = entity.table_key
         old, new = before.get(key), after.get(key)
         found = table_changes(tables, entity, old, new, descends=ledger.grew_from(new, old))
         if found is not None:
-            yield from _changes_of(entity, type_id, found, wanted)
+            yield from changes_of(entity, type_id, found, wanted)
 
 
-def _types(schema: AcceptedSchema, wanted: ChangeFilter) -> list[tuple[Entity, int]]:
+def wanted_types(schema: AcceptedSchema, wanted: ChangeFilter) -> list[tuple[Entity, int]]:
+    """Return the types whose changes are wanted with their ids, in the order of `entity_changes`.
+
+    Raises `NotFoundError`.
+    """
     known = {entity.name for entity in schema.catalog.entities()}
     for name in wanted.types:
         if name not in known:
@@ -130,9 +134,10 @@ def _types(schema: AcceptedSchema, wanted: ChangeFilter) -> list[tuple[Entity, i
     return sorted(found, key=lambda item: (item[0].kind is not TypeKind.NODE, item[1]))
 
 
-def _changes_of(
+def changes_of(
     entity: Entity, type_id: int, found: RowChanges, wanted: ChangeFilter
 ) -> Iterator[EntityChange]:
+    """Yield the changes of one type, by id and operation."""
     parts: list[tuple[str, int, str, Any, Any]] = []
     if not wanted.ops or "insert" in wanted.ops:
         parts += [(i["id"], 0, "insert", None, i) for i in _images(entity, found.inserted)]

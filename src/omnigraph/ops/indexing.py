@@ -35,9 +35,11 @@ from omnigraph.store import (
     lacking_indexes,
     missing_indexes,
     rebased,
+    side_by_side,
     split_branch,
     stage_indexes,
 )
+from omnigraph.store.workers import InProcess, Workers
 from omnigraph.write import SchemaMovedError
 
 Entity = NodeType | EdgeType
@@ -89,10 +91,17 @@ def _kind(entity: Entity, name: str) -> str | None:
 class Indexing:
     """Builds the indexes of one graph."""
 
-    def __init__(self, publisher: Publisher, recovery: Recovery, ids: UlidSource) -> None:
+    def __init__(
+        self,
+        publisher: Publisher,
+        recovery: Recovery,
+        ids: UlidSource,
+        workers: Workers | None = None,
+    ) -> None:
         self._publisher = publisher
         self._recovery = recovery
         self._ids = ids
+        self._workers = workers or InProcess()
 
     def run(self, schema: AcceptedSchema, *, actor_id: str | None = None) -> IndexReport:
         """Make every declared index cover every row, where there is anything to index."""
@@ -104,7 +113,7 @@ class Indexing:
             created_at_us=time.time_ns() // 1000,
             schema_hash=schema.ir_hash(),
         )
-        attempt = _Attempt(self._publisher, schema, identity, self._ids)
+        attempt = _Attempt(self._publisher, schema, identity, self._ids, self._workers)
         for losses in range(WRITE_ATTEMPTS_MAX):
             capture = self._publisher.coordinator.capture()
             done = self._publisher.coordinator.commit_of(identity.operation_id)
@@ -172,9 +181,11 @@ class _Attempt:
         schema: AcceptedSchema,
         identity: Identity,
         ids: UlidSource,
+        workers: Workers,
     ) -> None:
         self._publisher = publisher
         self._ids = ids
+        self._workers = workers
         self._schema = schema
         self._staged: dict[str, StagedTable] = {}
         self.identity = identity
@@ -183,14 +194,18 @@ class _Attempt:
     def stage(self, capture: Capture) -> tuple[PlannedTable, ...]:
         """Return what to publish on a captured state."""
         started = time.monotonic()
-        planned: list[PlannedTable] = []
-        for entity in self._schema.catalog.entities():
+        wanted = [e for e in self._schema.catalog.entities() if capture.pins[e.table_key].row_count]
+
+        def stage(entity: Entity) -> StagedTable | None:
             pin = capture.pins[entity.table_key]
-            if not pin.row_count:
-                continue
             table = self._publisher.tables.open(pin.path, pin.version)
-            staged = self._of_table(entity, table, capture.branch)
+            return self._of_table(entity, table, capture.branch)
+
+        planned: list[PlannedTable] = []
+        found = side_by_side(stage, wanted, at_once=self._workers.tables_at_once)
+        for entity, staged in zip(wanted, found, strict=True):
             if staged is not None:
+                pin = capture.pins[entity.table_key]
                 self._staged[entity.table_key] = staged
                 planned.append(
                     PlannedTable(
@@ -225,4 +240,4 @@ class _Attempt:
             )
             self._publisher.syncer.sync(files)
         properties = {OPERATION_PROPERTY: self.identity.operation_id}
-        return stage_indexes(table, specs, properties)
+        return stage_indexes(table, specs, properties, self._workers)

@@ -5,16 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
 from omnigraph.errors import BadRequestError, MergeConflictError
 from omnigraph.manifest import Capture, Ledger, Pin
-from omnigraph.store import Tables
-from omnigraph.write import Base, ChangeSet, Problems, key_ids, rows_schema, validate
-from omnigraph.write.compare import table_changes
+from omnigraph.store import Table, Tables
+from omnigraph.write import Base, ChangeSet, Problem, Problems, key_ids, rows_schema, validate
+from omnigraph.write.compare import may_differ, table_changes
 from omnigraph.write.envelopes import EnvelopeReader
-from omnigraph.write.three_way import Conflict, ConflictKind, Decide, merge_table, no_changes
+from omnigraph.write.three_way import (
+    Conflict,
+    ConflictKind,
+    Decide,
+    Merged,
+    RowsOf,
+    merge_table,
+    no_changes,
+)
 
 Entity = NodeType | EdgeType
 
@@ -25,6 +34,22 @@ class MergeOutcome:
 
     changes: ChangeSet
     conflicts: list[Conflict] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """The three states of a type's table; None where a side does not know the type."""
+
+    origin: Table | None
+    theirs: Table | None
+    ours: Table | None
+
+
+class MergeWorkers(Protocol):
+    """Merges tables too large for this process."""
+
+    def merge(self, entity: Entity, sides: Sides, decide: Decide, rows_of: RowsOf) -> Merged | None:
+        """Return what `merge_table` would of all changes; None for a table not worth it."""
 
 
 class Merge:
@@ -43,6 +68,7 @@ class Merge:
         base_of: Callable[[Capture], Mapping[str, Pin]],
         decide: Decide,
         kind: str = "merge",
+        workers: MergeWorkers | None = None,
     ) -> None:
         self.kind = kind
         self._schema = schema
@@ -51,6 +77,8 @@ class Merge:
         self._their_ledger, self._our_ledger = ledgers
         self._base_of = base_of
         self._decide = decide
+        self._rows_of = partial(decided_row, schema)
+        self._workers = workers
 
     def strict_tables(self, changes: ChangeSet) -> tuple[str, ...]:
         """A merge is computed anew on every state of its target: nothing is strict."""
@@ -71,17 +99,32 @@ class Merge:
         """Compute the merge, conflicts included; nothing is written."""
         origin = self._base_of(base.capture)
         outcome = MergeOutcome(changes=ChangeSet())
+        values: list[Problem] = []
         for entity in self._schema.catalog.entities():
-            self._merge_type(base, entity, origin.get(entity.table_key), outcome)
+            merged = self._merge_type(base, entity, origin.get(entity.table_key))
+            if merged is not None:
+                outcome.changes.tables[entity.table_key] = merged.change
+                outcome.conflicts += merged.conflicts
+                values += merged.problems
         if not outcome.conflicts:
-            outcome.conflicts += _violations(base, outcome.changes)
+            outcome.conflicts += _violations(base, outcome.changes, values)
         return outcome
 
-    def _merge_type(
-        self, base: Base, entity: Entity, origin: Pin | None, outcome: MergeOutcome
-    ) -> None:
+    def _merge_type(self, base: Base, entity: Entity, origin: Pin | None) -> Merged | None:
         key = entity.table_key
         theirs_pin, ours_pin = self._source.pins.get(key), base.capture.pins.get(key)
+        if ours_pin is None or not may_differ(origin, theirs_pin):
+            return None
+        if self._workers is not None:
+            sides = Sides(
+                origin=self._opened(origin),
+                theirs=self._opened(theirs_pin),
+                ours=self._opened(ours_pin),
+            )
+            merged = self._workers.merge(entity, sides, self._decide, self._rows_of)
+            if merged is not None:
+                base.pin(entity)
+                return merged
         theirs = table_changes(
             self._tables,
             entity,
@@ -89,8 +132,8 @@ class Merge:
             theirs_pin,
             descends=self._their_ledger.grew_from(theirs_pin, origin),
         )
-        if theirs is None or ours_pin is None:
-            return
+        if theirs is None:
+            return None
         base.pin(entity)
         ours = table_changes(
             self._tables,
@@ -99,39 +142,43 @@ class Merge:
             ours_pin,
             descends=self._our_ledger.grew_from(ours_pin, origin),
         )
-        merged = merge_table(
+        return merge_table(
             entity,
             theirs,
             ours or no_changes(rows_schema(entity)),
             self._decide,
             self._rows_of,
         )
-        outcome.changes.tables[key] = merged.change
-        outcome.conflicts += merged.conflicts
 
-    def _rows_of(self, entity: Entity, image: Mapping[str, object]) -> Any:
-        """Return values somebody decided on as a row of a type."""
-        problems = Problems(source="the resolution")
-        reader = EnvelopeReader(self._schema.catalog, problems)
-        name = "edge" if isinstance(entity, EdgeType) else "type"
-        reader.read([json.dumps({**image, name: entity.name}).encode()])
-        problems.raise_any()
-        rows = next(iter(reader.types.values())).table()
-        if isinstance(entity, NodeType) and entity.key:
-            order = self._schema.key_order(entity)
-            types = [entity.properties[name].type for name in order]
-            ids = key_ids([rows[name].combine_chunks() for name in order], types)
-            if rows["id"].to_pylist() not in ([None], ids.to_pylist()):
-                raise BadRequestError(f"a resolution of {entity.name} must keep its key")
-            rows = rows.set_column(rows.schema.get_field_index("id"), rows.schema.field("id"), ids)
-        if rows["id"].null_count:
-            raise BadRequestError(f"a resolution of {entity.name} must carry its id")
-        return rows
+    def _opened(self, pin: Pin | None) -> Table | None:
+        return None if pin is None else self._tables.open(pin.path, pin.version)
 
 
-def _violations(base: Base, changes: ChangeSet) -> list[Conflict]:
+def decided_row(schema: AcceptedSchema, entity: Entity, image: Mapping[str, object]) -> Any:
+    """Return values somebody decided on as a row of a type."""
+    problems = Problems(source="the resolution")
+    reader = EnvelopeReader(schema.catalog, problems)
+    name = "edge" if isinstance(entity, EdgeType) else "type"
+    reader.read([json.dumps({**image, name: entity.name}).encode()])
+    problems.raise_any()
+    rows = next(iter(reader.types.values())).table()
+    if isinstance(entity, NodeType) and entity.key:
+        order = schema.key_order(entity)
+        types = [entity.properties[name].type for name in order]
+        ids = key_ids([rows[name].combine_chunks() for name in order], types)
+        if rows["id"].to_pylist() not in ([None], ids.to_pylist()):
+            raise BadRequestError(f"a resolution of {entity.name} must keep its key")
+        rows = rows.set_column(rows.schema.get_field_index("id"), rows.schema.field("id"), ids)
+    if rows["id"].null_count:
+        raise BadRequestError(f"a resolution of {entity.name} must carry its id")
+    return rows
+
+
+def _violations(base: Base, changes: ChangeSet, values: list[Problem]) -> list[Conflict]:
     """Return what the merged state would break."""
     problems = Problems()
+    for item in values:
+        problems.add(item)
     validate(base, changes, problems)
     found: list[Conflict] = []
     for item in problems.items:

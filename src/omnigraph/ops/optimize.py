@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,7 +16,7 @@ from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
 from omnigraph.errors import ConflictError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
-from omnigraph.limits import OPTIMIZE_ATTEMPTS_MAX, OPTIMIZE_THREADS, RESERVE_AFTER_LOSSES
+from omnigraph.limits import OPTIMIZE_ATTEMPTS_MAX, RESERVE_AFTER_LOSSES
 from omnigraph.manifest import (
     Capture,
     Effect,
@@ -33,9 +32,9 @@ from omnigraph.store.maintenance import (
     commit_rewrite,
     index_name,
     index_tail,
-    rewrite_fragments,
     strip_auto_cleanup,
 )
+from omnigraph.store.workers import InProcess, Workers
 from omnigraph.write import SchemaMovedError
 
 Entity = NodeType | EdgeType
@@ -102,6 +101,7 @@ class Optimize:
         *,
         columns_of: Callable[[Entity], tuple[str, ...]],
         progress: Callable[[str], None] | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self._publisher = publisher
         self._recovery = recovery
@@ -109,6 +109,7 @@ class Optimize:
         self._ids = ids
         self._columns_of = columns_of
         self._progress = progress or (lambda _name: None)
+        self._workers = workers or InProcess()
         self._done: dict[tuple[str, int], _Work] = {}
 
     def run(self) -> tuple[GraphCommit | None, list[OptimizedTable]]:
@@ -177,8 +178,7 @@ class Optimize:
                         head_version=head,
                     )
                 )
-        with ThreadPoolExecutor(OPTIMIZE_THREADS) as pool:
-            works = list(pool.map(lambda item: self._prepare(*item), wanted))
+        works = self._prepared(wanted)
         idle = [OptimizedTable(table_key=w.pin.table_key) for w in works if not w.is_needed]
         return [work for work in works if work.is_needed], skipped + idle
 
@@ -192,17 +192,26 @@ class Optimize:
             return DRIFT, head
         return None, head
 
-    def _prepare(self, pin: Pin, entity: Entity) -> _Work:
-        """Rewrite what is small; kept over lost races as long as the table stays where it is."""
-        known = self._done.get((pin.path, pin.version))
-        if known is None:
-            table = self._publisher.tables.open(pin.path, pin.version)
-            rewrites = rewrite_fragments(table) if pin.row_count else []
-            columns = self._columns_of(entity) if pin.row_count else ()
-            known = _Work(pin=pin, table=table, columns=columns, rewrites=rewrites)
-            self._done[(pin.path, pin.version)] = known
-        self._progress(pin.table_key)
-        return known
+    def _prepared(self, wanted: list[tuple[Pin, Entity]]) -> list[_Work]:
+        """Rewrite what is small; kept over lost races as long as a table stays where it is."""
+        tables = self._publisher.tables
+        opened: dict[tuple[str, int], Table] = {}
+        for pin, _entity in wanted:
+            key = (pin.path, pin.version)
+            if pin.row_count and key not in self._done:
+                opened[key] = tables.open(*key)
+        rewritten = dict(zip(opened, self._workers.rewrite(list(opened.values())), strict=True))
+        for pin, entity in wanted:
+            key = (pin.path, pin.version)
+            if key not in self._done:
+                self._done[key] = _Work(
+                    pin=pin,
+                    table=opened.get(key) or tables.open(*key),
+                    columns=self._columns_of(entity) if pin.row_count else (),
+                    rewrites=rewritten.get(key, []),
+                )
+            self._progress(pin.table_key)
+        return [self._done[(pin.path, pin.version)] for pin, _entity in wanted]
 
     def _apply(self, work: _Work) -> Table:
         tables = self._publisher.tables
@@ -210,7 +219,7 @@ class Optimize:
         moved = commit_rewrite(tables, work.table, work.rewrites) if work.rewrites else work.table
         fire(Failpoint.OPTIMIZE_AFTER_COMPACT_PRE_INDEX)
         moved = strip_auto_cleanup(tables, moved)
-        return index_tail(tables, moved, work.columns)
+        return index_tail(tables, moved, work.columns, self._workers)
 
 
 def _optimized(work: _Work) -> OptimizedTable:

@@ -10,8 +10,11 @@ from omnigraph.spark.analytics import (
     triangle_count,
     write_property,
 )
+from omnigraph.spark.diff import diff
 from omnigraph.spark.export import export
 from omnigraph.spark.load import load, write
+from omnigraph.spark.maintain import optimize
+from omnigraph.spark.merge import merge
 from omnigraph.spark.read import edges, read, vertices
 from omnigraph.spark.session import find_session, registered, start_session
 from omnigraph.spark.tasks import Tuning
@@ -22,11 +25,14 @@ __all__ = [
     "Sources",
     "Tuning",
     "connected_components",
+    "diff",
     "edges",
     "export",
     "find_session",
     "label_propagation",
     "load",
+    "merge",
+    "optimize",
     "pagerank",
     "read",
     "registered",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,6 +142,11 @@ def _shown(text: str, declared: PropertyType | None) -> str:
     if scalar in FLOATS:
         return str(float(np.float32(text)) if scalar is Scalar.F32 else float(text))
     return text
+
+
+def image_text(image: Mapping[str, object] | None) -> str | None:
+    """Return an image of an entity as JSON text."""
+    return None if image is None else json.dumps(image, ensure_ascii=False)
 
 
 def scratch_rows(entity: Entity, files: Sequence[ScratchFile]) -> Iterator[Any]:

@@ -6,7 +6,6 @@ the package must be installed there.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -31,6 +30,7 @@ from omnigraph.catalog import Scalar
 from omnigraph.errors import BadRequestError
 from omnigraph.graph import open_graph
 from omnigraph.limits import FEED_CHANGES_MAX
+from omnigraph.spark.columns import image_text
 from omnigraph.spark.frames import Entity, Scan, scan
 from omnigraph.store import quoted
 
@@ -262,12 +262,8 @@ def _rows(block: Any) -> list[tuple[Any, ...]]:
             item.kind,
             item.type_name,
             item.id,
-            _text(item.before),
-            _text(item.after),
+            image_text(item.before),
+            image_text(item.after),
         )
         for item in block.changes
     ]
-
-
-def _text(image: Mapping[str, object] | None) -> str | None:
-    return None if image is None else json.dumps(image, ensure_ascii=False)

@@ -14,28 +14,24 @@ import msgspec
 import pyarrow as pa
 
 from omnigraph.catalog import EdgeType, NodeType
-from omnigraph.errors import BadRequestError
-from omnigraph.limits import ROWS_PER_FILE_MAX, SPARK_FRAME_ROWS
+from omnigraph.errors import BadRequestError, EmbeddingError
+from omnigraph.limits import SPARK_FRAME_ROWS
 from omnigraph.ops.load import LoadMode, empty_overwrite, existing_id
-from omnigraph.spark import columns
 from omnigraph.spark.checks import Checks, Taken
 from omnigraph.spark.engine import Engine
 from omnigraph.spark.parse import parse, parse_frame
 from omnigraph.spark.progress import Reporter
 from omnigraph.spark.sources import plan
-from omnigraph.spark.tasks import Job, Parsed, Piece, Places, ScratchFile, Tuning, bundled
+from omnigraph.spark.staging import rows_reader, stage_merged, write_new
+from omnigraph.spark.tasks import Job, Parsed, Piece, Places, ScratchFile, Tuning
 from omnigraph.store import (
     StagedTable,
     Table,
-    joined_rewrites,
     reaching,
-    rewrite_fragments,
     stage_fragments,
-    stage_rewritten,
     stage_upsert,
-    write_rows,
 )
-from omnigraph.write import Base, ChangeSet, Problem, Problems, TableChange, Writer, table_schema
+from omnigraph.write import Base, ChangeSet, Problem, Problems, TableChange, Writer
 from omnigraph.write.forks import owned_table
 from omnigraph.write.inputs import Sources
 
@@ -155,6 +151,9 @@ class SparkLoad:
         problems = self._located([item.ids for item in parsed])
         self._checks.duplicates(problems)
         problems.raise_any()
+        failed = next((item.not_embedded for item in parsed if item.not_embedded is not None), None)
+        if failed is not None:
+            raise EmbeddingError(failed)
         self._values = self._located([item.values for item in parsed]).items
         if not self._rows and self.mode is LoadMode.OVERWRITE:
             raise empty_overwrite()
@@ -270,27 +269,15 @@ class SparkLoad:
 
     def _write(self, wanted: list[tuple[Entity, Table]]) -> None:
         """Let workers write the rows of types, once per table, all in one job."""
-        units: list[tuple[Entity, str, int, tuple[ScratchFile, ...]]] = []
-        owners: list[str] = []
-        for entity, parent in wanted:
-            if parent.path in self._fragments:
-                continue
-            files = self._checks.files[entity.table_key]
-            for group in bundled([item.rows for item in files], ROWS_PER_FILE_MAX):
-                chosen = tuple(files[index] for index in group)
-                units.append((entity, str(parent.dataset.uri), parent.version, chosen))
-                owners.append(parent.path)
-
-        def work(task: int) -> bytes:
-            entity, folder, version, chosen = units[task]
-            rows = columns.scratch_rows(entity, chosen)
-            reader = pa.RecordBatchReader.from_batches(table_schema(entity), rows)
-            return msgspec.json.encode(write_rows(folder, version, reader))
-
-        answers = self._engine.run(len(units), work)
-        for path, answer in zip(owners, answers, strict=True):
-            made = msgspec.json.decode(answer, type=list[str])
-            self._fragments.setdefault(path, []).extend(made)
+        todo = [
+            (entity, parent, self._checks.files[entity.table_key])
+            for entity, parent in wanted
+            if parent.path not in self._fragments
+        ]
+        for (_entity, parent, _files), made in zip(
+            todo, write_new(self._engine, todo), strict=True
+        ):
+            self._fragments[parent.path] = made
 
     def _stage_merged(
         self, entity: Entity, parent: Table, properties: dict[str, str]
@@ -298,23 +285,8 @@ class SparkLoad:
         files = self._checks.files[entity.table_key]
         if self._rows[entity.table_key] < self._tuning.merge_rows:
             with reaching(self._engine.given):
-                rows = columns.scratch_rows(entity, files)
-                reader = pa.RecordBatchReader.from_batches(table_schema(entity), rows)
-                return stage_upsert(parent, reader, properties)
-        folder, version = str(parent.dataset.uri), parent.version
-        groups = [
-            tuple(files[index] for index in group)
-            for group in bundled([item.rows for item in files], ROWS_PER_FILE_MAX)
-        ]
-
-        def work(task: int) -> bytes:
-            rows = columns.scratch_rows(entity, groups[task])
-            reader = pa.RecordBatchReader.from_batches(table_schema(entity), rows)
-            return msgspec.json.encode(rewrite_fragments(folder, version, reader))
-
-        answers = self._engine.run(len(groups), work)
-        parts = [msgspec.json.decode(item, type=tuple[list[str], bytes, int]) for item in answers]
-        return stage_rewritten(parent, joined_rewrites(parts), properties)
+                return stage_upsert(parent, rows_reader(entity, files), properties)
+        return stage_merged(self._engine, entity, parent, files, properties)
 
 
 def _frame_answers(piece: Piece, job: Job, _task: int, batches: Any) -> Iterator[bytes]:

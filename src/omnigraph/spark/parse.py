@@ -17,7 +17,7 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 
 from omnigraph.catalog import EdgeType, NodeType
-from omnigraph.errors import OmniGraphError, StorageError
+from omnigraph.errors import EmbeddingError, OmniGraphError, StorageError
 from omnigraph.ids import UlidSource
 from omnigraph.spark.tasks import GENERATED, LINE, Job, Parsed, Piece, Written
 from omnigraph.store import new_file, open_file, readable
@@ -147,7 +147,11 @@ def _keep(job: Job, parsed: Parsed, entity: Entity, rows: Any, lines: Sequence[i
     parsed.ids += found.items
     if rows["id"].null_count:
         return
-    rows = Embeddings(job.embedder).fill_rows(entity, rows)
+    try:
+        rows = Embeddings(job.embedder).fill_rows(entity, rows)
+    except EmbeddingError as error:
+        # The embedder has tried often enough; other problems of the input come first.
+        parsed.not_embedded = error.message
     values = Problems(limit=job.problems_max)
 
     def line_of(_table_key: str, entity_id: str) -> int | None:

@@ -87,6 +87,7 @@ class Parsed:
     ids: list[Problem] = field(default_factory=list)
     values: list[Problem] = field(default_factory=list)
     refused: str | None = None
+    not_embedded: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,13 +12,14 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from glob import glob, has_magic
 from typing import IO, TYPE_CHECKING, Any
 
 from omnigraph.limits import OBJECT_READ_BYTES
+from omnigraph.store.files import Entry
 from omnigraph.store.local_files import failure
 from omnigraph.store.storage_options import SCHEMES
 
@@ -77,14 +78,15 @@ def _find_objects(name: str, suffixes: frozenset[str]) -> list[FoundFile] | None
     if has_magic(name):
         wanted = name.split("/")
         fixed = next(n for n, part in enumerate(wanted) if has_magic(part))
-        listed = files.sizes_below("/".join(wanted[:fixed]))
-        return sorted(
-            (FoundFile(*item) for item in listed if _matches(item[0].split("/"), wanted)),
-            key=lambda item: item.name,
-        )
-    inside = [item for item in files.sizes_below(name) if "/" not in item[0][len(name) + 1 :]]
-    found = [FoundFile(*item) for item in sorted(inside) if _suffix(item[0]) in suffixes]
+        listed = files.entries("/".join(wanted[:fixed]))
+        return _listed(item for item in listed if _matches(item.path.split("/"), wanted))
+    inside = [item for item in files.entries(name) if "/" not in item.path[len(name) + 1 :]]
+    found = _listed(item for item in inside if _suffix(item.path) in suffixes)
     return found if found or not inside else None
+
+
+def _listed(entries: Iterable[Entry]) -> list[FoundFile]:
+    return [FoundFile(item.path, item.size_bytes) for item in sorted(entries)]
 
 
 def _matches(parts: list[str], wanted: list[str]) -> bool:

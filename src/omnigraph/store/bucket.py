@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import IO
 
 import obstore
@@ -22,12 +21,6 @@ class Bucket(ObjectFiles):
         scheme, _, place = name.partition("://")
         options = storage_options(scheme, given_for(scheme), os.environ)
         return cls(f"{scheme}://{place.partition('/')[0]}", options)
-
-    def sizes_below(self, folder: str) -> Iterator[tuple[str, int]]:
-        """Yield every object below a prefix, with its size."""
-        for page in self._pages(folder):
-            for item in page:
-                yield f"{self._root}/{item['path']}", int(item["size"])
 
     def size_of(self, name: str) -> int | None:
         """Return the size of an object, None when it does not exist."""

@@ -7,18 +7,24 @@ stages and publishes it.
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import lance
 import numpy as np
+import pyarrow as pa
 from lance.fragment import FragmentMetadata, write_fragments
+from lance.optimize import CompactionTask, RewriteResult
 
 from omnigraph.limits import ROWS_PER_FILE_MAX
+from omnigraph.store.delta import DeltaPart
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.location import locate
 from omnigraph.store.tables import Table
 from omnigraph.store.upsert import Rewritten, rewrite_rows
+from omnigraph.store.version_runs import shorten
+from omnigraph.store.workers import IndexPart, build_part
 
 
 def _opened(folder: str, version: int) -> Any:
@@ -51,9 +57,26 @@ def read_fragments(
             filter=where,
             fragments=[dataset.get_fragment(item) for item in ids],
             batch_size=batch_rows,
+            scan_in_order=True,
             **options,
         )
         yield from scanner.to_batches()
+
+
+def read_delta(part: DeltaPart, columns: Sequence[str], *, blob_bytes: bool) -> Iterator[Any]:
+    """Yield the rows of a part, batch by batch."""
+    found = read_fragments(
+        part.folder, part.version, [part.fragment], columns, blob_bytes=blob_bytes
+    )
+    if part.places is None:
+        yield from found
+        return
+    wanted, start = np.array(part.places, np.int64), 0
+    for batch in found:
+        inside = wanted[(wanted >= start) & (wanted < start + batch.num_rows)] - start
+        start += batch.num_rows
+        if len(inside):
+            yield batch.take(pa.array(inside))
 
 
 def write_rows(folder: str, version: int, rows: Any) -> list[str]:
@@ -82,6 +105,29 @@ def rewrite_fragments(folder: str, version: int, rows: Any) -> tuple[list[str], 
     found = rewrite_rows(Table(folder, dataset), rows)
     fragments = [json.dumps(item.to_json()) for item in found.fragments]
     return fragments, found.places.astype(np.uint64).tobytes(), found.added
+
+
+def compact(folder: str, version: int, task: str) -> str:
+    """Do one task of a compaction plan, as a worker; both the task and its result are JSON."""
+    with translated(f"compacting {folder}"):
+        planned: Any = CompactionTask.from_json(task)  # type: ignore[attr-defined]  # a stub gap
+        return str(shorten(planned.execute(_opened(folder, version))).json())
+
+
+def compacted(result: str) -> Any:
+    """Return the result of a worker's compaction as `commit_rewrite` wants it."""
+    return RewriteResult.from_json(result)  # type: ignore[attr-defined]  # a stub gap
+
+
+def build_index(folder: str, version: int, part: IndexPart) -> bytes:
+    """Build an index over some fragments, as a worker."""
+    with translated(f"indexing {folder}"):
+        return pickle.dumps(build_part(_opened(folder, version), part))
+
+
+def built_index(answer: bytes) -> Any:
+    """Return what `build_index` answered."""
+    return pickle.loads(answer)  # noqa: S301 - from our own worker
 
 
 def joined_rewrites(parts: Sequence[tuple[list[str], bytes, int]]) -> Rewritten:

@@ -70,6 +70,53 @@ def table_delta(
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaPart:
+    """Rows of one fragment that may differ, for whoever reads them elsewhere.
+
+    `places` are those of some live rows; None means all of them.
+    """
+
+    is_after: bool
+    folder: str
+    version: int
+    fragment: int
+    rows: int
+    places: tuple[int, ...] | None = None
+
+
+def delta_parts(before: Table | None, after: Table | None) -> list[DeltaPart]:
+    """Return where the rows lie that may differ; a side that is not there is empty.
+
+    Rows that a compaction only moved are among them: whoever compares finds them equal.
+    """
+    count("table_deltas")
+    if before is not None and after is not None:
+        with translated(f"comparing versions of {after.path}"):
+            sides = [*_sides(before, after)]
+    else:
+        there = [table for table in (before, after) if table is not None]
+        sides = [_Side(table, table.fragments(), []) for table in there]
+    return [part for side in sides for part in _parts(side, is_after=side.table is after)]
+
+
+def _parts(side: _Side, *, is_after: bool) -> list[DeltaPart]:
+    folder, version = str(side.table.dataset.uri), side.table.version
+    chosen: list[tuple[Any, Any]] = [(item, None) for item in side.fragments]
+    chosen += [(item.fragment, item.places) for item in side.struck if len(item.places)]
+    return [
+        DeltaPart(
+            is_after=is_after,
+            folder=folder,
+            version=version,
+            fragment=int(fragment.fragment_id),
+            rows=int(fragment.physical_rows) if places is None else len(places),
+            places=None if places is None else tuple(places.tolist()),
+        )
+        for fragment, places in chosen
+    ]
+
+
 def _sides(before: Table, after: Table) -> tuple[_Side, _Side]:
     olds = {_files(fragment): fragment for fragment in before.fragments()}
     news = {_files(fragment): fragment for fragment in after.fragments()}

@@ -23,8 +23,7 @@ from omnigraph.store.fragments import fragment_groups
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.staging import StagedTable, index_files
 from omnigraph.store.tables import Table
-
-VECTOR_KIND = "IVF_FLAT"
+from omnigraph.store.workers import INVERTED, VECTOR, IndexPart, InProcess, Workers
 
 # Lance can be told in no other way. It uses memory as it needs it, and fails at the limit.
 os.environ.setdefault("LANCE_MEM_POOL_SIZE", str(INDEX_SORT_BYTES_MAX))
@@ -60,7 +59,7 @@ def lacking_indexes(table: Table, specs: Sequence[IndexSpec]) -> list[IndexSpec]
 def _uncovered(table: Table, spec: IndexSpec) -> list[int]:
     covered = table.index_fragments(spec.name)
     missing = [item for item in table.fragments() if item.fragment_id not in covered]
-    if missing and spec.kind == VECTOR_KIND and not _vectors(table, spec, missing):
+    if missing and spec.kind == VECTOR and not _vectors(table, spec, missing):
         return []
     return sorted(item.fragment_id for item in missing)
 
@@ -71,19 +70,23 @@ def _vectors(table: Table, spec: IndexSpec, fragments: list[Any]) -> int:
 
 
 def stage_indexes(
-    table: Table, specs: Sequence[IndexSpec], properties: dict[str, str]
+    table: Table,
+    specs: Sequence[IndexSpec],
+    properties: dict[str, str],
+    workers: Workers | None = None,
 ) -> StagedTable | None:
     """Stage what is missing so that every index covers every fragment; None when nothing is."""
-    added: list[Any] = []
+    parts: list[IndexPart] = []
     removed: list[Any] = []
     with translated(f"indexing {table.path}"):
         for spec in specs:
-            segment, old = _segment(table, spec)
-            if segment is not None:
-                added.append(segment)
+            part, old = _part(table, spec)
+            if part is not None:
+                parts.append(part)
                 removed += old
-    if not added:
-        return None
+        if not parts:
+            return None
+        added = (workers or InProcess()).build(table, parts)
     count("data_stages")
     operation = LanceOperation.CreateIndex(added, removed)
     return StagedTable(
@@ -95,8 +98,8 @@ def stage_indexes(
     )
 
 
-def _segment(table: Table, spec: IndexSpec) -> tuple[Any | None, list[Any]]:
-    """Return a new segment of an index, and the segments it replaces."""
+def _part(table: Table, spec: IndexSpec) -> tuple[IndexPart | None, list[Any]]:
+    """Return what to build of an index, and the segments that takes the place of."""
     missing = _uncovered(table, spec)
     if not missing:
         return None, []
@@ -106,20 +109,20 @@ def _segment(table: Table, spec: IndexSpec) -> tuple[Any | None, list[Any]]:
         old = _as_indexes(table, spec.name)
         missing = sorted(item.fragment_id for item in table.fragments())
     options: dict[str, Any] = {}
-    if spec.kind == VECTOR_KIND:
+    if spec.kind == VECTOR:
         chosen = [item for item in table.fragments() if item.fragment_id in missing]
         partitions = min(_vectors(table, spec, chosen) // IVF_PARTITION_ROWS, IVF_PARTITIONS_MAX)
         options = {"metric": "L2", "num_partitions": max(partitions, 1)}
-    elif spec.kind == "INVERTED":
+    elif spec.kind == INVERTED:
         options = {"with_position": True}
-    dataset: Any = table.dataset
-    segment = dataset.create_index_uncommitted(
-        spec.column, spec.kind, name=spec.name, fragment_ids=missing, replace=True, **options
+    found = IndexPart(
+        column=spec.column,
+        kind=spec.kind,
+        name=spec.name,
+        fragments=tuple(missing),
+        options=options,
     )
-    if spec.kind == "INVERTED":
-        # Without this step the index would be listed, and every search on it fail.
-        segment = dataset.merge_existing_index_segments([segment])
-    return segment, old
+    return found, old
 
 
 def _as_indexes(table: Table, name: str) -> list[Any]:
@@ -166,7 +169,7 @@ def nearest_rows(table: Table, column: str, query: Any, *, limit: int) -> Any | 
 
     Rows that the index does not cover are compared as well.
     """
-    name = IndexSpec(column=column, kind=VECTOR_KIND).name
+    name = IndexSpec(column=column, kind=VECTOR).name
     if not table.index_segments(name):
         return None
     count("vector_index_searches")

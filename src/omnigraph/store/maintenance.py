@@ -15,19 +15,12 @@ from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.tables import Table, Tables
 from omnigraph.store.version_runs import shorten
+from omnigraph.store.workers import IndexPart, InProcess, Workers
 
 
 def index_name(column: str) -> str:
     """Return the name of the index on a column."""
     return f"{column}_idx"
-
-
-def rewrite_fragments(table: Table) -> list[Any]:
-    """Write full-size fragments in place of small ones and of those with many deleted rows."""
-    count("data_compactions")
-    with translated(f"compacting {table.path}"):
-        plan = Compaction.plan(table.dataset, options={"num_threads": 1})
-        return [shorten(task.execute(table.dataset)) for task in plan.tasks]
 
 
 def strip_auto_cleanup(tables: Tables, table: Table) -> Table:
@@ -97,25 +90,21 @@ def commit_rewrite(tables: Tables, table: Table, results: list[Any]) -> Table:
     return tables.remember(found)
 
 
-def index_tail(tables: Tables, table: Table, columns: Sequence[str]) -> Table:
+def index_tail(
+    tables: Tables, table: Table, columns: Sequence[str], workers: Workers | None = None
+) -> Table:
     """Extend the indexes of some columns to every fragment. Needs the slot."""
     fragments = {fragment.fragment_id for fragment in table.fragments()}
-    segments: list[Any] = []
+    parts: list[IndexPart] = []
+    for column in columns:
+        name = index_name(column)
+        missing = tuple(sorted(fragments - table.index_fragments(name)))
+        if missing:
+            parts.append(IndexPart(column=column, kind="BTREE", name=name, fragments=missing))
+    if not parts:
+        return table
     with translated(f"indexing {table.path}"):
-        for column in columns:
-            missing = sorted(fragments - table.index_fragments(index_name(column)))
-            if missing:
-                segments.append(
-                    table.dataset.create_index_uncommitted(
-                        column,
-                        "BTREE",
-                        name=index_name(column),
-                        fragment_ids=missing,
-                        replace=True,
-                    )
-                )
-        if not segments:
-            return table
+        segments = (workers or InProcess()).build(table, parts)
         count("data_commits")
         transaction = lance.Transaction(table.version, LanceOperation.CreateIndex(segments, []))
         dataset = LanceDataset.commit(table.dataset, transaction, max_retries=0)

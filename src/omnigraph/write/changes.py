@@ -21,7 +21,8 @@ class TableChange:
     `added` rows have ids the base does not have, `changed` rows replace base rows. With
     `replaced` the base counts as empty: the added rows are the whole new content. `release` is
     there if the rows lie in a file: it gives back the memory that reading them took. Rows that do
-    not pass through this process are staged by `staging`, which is given the table to write to.
+    not pass through this process are staged by `staging`, which is given the table to write to; of
+    them only ids, ends and unique columns need be here, and their values were checked elsewhere.
     """
 
     entity: Entity

@@ -21,13 +21,8 @@ def table_changes(
     `descends` says that the second grew out of the first. A type one side does not know yet
     counts as empty there.
     """
-    if before is None and after is None:
+    if not may_differ(before, after):
         return None
-    if before is not None and after is not None:
-        if (before.path, before.version) == (after.path, after.version):
-            return None
-        if before.row_count == 0 and after.row_count == 0:
-            return None
     schema = rows_schema(entity)
     blobs = has_blobs(entity)
     if before is None or after is None:
@@ -45,6 +40,14 @@ def table_changes(
         old, new = delta.before.cast(schema), delta.after.cast(schema)
     found = row_changes(old, new)
     return None if found.is_empty else found
+
+
+def may_differ(before: Pin | None, after: Pin | None) -> bool:
+    """Whether two published versions of a table have to be looked at."""
+    if before is None or after is None:
+        return before is not after
+    same = (before.path, before.version) == (after.path, after.version)
+    return not same and bool(before.row_count or after.row_count)
 
 
 def _all_rows(tables: Tables, pin: Pin, schema: Any, blobs: bool) -> Any:

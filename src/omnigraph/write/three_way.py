@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -20,6 +20,7 @@ from omnigraph.compute.images import RowChanges, equal_rows
 from omnigraph.errors import BadRequestError
 from omnigraph.write.changes import TableChange
 from omnigraph.write.entities import envelopes
+from omnigraph.write.problems import Problem
 
 Entity = NodeType | EdgeType
 Image = Mapping[str, object]
@@ -74,14 +75,20 @@ class Side(StrEnum):
 Decision = Side | Image | None
 """A side, the values to write, or None to leave the conflict standing."""
 Decide = Callable[[Conflict], Decision]
+RowsOf = Callable[[Entity, Image], Any]
+"""Turns values somebody decided on into a row."""
 
 
 @dataclass(slots=True)
 class Merged:
-    """The outcome for one table: what to do to the target, and what stayed undecided."""
+    """The outcome for one table: what to do to the target, and what stayed undecided.
+
+    `problems` are those of single values, if whoever merged has looked at them already.
+    """
 
     change: TableChange
     conflicts: list[Conflict]
+    problems: list[Problem] = field(default_factory=list)
 
 
 def no_changes(schema: Any) -> RowChanges:
@@ -95,7 +102,7 @@ def merge_table(
     theirs: RowChanges,
     ours: RowChanges,
     decide: Decide,
-    rows_of: Callable[[Entity, Image], Any],
+    rows_of: RowsOf,
 ) -> Merged:
     """Merge two sides' changes of one table. `rows_of` turns decided values into a row."""
     touched = ours.ids()

@@ -1,0 +1,142 @@
+"""Large differences on Spark: rows that may differ, brought together by id.
+
+Workers read the fragments two versions do not share. Rows travel as whole batches, cut by a hash
+of their id, so each group holds everything about its ids and is judged by the very functions that
+judge a whole table in one process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.catalog import EdgeType, NodeType, Scalar
+from omnigraph.compute.images import RowChanges, row_changes
+from omnigraph.limits import SPARK_GROUP_BYTES, SPARK_SCAN_ROWS
+from omnigraph.spark.engine import Engine
+from omnigraph.spark.tasks import bundled
+from omnigraph.store import reaching
+from omnigraph.store.bulk import read_delta
+from omnigraph.store.delta import DeltaPart
+from omnigraph.write import has_blobs, rows_schema
+
+Entity = NodeType | EdgeType
+_WIDTHS = {Scalar.BLOB: 16_384, Scalar.BOOL: 1, Scalar.I32: 4, Scalar.I64: 8, Scalar.F64: 8}
+_MOVED = "tag int, bucket int, side int, rows binary"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delta:
+    """What to compare: the parts of one or two differences of a type's table.
+
+    `tag` numbers the types of a job. With two differences the first is theirs, the second ours.
+    """
+
+    tag: int
+    entity: Entity
+    differences: Sequence[Sequence[DeltaPart]]
+
+    @property
+    def rows(self) -> int:
+        """Rows that may differ, at most."""
+        return sum(part.rows for parts in self.differences for part in parts)
+
+
+Judge = Callable[[Delta, list[RowChanges]], Any]
+
+
+def judged(
+    engine: Engine, deltas: Sequence[Delta], judge: Judge, ddl: str, *, group_rows: int
+) -> Any:
+    """Return the tables `judge` makes of groups of ids as a frame; groups have about that size."""
+    by_tag = {delta.tag: delta for delta in deltas}
+    buckets = {delta.tag: _groups(delta, group_rows) for delta in deltas}
+    parts = [
+        (delta.tag, number, part)
+        for delta in deltas
+        for number, parts in enumerate(delta.differences)
+        for part in parts
+    ]
+    groups = bundled([part.rows for _tag, _number, part in parts], SPARK_SCAN_ROWS)
+    given = engine.given
+
+    def read(task: int) -> Iterator[Any]:
+        for index in groups[task]:
+            tag, number, part = parts[index]
+            yield from _moved(by_tag[tag].entity, tag, number, part, buckets[tag])
+
+    def run(key: Any, table: Any) -> Any:
+        with reaching(given):
+            delta = by_tag[key[0].as_py()]
+            return judge(delta, _changes(delta, table))
+
+    frame = engine.frame(len(groups), read, _MOVED)
+    return frame.groupBy("tag", "bucket").applyInArrow(run, ddl)
+
+
+def _groups(delta: Delta, group_rows: int) -> int:
+    """Return into how many groups to cut, so that none is too large for a worker."""
+    wide = SPARK_GROUP_BYTES // _row_bytes(delta.entity)
+    return max(-(-delta.rows // max(min(group_rows, wide), 1)), 1)
+
+
+def _row_bytes(entity: Entity) -> int:
+    """Return about how much memory a row takes."""
+    found = sum(_WIDTHS.get(item.type.scalar, 64) for item in entity.properties.values())
+    vectors = sum(item.type.vector_dim or 0 for item in entity.properties.values())
+    return 100 + found + 4 * vectors
+
+
+def _moved(entity: Entity, tag: int, number: int, part: DeltaPart, buckets: int) -> Iterator[Any]:
+    """Yield the rows of a part as batches, each for one group."""
+    schema = rows_schema(entity)
+    side = number * 2 + part.is_after
+    for batch in read_delta(part, schema.names, blob_bytes=has_blobs(entity)):
+        rows = pa.Table.from_batches([batch]).cast(schema)
+        groups = _buckets(rows["id"], buckets)
+        for bucket in np.unique(groups).tolist():
+            chosen = rows if buckets == 1 else rows.filter(pa.array(groups == bucket))
+            yield pa.RecordBatch.from_pydict(
+                {
+                    "tag": pa.array([tag], pa.int32()),
+                    "bucket": pa.array([bucket], pa.int32()),
+                    "side": pa.array([side], pa.int32()),
+                    "rows": pa.array([_packed(chosen)], pa.binary()),
+                }
+            )
+
+
+def _buckets(ids: Any, buckets: int) -> Any:
+    """Return a number for each id, the same wherever it is computed."""
+    if buckets == 1:
+        return np.zeros(len(ids), np.int32)
+    found = (crc32(value.encode()) % buckets for value in ids.to_pylist())
+    return np.fromiter(found, np.int32, len(ids))
+
+
+def _packed(rows: Any) -> bytes:
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, rows.schema) as writer:
+        writer.write_table(rows)
+    return bytes(out.getvalue())
+
+
+def _changes(delta: Delta, table: Any) -> list[RowChanges]:
+    """Return what each difference comes to for the ids of one group."""
+    schema = rows_schema(delta.entity)
+    sides: dict[int, list[Any]] = {}
+    for side, rows in zip(table["side"].to_pylist(), table["rows"], strict=True):
+        sides.setdefault(side, []).append(pa.ipc.open_stream(rows.as_buffer()).read_all())
+
+    def whole(side: int) -> Any:
+        return pa.concat_tables(sides.get(side) or [schema.empty_table()])
+
+    return [
+        row_changes(whole(2 * number), whole(2 * number + 1))
+        for number in range(len(delta.differences))
+    ]

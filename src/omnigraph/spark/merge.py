@@ -1,0 +1,205 @@
+"""Merges branches that differ in very many rows: workers judge rows, the driver decides.
+
+Rows are judged by the functions of the merge in one process, group by group. The driver gets
+conflicts, and of the merged rows what ties them to others: ids, ends, unique values. It validates
+and publishes as any merge does.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.feather as feather
+
+from omnigraph.catalog import EdgeType, NodeType
+from omnigraph.compute.images import RowChanges
+from omnigraph.errors import OmniGraphError
+from omnigraph.graph import Graph
+from omnigraph.graph.merging import MergeResult
+from omnigraph.limits import SPARK_DELTA_ROWS_MIN, SPARK_SCAN_ROWS
+from omnigraph.ops.merge import Sides
+from omnigraph.spark.deltas import Delta, judged
+from omnigraph.spark.engine import Engine, failures
+from omnigraph.spark.session import find_session
+from omnigraph.spark.staging import stage_merged, write_new
+from omnigraph.spark.tasks import ScratchFile
+from omnigraph.store import (
+    StagedTable,
+    Table,
+    addresses_of,
+    new_file,
+    reaching,
+    readable,
+    remove_folder,
+    stage_delete,
+    stage_fragments,
+)
+from omnigraph.store.delta import delta_parts
+from omnigraph.write import Problem, Problems, TableChange, rows_schema
+from omnigraph.write.three_way import Conflict, Decide, Merged, RowsOf, merge_table
+from omnigraph.write.validate import check_values
+
+Entity = NodeType | EdgeType
+
+
+def merge(
+    graph: Graph,
+    source: str,
+    into: str = "main",
+    *,
+    session: Any = None,
+    master: str | None = None,
+    scratch: str | os.PathLike[str] | None = None,
+    rows_min: int = SPARK_DELTA_ROWS_MIN,
+    group_rows: int = SPARK_SCAN_ROWS,
+    **options: Any,
+) -> MergeResult:
+    """Merge a branch as `graph.branches.merge` does, and takes the same `options`.
+
+    Tables in which fewer than `rows_min` rows may differ are merged in this process. Workers judge
+    about `group_rows` rows at a time; what they keep until the commit lies in `scratch`.
+    """
+    graph.check_writable()
+    engine = Engine(find_session(session, master), graph.reach)
+    folder = graph.scratch_folder(scratch, shared=not engine.is_local)
+    workers = SparkMerge(engine, folder, rows_min, group_rows)
+    try:
+        return graph.branches.merge(source, into, workers=workers, **options)
+    finally:
+        with reaching(graph.reach):
+            remove_folder(folder)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Answer:
+    """What one group of ids came to; its rows are in a file, the new ones first."""
+
+    path: str = ""
+    added: int = 0
+    changed: int = 0
+    deleted: list[str] = field(default_factory=list)
+    conflicts: list[Conflict] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    refused: OmniGraphError | None = None
+
+
+class SparkMerge:
+    """Merges tables on Spark. What was judged is kept while the three states stay the same."""
+
+    def __init__(self, engine: Engine, scratch: str, rows_min: int, group_rows: int) -> None:
+        self._engine = engine
+        self._scratch = scratch
+        self._rows_min = rows_min
+        self._group_rows = group_rows
+        self._known: dict[tuple[object, ...], list[_Answer]] = {}
+
+    def merge(self, entity: Entity, sides: Sides, decide: Decide, rows_of: RowsOf) -> Merged | None:
+        """Return the outcome for one table, None if it is too small to bother."""
+        differences = [delta_parts(sides.origin, side) for side in (sides.theirs, sides.ours)]
+        delta = Delta(tag=0, entity=entity, differences=differences)
+        if delta.rows < self._rows_min:
+            return None
+        states = (sides.origin, sides.theirs, sides.ours)
+        key = tuple(None if item is None else (item.path, item.version) for item in states)
+        answers = self._known.get(key)
+        if answers is None:
+            answers = self._known[key] = self._judge(delta, decide, rows_of)
+        refused = next((item.refused for item in answers if item.refused is not None), None)
+        if refused is not None:
+            raise refused
+        conflicts = [conflict for item in answers for conflict in item.conflicts]
+        return Merged(
+            self._change(entity, answers),
+            sorted(conflicts, key=lambda item: item.entity_id or ""),
+            [problem for item in answers for problem in item.problems],
+        )
+
+    def _judge(self, delta: Delta, decide: Decide, rows_of: RowsOf) -> list[_Answer]:
+        scratch = self._scratch
+
+        def judge(delta: Delta, changes: list[RowChanges]) -> Any:
+            answer = pickle.dumps(_merged(delta.entity, changes, decide, rows_of, scratch))
+            return pa.table({"answer": pa.array([answer], pa.binary())})
+
+        with failures():
+            frame = judged(
+                self._engine, [delta], judge, "answer binary", group_rows=self._group_rows
+            )
+            found = frame.collect()
+        return [pickle.loads(bytes(row["answer"])) for row in found]  # noqa: S301 - our workers
+
+    def _change(self, entity: Entity, answers: list[_Answer]) -> TableChange:
+        filled = [item for item in answers if item.added or item.changed]
+        added, changed = self._keys(entity, filled)
+        change = TableChange(entity, added=added, changed=changed)
+        change.deleted = [entity_id for item in answers for entity_id in item.deleted]
+        if filled or change.deleted:
+            files = [
+                ScratchFile(piece=0, path=item.path, rows=item.added + item.changed)
+                for item in filled
+            ]
+            plain = not (changed.num_rows or change.deleted)
+            change.staging = partial(self._stage, entity, files, change.deleted, plain)
+        return change
+
+    def _keys(self, entity: Entity, filled: Sequence[_Answer]) -> tuple[Any, Any]:
+        """Return of the new and of the changed rows what ties them to others."""
+        schema = rows_schema(entity)
+        unique = {name for rule in entity.uniques for name in rule.columns}
+        names = [name for name in schema.names if name in {*entity.implicit_columns, *unique}]
+        empty = schema.empty_table().select(names)
+        parts: list[tuple[Any, Any]] = [(empty, empty)]
+        with reaching(self._engine.given):
+            for item in filled:
+                rows = feather.read_table(readable(item.path), columns=names)
+                parts.append((rows.slice(0, item.added), rows.slice(item.added)))
+        first, second = zip(*parts, strict=True)
+        return pa.concat_tables(first), pa.concat_tables(second)
+
+    def _stage(
+        self,
+        entity: Entity,
+        files: Sequence[ScratchFile],
+        deleted: list[str],
+        plain: bool,
+        parent: Table,
+        properties: dict[str, str],
+    ) -> StagedTable:
+        if plain:
+            [written] = write_new(self._engine, [(entity, parent, files)])
+            return stage_fragments(parent, written, properties, replace_all=False)
+        removed = addresses_of(parent, "id", deleted)["_rowaddr"].to_numpy()
+        if not files:
+            return stage_delete(parent, removed, properties)
+        return stage_merged(self._engine, entity, parent, files, properties, removed=removed)
+
+
+def _merged(
+    entity: Entity, changes: list[RowChanges], decide: Decide, rows_of: RowsOf, scratch: str
+) -> _Answer:
+    """Merge one group of ids, in a worker, and leave its rows in a file."""
+    theirs, ours = changes
+    try:
+        merged = merge_table(entity, theirs, ours, decide, rows_of)
+    except OmniGraphError as error:
+        # An answer, not a failure: it would be the same however often the task is repeated.
+        return _Answer(refused=error)
+    answer = _Answer(deleted=merged.change.deleted, conflicts=merged.conflicts)
+    rows = merged.change.rows()
+    if rows is None:
+        return answer
+    problems = Problems()
+    check_values(entity, rows, problems)
+    answer.problems = problems.items
+    answer.added, answer.changed = merged.change.added.num_rows, merged.change.changed.num_rows
+    answer.path = os.path.join(scratch, f"{uuid.uuid4().hex}.arrow")
+    with new_file(answer.path) as out:
+        feather.write_feather(rows, out, compression="lz4", chunksize=65_536)
+    return answer

@@ -1,0 +1,116 @@
+"""Who does the long work of maintenance: this process, or workers elsewhere.
+
+What they make are files no version names yet. Planning, joining and every commit stay with the
+caller, so it makes no difference to the outcome who did the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from lance.indices import IndicesBuilder
+from lance.optimize import Compaction
+
+from omnigraph.limits import IVF_SAMPLE_RATE, OPTIMIZE_THREADS
+from omnigraph.store.counters import count
+from omnigraph.store.lance_errors import translated
+from omnigraph.store.tables import Table
+from omnigraph.store.version_runs import shorten
+
+INVERTED, VECTOR = "INVERTED", "IVF_FLAT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexPart:
+    """An index to be built over some fragments of a table."""
+
+    column: str
+    kind: str
+    name: str
+    fragments: tuple[int, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Workers(Protocol):
+    """Does the long work."""
+
+    tables_at_once: int
+
+    def rewrite(self, tables: Sequence[Table]) -> Iterator[list[Any]]:
+        """Yield, for each table, full-size fragments in place of small ones, not committed."""
+
+    def build(self, table: Table, parts: Sequence[IndexPart]) -> list[Any]:
+        """Return a segment for each index, not committed."""
+
+
+class InProcess:
+    """Does it here."""
+
+    tables_at_once = 1
+
+    def rewrite(self, tables: Sequence[Table]) -> Iterator[list[Any]]:
+        """Compact some tables side by side."""
+        with ThreadPoolExecutor(OPTIMIZE_THREADS) as pool:
+            yield from pool.map(_rewritten, tables)
+
+    def build(self, table: Table, parts: Sequence[IndexPart]) -> list[Any]:
+        """Build one index after the other."""
+        return [joined(table, part, [build_part(table.dataset, part)]) for part in parts]
+
+
+def plan_rewrite(table: Table) -> list[Any]:
+    """Return what to compact: small fragments, and those with many deleted rows."""
+    count("data_compactions")
+    with translated(f"compacting {table.path}"):
+        return list(Compaction.plan(table.dataset, options={"num_threads": 1}).tasks)
+
+
+def _rewritten(table: Table) -> list[Any]:
+    tasks = plan_rewrite(table)
+    with translated(f"compacting {table.path}"):
+        return [shorten(task.execute(table.dataset)) for task in tasks]
+
+
+def build_part(dataset: Any, part: IndexPart) -> Any:
+    """Build one index over the fragments of a part."""
+    return dataset.create_index_uncommitted(
+        part.column,
+        part.kind,
+        name=part.name,
+        fragment_ids=list(part.fragments),
+        replace=True,
+        **part.options,
+    )
+
+
+def dividable(table: Table, part: IndexPart) -> IndexPart | None:
+    """Return a part that can be built piece by piece; None for one with too few rows.
+
+    Pieces of a vector index share their centroids.
+    """
+    if part.kind != VECTOR:
+        return part
+    partitions = int(part.options["num_partitions"])
+    fragments = [item for item in table.fragments() if item.fragment_id in part.fragments]
+    rate = min(IVF_SAMPLE_RATE, sum(int(item.count_rows()) for item in fragments) // partitions)
+    if rate < 2:
+        return None
+    model = IndicesBuilder(table.dataset, part.column).train_ivf(
+        num_partitions=partitions,
+        distance_type="l2",
+        sample_rate=rate,
+        fragment_ids=list(part.fragments),
+    )
+    return replace(part, options={**part.options, "ivf_centroids": model.centroids})
+
+
+def joined(table: Table, part: IndexPart, segments: list[Any]) -> Any:
+    """Return segments of one index as one."""
+    # Without this step an inverted index would be listed, and every search on it fail.
+    if len(segments) > 1 or part.kind == INVERTED:
+        dataset: Any = table.dataset
+        return dataset.merge_existing_index_segments(segments)
+    return segments[0]

@@ -1,0 +1,127 @@
+"""Inputs in a bucket of a real S3 server: objects, folders and patterns, of every form."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import omnigraph as og
+from omnigraph.store import locate, new_file, open_file
+from omnigraph.testing import Seaweed
+from tests.integration.conftest import Cli
+from tests.places import S3Path, new_prefix
+
+SCHEMA = """\
+node Person { name: String @key  age: I32? }
+edge Knows: Person -> Person
+"""
+
+
+def _put(place: S3Path, name: str, data: bytes) -> None:
+    locate(f"{place}/{name}").files.replace(f"{place}/{name}", data, sync=False)
+
+
+@pytest.fixture
+def place(s3: Seaweed) -> S3Path:
+    found = new_prefix(s3.bucket)
+    _put(found, "in/a.jsonl", b'{"type":"Person","data":{"name":"ann"}}\n')
+    _put(found, "in/b.ndjson", b'\xef\xbb\xbf{"type":"Person","data":{"name":"bob"}}\n')
+    _put(found, "in/.c.jsonl", b"no JSON\n")
+    _put(found, "in/deep/d.jsonl", b"no JSON\n")
+    _put(found, "people/1.csv", b"who,age\ncy,3\n")
+    _put(found, "people/2.csv", b"who,age\ndi,\n")
+    out = io.BytesIO()
+    pq.write_table(pa.table({"from": ["ann"], "to": ["cy"]}), out)
+    _put(found, "knows.parquet", out.getvalue())
+    _put(found, "empty/readme.txt", b"")
+    return found
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Any:
+    with og.init(tmp_path / "g", SCHEMA, durability="none") as found:
+        yield found
+
+
+def test_objects_folders_and_patterns_are_loaded(graph: og.Graph, place: S3Path) -> None:
+    people = og.Rows(data=f"{place}/people/", columns={"who": "name"})
+    assert graph.bulk(f"{place}/in/?.*json*", mode="append").nodes == {"Person": 2}
+    done: list[int] = []
+    found = graph.bulk(
+        {"Person": people, "Knows": f"{place}/knows.parquet"}, mode="append", progress=done.append
+    )
+    assert (found.nodes, found.edges) == ({"Person": 2}, {"Knows": 1})
+    assert done[-1] > 0
+    assert graph.load(f"{place}/in/a.jsonl", mode="merge").nodes == {"Person": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("in/nothing.jsonl", og.NotFoundError, "file not found: s3://"),
+        ("in/*.csv", og.NotFoundError, "file not found: s3://"),
+        ("nowhere", og.NotFoundError, "file not found: s3://"),
+        ("empty", og.NotFoundError, r"no .jsonl, .ndjson, .csv, .parquet files in s3://"),
+        ("people/1.csv", og.BadRequestError, "does not say of which type"),
+    ],
+)
+def test_what_is_not_there_is_named(
+    graph: og.Graph, place: S3Path, name: str, error: type[og.OmniGraphError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        graph.bulk(f"{place}/{name}", mode="append")
+    with pytest.raises(og.NotFoundError, match="file not found"):
+        graph.load(f"{place}/in/nothing.jsonl", mode="append")
+
+
+def test_problems_name_object_and_line(graph: og.Graph, place: S3Path) -> None:
+    _put(place, "people/2.csv", b"who,age\ndi,\nei,old\n")
+    people = og.Rows(data=f"{place}/people/*.csv", columns={"who": "name"})
+    with pytest.raises(og.DataError) as caught:
+        graph.bulk({"Person": people}, mode="append")
+    [problem] = caught.value.problems
+    assert (problem["file"], problem["line"]) == (f"{place}/people/2.csv", 3)
+
+
+def test_a_bucket_that_is_closed_is_a_storage_error(
+    graph: og.Graph, place: S3Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    with pytest.raises(og.StorageError, match="s3://") as caught:
+        graph.bulk(f"{place}/in/a.jsonl", mode="append")
+    assert "wrong" not in str(caught.value)
+
+
+def test_the_command_line_takes_addresses(place: S3Path, tmp_path: Path, cli: Cli) -> None:
+    og.init(tmp_path / "cli", SCHEMA, durability="none").close()
+    mapping = tmp_path / "map.toml"
+    mapping.write_text(f'[Person]\ndata = "{place}/people"\ncolumns = {{ who = "name" }}\n')
+    common = ("--mode", "append", "--quiet", "--json")
+    shown = cli("load", str(tmp_path / "cli"), "--data", f"{place}/in/[ab].*", *common)
+    assert shown.code == 0
+    assert json.loads(shown.out)["total_entities"] == 2
+    shown = cli("load", str(tmp_path / "cli"), "--mapping", str(mapping), *common)
+    assert json.loads(shown.out)["total_entities"] == 2
+
+
+def test_objects_are_read_by_ranges(place: S3Path) -> None:
+    data = bytes(range(256)) * 1000
+    with new_file(f"{place}/bytes") as out:
+        out.write(data)
+    with open_file(f"{place}/bytes") as handle:
+        assert handle.seek(-3, io.SEEK_END) == len(data) - 3
+        assert handle.read() == data[-3:]
+        handle.seek(70_000)
+        assert handle.read(300) == data[70_000:70_300]
+        handle.seek(0)
+        assert handle.readline() == data[: data.index(b"\n") + 1]
+    with pytest.raises(ValueError, match="stop"), new_file(f"{place}/never"):
+        raise ValueError("stop")
+    with pytest.raises(FileNotFoundError):
+        open_file(f"{place}/never")
