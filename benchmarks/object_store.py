@@ -11,7 +11,6 @@ the first write after such a load makes the index.
 from __future__ import annotations
 
 import argparse
-import random
 import time
 from statistics import fmean, median
 
@@ -27,8 +26,10 @@ SCHEMA = "node Person { name: String @key }"
 ADD = "query add($n: String) { insert Person { name: $n } }"
 PAGE_ROWS = 4096
 """Keys in one page of the index, as Lance divides it."""
-PAGES = 8
-"""Pages that inserts aim at, if there are as many."""
+STRETCHES = 16
+"""Places all over a large index that are looked at first: each brings the outline around it."""
+PAGES = 6
+"""Pages that inserts aim at, if there are as many; with the others too few for a fold."""
 RATIO_MAX = 1.2
 REQUESTS_MAX = 14
 
@@ -68,15 +69,26 @@ class Table:
             io = self.graph.mutate(ADD, {"n": key(rank, self._count)}).io
         return found if io["publish_attempts"] == 1 else None
 
-    def by_page(self) -> tuple[list[Traffic], list[Traffic]]:
-        """Return inserts whose page was not in memory, and some whose page was."""
-        count = -(-self.rows // PAGE_ROWS)
-        pages = random.Random(7).sample(range(count), min(count, PAGES + 1))  # noqa: S311
-        ranks = [min(page * PAGE_ROWS + PAGE_ROWS // 2, self.rows - 2) for page in pages]
-        self.insert(ranks[0])
-        found = [[self.insert(rank) for rank in ranks[1:]] for _time in range(2)]
-        first, again = ([item for item in part if item is not None] for part in found)
-        return first, again
+    def inserts(self) -> dict[str, list[Traffic]]:
+        """Return inserts by what of the index was in memory.
+
+        The first ones look all over it. The others look for their page beside those, and then
+        once more in the same page.
+        """
+        # Of pages that are full, so that sizes can be compared.
+        count = self.rows // PAGE_ROWS
+        step = max(count // STRETCHES, 1)
+        looked = list(range(0, count, step))[:STRETCHES] if step > 1 else [0]
+        beside = [page + 1 for page in looked[:PAGES]] if step > 1 else list(range(1, count))
+        parts = {"nothing": looked, "not its page": beside, "its page": beside}
+        found: dict[str, list[Traffic]] = {}
+        for name, pages in parts.items():
+            ranks = [min(page * PAGE_ROWS + PAGE_ROWS // 2, self.rows - 2) for page in pages]
+            traffic = [self.insert(rank) for rank in ranks]
+            found[name] = [item for item in traffic if item is not None]
+        # The very first insert of a handle opens the table.
+        del found["nothing"][0]
+        return found
 
 
 def read_bytes(traffic: Traffic | None) -> int:
@@ -100,15 +112,17 @@ def main() -> None:
             report.section(f"{rows:,} rows")
             table = Table(server, proxy, rows, index=True)
             report.figure("loaded and indexed in", table.seconds, " s")
-            first, again = table.by_page()
-            cold[rows] = fmean(read_bytes(item) for item in first)
-            warm = fmean(read_bytes(item) for item in again)
-            each = ", ".join(f"{len(item)}: {read_bytes(item):,} B" for item in first)
-            report.figure(f"read, {rows:,} rows, page not in memory", cold[rows], " B", note=each)
-            report.figure(f"read, {rows:,} rows, page in memory", warm, " B", at_most=0)
-            for name, part in (("page not in memory", first), ("page in memory", again)):
-                usual = median(len(item) for item in part)
-                report.figure(f"requests, {rows:,} rows, {name}", usual, "", at_most=REQUESTS_MAX)
+            for known, part in table.inserts().items():
+                if not part:
+                    continue
+                label = f"{rows:,} rows, {known} in memory"
+                warm = known != "nothing"
+                read = fmean(read_bytes(item) for item in part)
+                if known == "not its page":
+                    cold[rows] = read
+                report.figure(f"read, {label}", read, " B")
+                usual, limit = median(len(item) for item in part), REQUESTS_MAX if warm else None
+                report.figure(f"requests, {label}", usual, "", at_most=limit)
             table.graph.close()
             plain = Table(server, proxy, rows, index=False)
             # It makes the index as well, which reads the keys once more.

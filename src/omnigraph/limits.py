@@ -53,6 +53,12 @@ TAIL_FRAGMENT_ROWS_MAX: Final = 4096
 TAIL_FRAGMENTS_CACHED_MAX: Final = 8192
 """Unindexed fragments whose ids are held in memory, over all tables."""
 
+PROBE_PLANS_MAX: Final = 64
+"""Versions of tables whose split into indexed and other fragments is held in memory."""
+
+LANCE_METADATA_CACHE_BYTES: Final = 32 * 1024 * 1024
+"""What Lance holds of manifests and file footers of a graph; each commit adds some 20 KB."""
+
 JOURNAL_TIER_BASE: Final = 8
 """Fragments of one size that make a journal append fold them; measured flat to 1,000 appends."""
 

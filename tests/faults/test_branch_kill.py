@@ -1,6 +1,7 @@
 """A process killed while it makes, first writes to, merges or deletes a branch breaks nothing.
 
-The matrix is generated as in `test_kill`: every call that changes the disk, before and after it.
+The matrix is generated, and drawn from, as in `test_kill`: every call that changes the disk, before
+and after it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ DECIDES = {
     "lazy_delete": "line_delete",
 }
 DRAWN_ON_S3 = ("merge", "branch_create")
-CASES_DRAWN_ON_S3 = 1
+CASES_DRAWN = {"local": 6, "s3": 1}
 Case = tuple[str, int, str]
 World = dict[str, State]
 
@@ -126,8 +127,7 @@ def test_a_killed_process_leaves_all_or_nothing(
     steps: dict[str, int] = answer["steps"]
     after = read(whole)
     assert after != before
-    found = cases(steps)
-    for case in found if backend == "local" else drawn(found, CASES_DRAWN_ON_S3):
+    for case in drawn(cases(steps), CASES_DRAWN[backend]):
         root, copy = place / "root", place / "copy"
         copy_tree(pristine, root)
         names = expected(action, steps, case)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,9 +14,21 @@ import pytest
 import omnigraph as og
 from omnigraph.policy import policy_from_text
 from omnigraph.server import Settings, Token, Tokens, open_service, running
+from omnigraph.server.logs import LOGGER
 from tests.server.helpers import POLICY, SCHEMA, TOKENS, Api, Serve
 
 SCRATCH = {"OMNIGRAPH_DURABILITY": "none"}
+
+
+@pytest.fixture(autouse=True)
+def plain_logs() -> Iterator[None]:
+    """Takes back what a test that runs `serve` in this process did to the log."""
+    loggers = [logging.getLogger(name) for name in (LOGGER, "uvicorn.error")]
+    before = [(log, log.handlers, log.propagate, log.level) for log in loggers]
+    yield
+    for log, handlers, propagate, level in before:
+        log.handlers, log.propagate = handlers, propagate
+        log.setLevel(level)
 
 
 @pytest.fixture(scope="module")

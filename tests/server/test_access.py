@@ -6,6 +6,7 @@ import json
 import socket
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -173,6 +174,48 @@ def test_a_commit_that_may_not_be_read_does_not_exist(team: Api, suffix: str) ->
     nothing = team.post("/query", {"query": ALL, "snapshot": UNKNOWN}, GUEST)
     assert read.status_code == 404
     assert read.text.replace(hidden, UNKNOWN) == nothing.text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/snapshot?commit={}", None),
+        ("GET", "/diff?from={}&to=work", None),
+        ("GET", "/diff?from=work&to={}", None),
+        ("POST", "/query", {"query": ALL, "snapshot": "{}", "explain": True}),
+        ("POST", "/export", {"snapshot": "{}"}),
+        ("POST", "/tags", {"name": "mine", "snapshot": "{}"}),
+        ("POST", "/commits/{}/revert", {"branch": "work"}),
+        ("POST", "/commits/{}/pick", {"branch": "work"}),
+        ("GET", "/changes?branch=work&start=after:{}", None),
+        ("GET", "/blob?entity=node&type=Person&id=a&property=face&snapshot={}", None),
+        ("GET", "/snapshot?tag={}", None),
+        ("POST", "/query", {"query": ALL, "tag": "{}"}),
+        ("POST", "/export", {"tag": "{}"}),
+        ("DELETE", "/tags/{}", None),
+    ],
+)
+def test_no_route_tells_whether_something_hidden_exists(
+    hidden: dict[str, str], team: Api, method: str, path: str, body: Any
+) -> None:
+    for actor in (GUEST, OMAR):
+        for there, nowhere in ((hidden["commit"], UNKNOWN), (hidden["tag"], "no-such-tag")):
+            answers = []
+            for name in (there, nowhere):
+                filled = json.loads(json.dumps(body).replace("{}", name))
+                found = team.send(method, path.replace("{}", name), actor, json=filled)
+                answers.append((found.status_code, found.text.replace(name, "NAME")))
+            assert answers[0] == answers[1], (actor, there)
+            assert "secret" not in answers[0][1]
+
+
+@pytest.fixture(scope="module")
+def hidden(team: Api) -> dict[str, str]:
+    """A commit and a tag of a branch that only curators may read."""
+    api = team
+    api.ok(api.post("/tags", {"name": "hidden-tag", "branch": "secret"}, LENA))
+    found = api.ok(api.get("/commits?branch=secret", LENA))["commits"][0]
+    return {"commit": found["graph_commit_id"], "tag": "hidden-tag"}
 
 
 def test_a_branch_that_may_not_be_read_is_denied_whether_it_exists_or_not(team: Api) -> None:

@@ -80,6 +80,11 @@ def show(uri: str | None, store: str | None, uri_option: str | None, as_json: bo
             click.echo(graph.schema_source, nl=not graph.schema_source.endswith("\n"))
 
 
+schema.add_command(
+    click.Command("get", params=show.params, callback=show.callback, help=show.help, hidden=True)
+)
+
+
 @schema.command("plan")
 @click.argument("accepted", required=False, metavar="[URI | OLD.pg]")
 @store_options

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Path
@@ -121,10 +122,15 @@ def create_app(service: Service) -> Gate:
 
     @api.get("/openapi.json", include_in_schema=False)
     async def openapi() -> Response:
-        # Made when it is first asked for: it takes longer than all else at the start.
-        return await service.threads.read(lambda: json_response(openapi_document(api, secured)))
+        return await service.threads.read(lambda: json_response(_published(secured)))
 
     return Gate(api, service)
+
+
+@functools.cache
+def _published(secured: bool) -> dict[str, Any]:
+    """Return the interface of every server; made once: it takes longer than all else at a start."""
+    return openapi_document(create_api(), secured)
 
 
 def openapi_document(api: FastAPI, secured: bool = True) -> dict[str, Any]:

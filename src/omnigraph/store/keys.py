@@ -12,7 +12,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from omnigraph.limits import PROBE_KEYS_MAX, TAIL_FRAGMENT_ROWS_MAX, TAIL_FRAGMENTS_CACHED_MAX
+from omnigraph.limits import (
+    PROBE_KEYS_MAX,
+    PROBE_PLANS_MAX,
+    TAIL_FRAGMENT_ROWS_MAX,
+    TAIL_FRAGMENTS_CACHED_MAX,
+)
 from omnigraph.store.counters import count
 from omnigraph.store.tables import Table, fragment_signature
 
@@ -54,6 +59,7 @@ class KeyProbe:
         self._lock = threading.Lock()
         # By file names, which are unique: branches of a table share what they inherit.
         self._tails: dict[str, frozenset[str]] = {}
+        # Few, the newest last: each plan keeps a whole version of its table in memory.
         self._plans: dict[tuple[str, int], _ProbePlan] = {}
 
     def existing(self, table: Table, ids: Collection[str]) -> set[str]:
@@ -108,8 +114,8 @@ class KeyProbe:
             large=[f for f in tail if f.physical_rows > TAIL_FRAGMENT_ROWS_MAX],
         )
         with self._lock:
-            if len(self._plans) >= TAIL_FRAGMENTS_CACHED_MAX:
-                self._plans.clear()
+            while len(self._plans) >= PROBE_PLANS_MAX:
+                del self._plans[next(iter(self._plans))]
             self._plans[key] = found
         return found
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from lance import LanceDataset, LanceOperation
 
 from omnigraph.errors import AlreadyExistsError, NotFoundError, VersionReclaimedError
-from omnigraph.limits import OPEN_TABLES_MAX
+from omnigraph.limits import LANCE_METADATA_CACHE_BYTES, OPEN_TABLES_MAX
 from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.location import Location
@@ -27,7 +27,9 @@ FILE_FORMAT = "2.2"
 
 def new_session() -> Any:
     """Return a Lance session: caches shared by every open that is given it."""
-    return lance.Session()  # type: ignore[attr-defined]  # its stub forgets to export it
+    return lance.Session(  # type: ignore[attr-defined]  # its stub forgets to export it
+        metadata_cache_size_bytes=LANCE_METADATA_CACHE_BYTES
+    )
 
 
 def file_name(data_file: Any) -> str:

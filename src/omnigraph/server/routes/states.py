@@ -44,7 +44,10 @@ async def readable_commit(call: Call, commit_id: str) -> GraphCommit:
 
 
 async def allow_name(call: Call, name: str) -> None:
-    """Return when a state named as in a diff may be read."""
+    """Return when a state named as in a diff may be read; a hidden commit does not exist."""
+    if _COMMIT.fullmatch(name) and not await call.read(lambda graph: graph.branches.exists(name)):
+        await readable_commit(call, name)
+        return
     branch = await call.read(lambda graph: _branch_of(graph, name))
     call.allow_read(branch)
 
@@ -64,8 +67,6 @@ def _no_tag(name: str) -> NotFoundError:
 def _branch_of(graph: Graph, name: str) -> str:
     if graph.branches.exists(name):
         return name
-    if _COMMIT.fullmatch(name):
-        return graph.commits.get(name).branch or MAIN
     branch, separator, number = name.rpartition("@")
     if separator and number.isdigit():
         return branch
