@@ -41,7 +41,7 @@ OPEN_TABLES_MAX: Final = 256
 RESTORE_ATTEMPTS_MAX: Final = 5
 """Times a commit clears leftovers above its parent before it gives up."""
 
-ROWS_PER_FILE_MAX: Final = 256 * 1024
+ROWS_PER_FILE_MAX: Final = 128 * 1024
 """Rows per data file. A commit that rewrites a row costs Lance a look at every row of its file."""
 
 PROBE_KEYS_MAX: Final = 8192
@@ -106,6 +106,14 @@ LOAD_CHUNK_BYTES: Final = 16 * 1024 * 1024
 
 LOAD_MEMORY_BYTES: Final = 64 * 1024 * 1024
 """Arrow chunks of one load kept in memory; the largest types beyond it go to temporary files."""
+
+JOINED_ROWS_MIN: Final = 100_000
+"""Ends of edges from which those without a node are found by a join."""
+
+BULK_MEMORY_BYTES_MAX: Final = 1024**3
+BULK_MEMORY_SHARE: Final = 16
+"""The same for a bulk load, which is one at a time: this part of the machine's memory, and at most
+that much of it. Writing rows to a file and reading them back costs as much as parsing them."""
 
 EMBED_CHUNK_ROWS: Final = 8192
 """Rows from a temporary file whose vectors are made at once; a text is asked for once in each."""

@@ -16,7 +16,7 @@ import pytest
 import omnigraph as og
 from omnigraph.ops import load as load_operation
 from omnigraph.store import upsert
-from omnigraph.write import envelopes, spill
+from omnigraph.write import envelopes, references, spill
 from tests.integration.helpers import NewGraph, edge, jsonl, load, node, rows
 
 SCHEMA = """
@@ -222,3 +222,27 @@ def test_vectors_of_rows_in_a_temporary_file_are_filled(
         assert found["without"].get("vec") is None
         wanted = np.asarray(og.HashEmbedder().embed(["t70"], dimension=4))[0]
         assert found["d70"]["vec"] == [float(value) for value in wanted]
+
+
+def test_ends_are_missed_among_many_edges(
+    new_graph: NewGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many ends are looked up by a join, few in a set: both find the same."""
+    graph = new_graph("node P { k: String @key }\nedge E: P -> P")
+    people = pa.table({"k": [f"p{n}" for n in range(50)]})
+    graph.bulk({"P": people.slice(0, 10)}, mode="append", engine="local")
+    ends = [f"p{n % 50}" for n in range(200)]
+    wrong = pa.table({"from": [*ends, "p1"], "to": ["p5"] * 200 + ["nobody"]})
+    found = []
+    for least in (10, 1000):
+        monkeypatch.setattr(references, "JOINED_ROWS_MIN", least)
+        with pytest.raises(og.DataError) as refused:
+            graph.bulk({"P": people.slice(20), "E": wrong}, mode="append", engine="local")
+        found.append(sorted({str(item["message"]) for item in refused.value.problems}))
+    assert found[0] == found[1]
+    assert found[0][0] == "E: dst 'nobody' not found in P"
+    assert len(found[0]) == 11
+    monkeypatch.setattr(references, "JOINED_ROWS_MIN", 10)
+    right = pa.table({"from": ends[20:40] + ends[:10], "to": ends[20:50]})
+    done = graph.bulk({"P": people.slice(20), "E": right}, mode="append", engine="local")
+    assert done.edges["E"] == 30

@@ -38,7 +38,7 @@ def lint(
     from omnigraph.lang import lint_queries
 
     if schema_path is None:
-        place = resolve_uri(uri, store, uri_option)
+        place = _graph_place(uri, store, uri_option)
         with open_graph(place, mode="ro") as graph:
             catalog, about = graph.catalog, {"kind": "graph", "uri": graph.uri}
         warnings: list[dict[str, object]] = []
@@ -57,6 +57,15 @@ def lint(
     else:
         _print(report, explain=explain)
     return 0 if report.ok else 1
+
+
+def _graph_place(uri: str | None, store: str | None, uri_option: str | None) -> str:
+    try:
+        return resolve_uri(uri, store, uri_option)
+    except click.UsageError as error:
+        if uri or store or uri_option:
+            raise
+        raise click.UsageError(f"give --schema FILE, or {error.message}") from None
 
 
 def _compiled(path: str, *, quiet: bool) -> tuple[Catalog, list[dict[str, object]]]:

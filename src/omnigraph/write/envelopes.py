@@ -154,7 +154,10 @@ def _row_decoder(entity: Entity) -> tuple[Any, tuple[str, ...]]:
 class EnvelopeReader:
     """Reads envelopes of one schema."""
 
-    def __init__(self, catalog: Catalog, problems: Problems) -> None:
+    def __init__(
+        self, catalog: Catalog, problems: Problems, *, memory_bytes: int | None = None
+    ) -> None:
+        self._memory_bytes = memory_bytes or LOAD_MEMORY_BYTES
         self._catalog = catalog
         self._problems = problems
         self._envelopes = msgspec.json.Decoder(_Envelope)
@@ -356,7 +359,7 @@ class EnvelopeReader:
         self._make_room()
 
     def _make_room(self) -> None:
-        while sum(found.kept_bytes for found in self.types.values()) > LOAD_MEMORY_BYTES:
+        while sum(found.kept_bytes for found in self.types.values()) > self._memory_bytes:
             max(self.types.values(), key=lambda found: found.kept_bytes).move_to_file()
 
     def _flush(self, found: TypeRows) -> None:

@@ -6,6 +6,7 @@ such a number back into a file and its line.
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -17,7 +18,12 @@ import pyarrow.parquet as pq
 
 from omnigraph.catalog import Catalog
 from omnigraph.errors import BadRequestError
-from omnigraph.limits import LOAD_MEMORY_BYTES, SPARK_FRAME_ROWS
+from omnigraph.limits import (
+    BULK_MEMORY_BYTES_MAX,
+    BULK_MEMORY_SHARE,
+    LOAD_MEMORY_BYTES,
+    SPARK_FRAME_ROWS,
+)
 from omnigraph.store import open_file, readable
 from omnigraph.write.csv_rows import csv_columns
 from omnigraph.write.envelopes import EnvelopeReader, TypeRows, file_blocks
@@ -56,6 +62,15 @@ class Places:
         return line + (0 if file is None else self._starts[self._labels.index(file)])
 
 
+def bulk_memory_bytes() -> int:
+    """Return how much of a bulk load is kept in memory."""
+    try:
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return LOAD_MEMORY_BYTES
+    return max(LOAD_MEMORY_BYTES, min(BULK_MEMORY_BYTES_MAX, machine // BULK_MEMORY_SHARE))
+
+
 class InputReader:
     """Reads inputs against one schema; problems are collected with file and line."""
 
@@ -76,6 +91,7 @@ class InputReader:
         self._skip = skip
         self._progress = progress or (lambda _done: None)
         self._done = 0
+        self._memory_bytes = bulk_memory_bytes()
         self._general: set[Problem] = set()
         problems.place_of = self.places.of
 
@@ -83,7 +99,7 @@ class InputReader:
         """Take in everything."""
         envelopes = [item for item in self._inputs if item.entity is None]
         if envelopes:
-            reader = EnvelopeReader(self._catalog, self._problems)
+            reader = EnvelopeReader(self._catalog, self._problems, memory_bytes=self._memory_bytes)
             self.types = reader.types
             try:
                 reader.read_blocks(self._blocks(envelopes))
@@ -186,7 +202,7 @@ class InputReader:
         kept = self.types.setdefault(key, TypeRows(entity, None, ()))
         kept.keep(rows)
         kept.lines.frombytes((at + offset).tobytes())
-        if sum(found.kept_bytes for found in self.types.values()) > LOAD_MEMORY_BYTES:
+        if sum(found.kept_bytes for found in self.types.values()) > self._memory_bytes:
             max(self.types.values(), key=lambda found: found.kept_bytes).move_to_file()
 
     def _report(self, item: Input, found: Problems, offset: int) -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog import Cardinality, EdgeType, NodeType, TypeKind
+from omnigraph.limits import JOINED_ROWS_MIN
 from omnigraph.write.base import Base
 from omnigraph.write.changes import ChangeSet, TableChange
 from omnigraph.write.problems import Problem, Problems, some_rows
@@ -87,7 +88,12 @@ def _elsewhere(changes: ChangeSet, type_name: str, ids: Any) -> Any:
     rows = None if change is None else change.rows()
     if rows is None:
         return ids
-    return ids.filter(pc.invert(pc.is_in(ids, value_set=rows["id"].combine_chunks())))
+    known = rows["id"].combine_chunks()
+    if len(ids) < JOINED_ROWS_MIN:
+        return ids.filter(pc.invert(pc.is_in(ids, value_set=known)))
+    # Over many rows a join takes a third of the time, and all cores.
+    asked, there = pa.table({"id": ids}), pa.table({"id": known})
+    return asked.join(there, keys="id", join_type="left anti")["id"]
 
 
 def _missing_nodes(base: Base, changes: ChangeSet, type_name: str, wanted: Any) -> set[str]:

@@ -115,7 +115,7 @@ def test_an_unknown_command_that_resembles_nothing_gets_no_suggestion(run: Run) 
 def test_a_missing_option_is_misuse(run: Run) -> None:
     found = run("lint", "--query", "q.gq")
     assert (found.code, found.out) == (2, "")
-    assert "Missing option '--schema'" in found.err
+    assert "Error: give --schema FILE, or name a graph: give its path" in found.err
 
 
 def test_misuse_with_json_is_an_error_object_too(run: Run) -> None:
