@@ -144,10 +144,10 @@ class Handle:
 
     def close(self) -> None:
         """Release threads and handles; nothing is written from here on. Twice is fine."""
-        self._closed = True
         if self._auto is not None:
             self._auto.close()
             self._auto = None
+        self._closed = True
         self._lines.close()
         self._syncer.close()
 

@@ -41,6 +41,10 @@ class Adjacency:
 
     def follow(self, nodes: Array) -> tuple[Array, Array]:
         """Return, for every neighbour of every given node, the row it came from and its place."""
+        if not self.size:
+            # Nobody is there, so every given node is none.
+            nothing = np.empty(0, dtype=np.int64)
+            return nothing, nothing
         safe = np.maximum(nodes, 0)
         starts = self.offsets[safe]
         sizes = np.where(nodes < 0, 0, self.offsets[safe + 1] - starts)
@@ -57,6 +61,8 @@ class Adjacency:
     def joins(self, starts: Array, ends: Array) -> Array:
         """Tell for each pair of nodes whether it is there; targets must be in order."""
         there = (starts >= 0) & (ends >= 0)
+        if not self.size:
+            return there
         safe = np.where(there, starts, 0)
         low, high = self.offsets[safe], np.where(there, self.offsets[safe + 1], 0)
         last = high
