@@ -96,7 +96,7 @@ LOAD_CHUNK_ROWS: Final = 65_536
 """Rows of one type parsed before they become an Arrow chunk; bounds Python objects in memory."""
 
 BATCH_LINES_MIN: Final = 64
-"""Lines from which parsing them together beats one by one."""
+"""Fewer lines are parsed one by one."""
 
 LOAD_BLOCK_BYTES: Final = 4 * 1024 * 1024
 """Lines of a file read and parsed at once."""
@@ -113,7 +113,7 @@ JOINED_ROWS_MIN: Final = 100_000
 BULK_MEMORY_BYTES_MAX: Final = 1024**3
 BULK_MEMORY_SHARE: Final = 16
 """The same for a bulk load, which is one at a time: this part of the machine's memory, and at most
-that much of it. Writing rows to a file and reading them back costs as much as parsing them."""
+that much of it."""
 
 EMBED_CHUNK_ROWS: Final = 8192
 """Rows from a temporary file whose vectors are made at once; a text is asked for once in each."""

@@ -211,6 +211,7 @@ def test_warnings_alone_raise_nothing() -> None:
     found = Diagnostics(SourceText("a.pg", "abc"))
     found.warning("W01", Span(0, 1), "a warning")
     found.raise_errors()
+    assert not found.errors
 
 
 def test_findings_are_limited() -> None:
