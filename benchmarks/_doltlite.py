@@ -14,10 +14,10 @@ from statistics import median
 
 
 def measure(rows: int, rounds: int) -> dict[str, float]:
-    """Time making a branch, one committed insert on it, and merging 1,000 rows against others."""
+    """Time a branch, a committed insert on it, its diff, a merge of 1,000 rows against others."""
     import sqlite3
 
-    times: dict[str, list[float]] = {"branch": [], "insert": [], "merge": []}
+    times: dict[str, list[float]] = {"branch": [], "commit": [], "diff": [], "merge": []}
 
     def timed(name: str, *statements: str) -> None:
         start = time.perf_counter()
@@ -40,7 +40,8 @@ def measure(rows: int, rounds: int) -> dict[str, float]:
             branch = f"b{number}"
             timed("branch", f"SELECT dolt_branch('{branch}')")
             run(f"SELECT dolt_checkout('{branch}')").fetchall()
-            timed("insert", f"INSERT INTO person VALUES ('new{number}', 1)", commit)
+            timed("commit", f"INSERT INTO person VALUES ('new{number}', 1)", commit)
+            timed("diff", "SELECT * FROM dolt_diff_person('HEAD~1', 'HEAD')")
             run(change.format("p000002000", "p000002999"))
             run(commit).fetchall()
             run("SELECT dolt_checkout('main')").fetchall()

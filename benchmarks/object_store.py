@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
 from statistics import fmean, median
 
 import numpy as np
@@ -26,10 +27,12 @@ SCHEMA = "node Person { name: String @key }"
 ADD = "query add($n: String) { insert Person { name: $n } }"
 PAGE_ROWS = 4096
 """Keys in one page of the index, as Lance divides it."""
-STRETCHES = 16
-"""Places all over a large index that are looked at first: each brings the outline around it."""
-PAGES = 6
-"""Pages that inserts aim at, if there are as many; with the others too few for a fold."""
+PLACES = 11
+"""Rows an insert is put beside, spread evenly: a page with fewer keys is met less often."""
+AGAIN = 2
+"""How many of these places are written to once more, with their page in memory."""
+STRETCHES = 4
+"""Places far apart in a large index that are looked at first: each brings the outline around it."""
 RATIO_MAX = 1.2
 REQUESTS_MAX = 14
 
@@ -59,7 +62,8 @@ class Table:
                 # A small table gets its index later by itself.
                 graph.ensure_indices()
         self.seconds = time.perf_counter() - began
-        self.graph = og.open(root, storage_options=server.options(proxy.endpoint))
+        self._reopen = partial(og.open, root, storage_options=server.options(proxy.endpoint))
+        self.graph = self._reopen()
         self._count = 0
 
     def insert(self, rank: int) -> Traffic | None:
@@ -70,25 +74,25 @@ class Table:
         return found if io["publish_attempts"] == 1 else None
 
     def inserts(self) -> dict[str, list[Traffic]]:
-        """Return inserts by what of the index was in memory.
+        """Return inserts by what of the index was in memory, the same way for every size.
 
-        The first ones look all over it. The others look for their page beside those, and then
-        once more in the same page.
+        Each place gets a handle that has written to the page beside it, and so has read the
+        outline around both.
         """
-        # Of pages that are full, so that sizes can be compared.
-        count = self.rows // PAGE_ROWS
-        step = max(count // STRETCHES, 1)
-        looked = list(range(0, count, step))[:STRETCHES] if step > 1 else [0]
-        beside = [page + 1 for page in looked[:PAGES]] if step > 1 else list(range(1, count))
-        parts = {"nothing": looked, "not its page": beside, "its page": beside}
-        found: dict[str, list[Traffic]] = {}
-        for name, pages in parts.items():
-            ranks = [min(page * PAGE_ROWS + PAGE_ROWS // 2, self.rows - 2) for page in pages]
-            traffic = [self.insert(rank) for rank in ranks]
-            found[name] = [item for item in traffic if item is not None]
-        # The very first insert of a handle opens the table.
-        del found["nothing"][0]
-        return found
+        found: dict[str, list[Traffic | None]] = {"not its page": [], "its page": []}
+        for number in range(PLACES):
+            rank = int((number + 0.5) / PLACES * self.rows)
+            self.graph.close()
+            self.graph = self._reopen()
+            beside = rank - PAGE_ROWS if rank >= PAGE_ROWS else rank + PAGE_ROWS
+            self.insert(beside)
+            found["not its page"].append(self.insert(rank))
+            if number < AGAIN:
+                found["its page"].append(self.insert(rank))
+        if self.rows >= STRETCHES * PAGE_ROWS * PLACES:
+            ranks = [int((n + 0.25) / STRETCHES * self.rows) for n in range(STRETCHES)]
+            found["nothing"] = [self.insert(rank) for rank in ranks]
+        return {name: [item for item in part if item] for name, part in found.items()}
 
 
 def read_bytes(traffic: Traffic | None) -> int:
@@ -121,8 +125,12 @@ def main() -> None:
                 if known == "not its page":
                     cold[rows] = read
                 report.figure(f"read, {label}", read, " B")
-                usual, limit = median(len(item) for item in part), REQUESTS_MAX if warm else None
-                report.figure(f"requests, {label}", usual, "", at_most=limit)
+                requests = [len(item) for item in part]
+                limit = REQUESTS_MAX if warm else None
+                # The edge of a stretch may lie between a place and the page beside it.
+                note = f"most {max(requests)}"
+                usual = median(requests)
+                report.figure(f"requests, {label}", usual, "", at_most=limit, note=note)
             table.graph.close()
             plain = Table(server, proxy, rows, index=False)
             # It makes the index as well, which reads the keys once more.

@@ -38,6 +38,9 @@ SYNC_THREADS: Final = 8
 OPEN_TABLES_MAX: Final = 256
 """Table handles kept open per graph: every table of a large schema, twice."""
 
+HANDLE_COMMITS_MAX: Final = 64
+"""Versions of a branch committed one from another before a handle is opened anew (10 KB each)."""
+
 RESTORE_ATTEMPTS_MAX: Final = 5
 """Times a commit clears leftovers above its parent before it gives up."""
 
@@ -58,6 +61,9 @@ PROBE_PLANS_MAX: Final = 64
 
 LANCE_METADATA_CACHE_BYTES: Final = 32 * 1024 * 1024
 """What Lance holds of manifests and file footers of a graph; each commit adds some 20 KB."""
+
+LANCE_INDEX_CACHE_BYTES: Final = 256 * 1024 * 1024
+"""What Lance holds of indexes of a graph: all pages of a key index of some ten million rows."""
 
 JOURNAL_TIER_BASE: Final = 8
 """Fragments of one size that make a journal append fold them; measured flat to 1,000 appends."""

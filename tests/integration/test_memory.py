@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import omnigraph as og
 from omnigraph.store import keys, tables
 
 ADD = "query add($n: String) { insert Person { name: $n } }"
+ALL = "query all() { match { $p: Person } return { $p.name } }"
 
 
 def versions_held() -> int:
@@ -28,3 +30,60 @@ def test_old_versions_of_tables_are_let_go(tmp_path: Path, monkeypatch: pytest.M
             if number % 12 == 11:
                 held.append(versions_held())
     assert held[2] <= held[1] + 2, held
+
+
+class Allocated(ctypes.Structure):
+    """What glibc's `mallinfo2` tells."""
+
+    _names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+    _fields_ = [(name, ctypes.c_size_t) for name in _names.split()]
+
+
+def allocated_bytes() -> int:
+    """Return what all code of this process holds, Lance's included."""
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallinfo2"):
+        pytest.skip("needs glibc")
+    library.mallinfo2.restype = Allocated
+    gc.collect()
+    found = library.mallinfo2()
+    return int(found.uordblks + found.hblkhd)
+
+
+def test_versions_of_a_branch_do_not_hold_on_to_those_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "OPEN_TABLES_MAX", 6)
+    monkeypatch.setattr(tables, "HANDLE_COMMITS_MAX", 16)
+    monkeypatch.setattr(tables, "LANCE_METADATA_CACHE_BYTES", 1 << 20)
+    monkeypatch.setattr(keys, "PROBE_PLANS_MAX", 4)
+    with og.init(tmp_path / "g", "node Person { name: String @key }", durability="none") as graph:
+        graph.branches.create("dev")
+        grown = {}
+        for branch in ("main", "dev"):
+            # Both counts leave as many rows behind that wait to be folded.
+            for number in range(96):
+                graph.mutate(ADD, {"n": f"{branch}-{number}"}, branch=branch)
+            before = allocated_bytes()
+            for number in range(96, 288):
+                graph.mutate(ADD, {"n": f"{branch}-{number}"}, branch=branch)
+            grown[branch] = (allocated_bytes() - before) / 192
+    # Without opening anew it is 20 KB.
+    assert grown["dev"] - grown["main"] < 8_000, grown
+
+
+def test_a_branch_is_opened_anew_now_and_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "HANDLE_COMMITS_MAX", 16)
+    opens = {"main": 0, "dev": 0}
+    with og.init(tmp_path / "g", "node Person { name: String @key }", durability="none") as graph:
+        graph.branches.create("dev")
+        for branch in opens:
+            graph.mutate(ADD, {"n": "first"}, branch=branch)
+            for number in range(64):
+                io = graph.mutate(ADD, {"n": f"p{number}"}, branch=branch).io
+                opens[branch] += io.get("manifest_opens", 0) + io.get("data_opens_pinned", 0)
+        assert len(graph.query(ALL, branch="dev")) == 65
+    assert opens["main"] == 0
+    assert 4 <= opens["dev"] <= 12

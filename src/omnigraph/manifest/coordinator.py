@@ -85,7 +85,7 @@ class Coordinator:
         Without `fresh` the warm state is returned as it is.
         """
         with self._lock:
-            if fresh and self._newest() != self._view.version:
+            if fresh and (self._newest() != self._view.version or self._view.worn):
                 self._take_in(self.journal.advance(self._view))
             return self._capture_at(self._view.version)
 

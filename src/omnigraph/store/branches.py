@@ -19,9 +19,8 @@ from omnigraph.store.counters import count
 from omnigraph.store.files import Files
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.parallel import side_by_side
-from omnigraph.store.tables import Table, Tables
+from omnigraph.store.tables import TREE, Table, Tables
 
-TREE = "tree"
 RETIRED = "_retired"
 
 

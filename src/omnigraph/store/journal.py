@@ -30,7 +30,7 @@ from omnigraph.store.lance_errors import translate, translated
 from omnigraph.store.location import Location
 from omnigraph.store.parallel import side_by_side
 from omnigraph.store.staging import version_file
-from omnigraph.store.tables import Table, file_name, new_session
+from omnigraph.store.tables import Table, file_name, is_worn, new_session
 from omnigraph.store.torn import newest_version, set_aside_torn
 
 TORN_MAX = 2
@@ -52,6 +52,8 @@ class JournalView:
     rows_by_file: dict[str, Any] = field(default_factory=dict)
     removal: bytes | None = None
     """What `announce_removal` last left behind before this was the newest version."""
+    worn: bool = False
+    """Whether its handle had better be opened anew before the next append, see `is_worn`."""
 
     @property
     def version(self) -> int:
@@ -216,7 +218,9 @@ class Journal:
         """Write the fragment an append to this version needs; nothing is visible yet."""
         old = view.dataset.get_fragments()
         keep = _tier_cut([f.physical_rows for f in old], rows.num_rows)
+        # One chunk: these rows stay in memory, and a chunk per commit takes kilobytes of each.
         merged = pa.concat_tables([*(self._rows(view, f) for f in old[keep:]), rows])
+        merged = merged.combine_chunks()
         with translated("writing the manifest"):
             staged: Any = write_fragments(
                 merged, view.dataset, mode="append", return_transaction=True
@@ -256,7 +260,8 @@ class Journal:
         if staged.rows.num_rows <= JOURNAL_CACHED_ROWS_MAX:
             cached[_file(staged.new[0])] = staged.rows
         version = os.path.join(self.path, version_file(Table("__manifest", dataset)))
-        return JournalView(dataset, cached, view.removal), version
+        worn = is_worn(self.path, dataset.version)
+        return JournalView(dataset, cached, view.removal, worn), version
 
     def version_path(self, version: int) -> str:
         """Return the file that holds a version."""

@@ -130,4 +130,4 @@ def _merge_segments(tables: Tables, table: Table, columns: Sequence[str]) -> Tab
 def _exact(tables: Tables, parent: Table, dataset: Any) -> Table:
     if dataset.version != parent.version + 1:
         raise ConflictError(f"table {parent.path} moved while it was indexed", hint="try again")
-    return tables.remember(Table(parent.path, dataset))
+    return tables.committed(Table(parent.path, dataset))

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from omnigraph.errors import OmniGraphError
-from omnigraph.store.branches import TREE, branch_path
+from omnigraph.store.branches import branch_path
 from omnigraph.store.files import Entry
 from omnigraph.store.reclaim import datasets_below, stored_versions
-from omnigraph.store.tables import Tables, file_name
+from omnigraph.store.tables import TREE, Tables, file_name
 
 SCRATCH = "_scratch"
 """Folder, beside the tables, of rows that a parallel load has parsed and not yet staged."""

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from omnigraph.store.branches import TREE, branch_names, branch_path, delete_branch, list_branches
+from omnigraph.store.branches import branch_names, branch_path, delete_branch, list_branches
 from omnigraph.store.counters import count
 from omnigraph.store.files import Files
 from omnigraph.store.lance_errors import translated
-from omnigraph.store.tables import Tables
+from omnigraph.store.tables import TREE, Tables
 from omnigraph.store.torn import ASIDE, newest_version, versions_on_disk
 
 

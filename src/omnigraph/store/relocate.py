@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from omnigraph.errors import StorageError
-from omnigraph.store.branches import TREE
 from omnigraph.store.files import Files
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.protobuf import bytes_field, content, parts
+from omnigraph.store.tables import TREE
 
 _MAGIC = b"LANC"
 _FOOTER = struct.Struct("<QHH4s")

@@ -187,7 +187,7 @@ def commit_staged(tables: Tables, staged: StagedTable) -> Table:
         found = _commit_once(parent, staged.transaction)
         if found is not None:
             staged.parent = parent
-            return tables.remember(Table(staged.path, found))
+            return tables.committed(Table(staged.path, found))
         parent = restore(tables, staged.path, staged.parent.version)
         staged.transaction.read_version = parent.version
         # Recovery knows only the first identity and rolls anything else back.

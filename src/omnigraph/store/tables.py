@@ -16,20 +16,37 @@ import pyarrow as pa
 from lance import LanceDataset, LanceOperation
 
 from omnigraph.errors import AlreadyExistsError, NotFoundError, VersionReclaimedError
-from omnigraph.limits import LANCE_METADATA_CACHE_BYTES, OPEN_TABLES_MAX
+from omnigraph.limits import (
+    HANDLE_COMMITS_MAX,
+    LANCE_INDEX_CACHE_BYTES,
+    LANCE_METADATA_CACHE_BYTES,
+    OPEN_TABLES_MAX,
+)
 from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.location import Location
 
 PRIMARY_KEY = {b"lance-schema:unenforced-primary-key": b"true"}
 FILE_FORMAT = "2.2"
+TREE = "tree"
+"""Folder below a dataset's root that holds its branches."""
 
 
 def new_session() -> Any:
     """Return a Lance session: caches shared by every open that is given it."""
     return lance.Session(  # type: ignore[attr-defined]  # its stub forgets to export it
-        metadata_cache_size_bytes=LANCE_METADATA_CACHE_BYTES
+        metadata_cache_size_bytes=LANCE_METADATA_CACHE_BYTES,
+        index_cache_size_bytes=LANCE_INDEX_CACHE_BYTES,
     )
+
+
+def is_worn(path: str, version: int) -> bool:
+    """Whether the handle a commit returned is not to be committed from again.
+
+    On a Lance branch each such handle holds on to the one it was committed from, and so to all
+    before: they cost memory until a version is opened anew.
+    """
+    return f"/{TREE}/" in path and version % HANDLE_COMMITS_MAX == 0
 
 
 def file_name(data_file: Any) -> str:
@@ -272,6 +289,10 @@ class Tables:
             while len(self._open) > OPEN_TABLES_MAX:
                 self._open.popitem(last=False)
         return table
+
+    def committed(self, table: Table) -> Table:
+        """Keep the handle a commit returned, unless the next use had better open the version."""
+        return table if is_worn(table.path, table.version) else self.remember(table)
 
     def create(self, path: str, schema: Any, properties: dict[str, str] | None = None) -> Table:
         """Create an empty table. A dataset that exists there is refused, never adopted."""
