@@ -61,13 +61,8 @@ def test_a_strict_write_passes_over_maintenance(root: AnyPath) -> None:
         folding = writer._lines.main.folding
         before = writer.commits.head()
         with og.open(root, durability="none") as stale:
-            pins = writer.snapshot().tables["node:Person"]
-            capture = writer._lines.main.coordinator.capture()
-            table = writer._tables.open(pins.path, pins.version)
-            done = folding._fold(
-                capture, capture.pins["node:Person"], table, ["id"], writer._schema
-            )
-            assert done == 1
+            person = writer.catalog.nodes["Person"]
+            assert folding._fold(writer._schema, person, overdue=False) == 1
             assert writer.commits.head().kind == "optimize"
             assert writer.commits.head().parent_commit_id == before.graph_commit_id
             stale.mutate(DROP, {"s": "tail3"})

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
 
 import pytest
 
 import omnigraph as og
 from omnigraph.limits import FOLD_FRAGMENTS
 from omnigraph.ops import fold as fold_module
+from omnigraph.store import Table
+from omnigraph.store.maintenance import rewrite_small_fragments
 from tests.integration.helpers import NewGraph, edge, ends, exported, ids, load, node, rows, run
 from tests.places import AnyPath, copy_tree
 from tests.places import dataset as open_dataset
@@ -170,3 +174,55 @@ def test_edges_are_folded_with_their_ends_indexed(new_graph: NewGraph) -> None:
     assert (result.affected_nodes, result.affected_edges) == (1, 1)
     assert run(graph, 'delete P where k = "n0"').affected_edges == COMMITS - 1
     assert ids(exported(graph, "E")) == []
+
+
+def test_writers_of_one_process_fold_once_each_time(place: AnyPath) -> None:
+    """None of them does the work in vain, and the tail stays short."""
+    compactions: list[int] = []
+
+    def writing(writer: int) -> None:
+        for number in range(30):
+            io = graph.mutate(ADD, {"n": f"w{writer}-{number}", "a": number}).io
+            compactions.append(io.get("data_compactions", 0))
+
+    schema = "node Person { name: String @key  age: I32? }"
+    with og.init(place / "g", schema, durability="none") as graph:
+        with ThreadPoolExecutor(6) as pool:
+            for done in [pool.submit(writing, number) for number in range(6)]:
+                done.result()
+        assert sum(compactions) <= len(folds(graph))
+        assert len(folds(graph)) >= 180 // (2 * FOLD_FRAGMENTS)
+        pin = graph.snapshot().tables["node:Person"]
+        fragments, _rows = graph._probe.tail(graph._tables.open(pin.path, pin.version))
+        assert fragments <= FOLD_FRAGMENTS + 6
+        assert len(stored_ids(graph, "node:Person")) == 180
+
+
+def test_a_fold_that_others_kept_from_happening_makes_them_wait(
+    place: AnyPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer of another process that comes between every write and its fold."""
+    rewrite = rewrite_small_fragments
+    beside: list[Future[Any]] = []
+
+    def interrupted(table: Table) -> list[Any]:
+        found = rewrite(table)
+        if not beside or beside[-1].done():
+            beside.append(pool.submit(other.mutate, ADD, {"n": f"o{len(beside)}", "a": 0}))
+        # A commit takes a moment; one that has to wait for the slot takes longer than this.
+        wait([beside[-1]], timeout=0.5)
+        return found
+
+    monkeypatch.setattr(fold_module, "rewrite_small_fragments", interrupted)
+    schema = "node Person { name: String @key  age: I32? }"
+    with (
+        og.init(place / "g", schema, durability="none") as graph,
+        og.open(place / "g", durability="none") as other,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        monkeypatch.setattr(other._lines.main.folding, "run_if_due", lambda _schema: 0)
+        for number in range(3 * FOLD_FRAGMENTS):
+            graph.mutate(ADD, {"n": f"p{number}", "a": number})
+        wait(beside)
+        assert folds(graph), "never"
+        assert len(stored_ids(graph, "node:Person")) == 3 * FOLD_FRAGMENTS + len(beside)

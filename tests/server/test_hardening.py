@@ -19,6 +19,7 @@ from opentelemetry import trace
 import omnigraph as og
 from omnigraph.failpoints import Failpoint, Pause, armed
 from omnigraph.server.logs import LOGGER, JsonFormatter
+from omnigraph.server.run import listen
 from tests.server.helpers import ADD, ALL, LINES, POLICY, TOKENS, Api, Serve, error
 
 LENA = "act-lena"
@@ -449,3 +450,10 @@ def test_requests_are_spans_for_those_who_ask(
             "omnigraph.graph": "default",
         }
     ]
+
+
+def test_small_answers_are_sent_at_once() -> None:
+    """Else each waits 40 ms for the client's acknowledgement of the part before."""
+    with contextlib.closing(listen("127.0.0.1", 0)) as place:
+        # What asyncio looks at before it turns waiting off.
+        assert place.proto == socket.IPPROTO_TCP

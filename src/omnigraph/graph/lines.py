@@ -123,13 +123,14 @@ class Lines:
     def _open(self, branch: BranchId, coordinator: Coordinator) -> Line:
         publisher = Publisher(coordinator, self._tables, self._slots, self._syncer, self._threads)
         recovery = Recovery(publisher, self._audit)
+        writer = Writer(publisher, recovery, self._probe, self._ids)
         return Line(
             branch=branch,
             coordinator=coordinator,
             publisher=publisher,
             recovery=recovery,
-            writer=Writer(publisher, recovery, self._probe, self._ids),
-            folding=Folding(publisher, self._probe, self._ids),
+            writer=writer,
+            folding=Folding(publisher, self._probe, self._ids, writer.turn),
         )
 
     def _manifest(

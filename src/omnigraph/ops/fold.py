@@ -1,22 +1,26 @@
 """Keeps one-row commits cheap: folds the tail of small fragments a table gathers.
 
-Runs after a write that made a tail long, as a commit of its own that changes no row. If somebody
-else is writing, it is skipped: the next write tries again.
+Runs after a write that made a tail long, as a commit of its own that changes no row. If another
+process is writing, it is skipped, and the next write tries again; but not for ever.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Sequence
 
 from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
 from omnigraph.errors import OmniGraphError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
 from omnigraph.limits import FOLD_FRAGMENTS, FOLD_ROWS
-from omnigraph.manifest import Capture, Effect, Identity, Lost, Pin, Publisher
-from omnigraph.store import KeyProbe, Table
+from omnigraph.manifest import Capture, Effect, Identity, Lost, Publisher
+from omnigraph.store import HeldSlot, KeyProbe, Table
 from omnigraph.store.maintenance import commit_rewrite, index_tail, rewrite_small_fragments
+
+OVERDUE = 2.0
+"""Times the length at which a tail is folded, from which on others have to wait for it."""
+RESERVE_ATTEMPTS = 4
 
 
 def indexed_columns(entity: NodeType | EdgeType) -> tuple[str, ...]:
@@ -27,65 +31,111 @@ def indexed_columns(entity: NodeType | EdgeType) -> tuple[str, ...]:
 
 
 class Folding:
-    """Folds tails of one graph."""
+    """Folds tails of one branch.
 
-    def __init__(self, publisher: Publisher, probe: KeyProbe, ids: UlidSource) -> None:
+    It takes its turn among the writers of this process: beside them it would hardly ever come
+    first, and each of them would try.
+    """
+
+    def __init__(
+        self, publisher: Publisher, probe: KeyProbe, ids: UlidSource, turn: threading.Lock
+    ) -> None:
         self._publisher = publisher
         self._probe = probe
         self._ids = ids
+        self._turn = turn
 
     def run_if_due(self, schema: AcceptedSchema) -> int:
         """Fold the tables the newest commit touched whose tail has grown long."""
+        if not self._due(schema):
+            return 0
+        with self._turn:
+            # Whoever had the turn before may have folded them.
+            due = self._due(schema)
+            return sum(self._fold(schema, entity, overdue=overdue) for entity, overdue in due)
+
+    def _due(self, schema: AcceptedSchema) -> list[tuple[NodeType | EdgeType, bool]]:
+        """Return the tables to fold, and of each whether that was put off for long."""
         capture = self._publisher.coordinator.capture(fresh=False)
         if capture.head.schema_hash != schema.ir_hash():
-            return 0
-        touched = [
-            entity
-            for entity in schema.catalog.entities()
-            if (pin := capture.pins.get(entity.table_key)) and pin.seq == capture.version
-        ]
-        folded = 0
-        for entity in touched:
-            pin = capture.pins[entity.table_key]
+            return []
+        found: list[tuple[NodeType | EdgeType, bool]] = []
+        for entity in schema.catalog.entities():
+            pin = capture.pins.get(entity.table_key)
+            if pin is None or pin.seq != capture.version:
+                continue
             try:
                 table = self._publisher.tables.open(pin.path, pin.version)
                 fragments, rows = self._probe.tail(table)
-                if fragments >= FOLD_FRAGMENTS or rows >= FOLD_ROWS:
-                    folded += self._fold(capture, pin, table, indexed_columns(entity), schema)
-                    capture = self._publisher.coordinator.capture(fresh=False)
             except OmniGraphError:
                 # The write before it stands: what could not be folded now is folded later.
                 continue
-        return folded
+            length = max(fragments / FOLD_FRAGMENTS, rows / FOLD_ROWS)
+            if length >= 1:
+                found.append((entity, length >= OVERDUE))
+        return found
 
-    def _fold(
+    def _fold(self, schema: AcceptedSchema, entity: NodeType | EdgeType, *, overdue: bool) -> int:
+        slot: HeldSlot | None = None
+        try:
+            capture = self._publisher.coordinator.capture(fresh=False)
+            identity = self._identity(schema)
+            if overdue:
+                # Writers of other processes kept coming first: now they wait for this one.
+                capture, slot = self._reserve(identity)
+                if slot is None:
+                    return 0
+            self._fold_at(capture, entity, identity, slot)
+        except (Lost, OmniGraphError):
+            return 0
+        return 1
+
+    def _reserve(self, identity: Identity) -> tuple[Capture, HeldSlot | None]:
+        capture, slot = self._publisher.coordinator.capture(), None
+        for _attempt in range(RESERVE_ATTEMPTS):
+            if capture.head.schema_hash == identity.schema_hash:
+                slot = self._publisher.reserve(capture, identity, self._ids.next())
+            if slot is not None:
+                break
+            capture = self._publisher.coordinator.capture()
+        return capture, slot
+
+    def _fold_at(
         self,
         capture: Capture,
-        pin: Pin,
-        table: Table,
-        columns: Sequence[str],
-        schema: AcceptedSchema,
-    ) -> int:
-        results = rewrite_small_fragments(table)
+        entity: NodeType | EdgeType,
+        identity: Identity,
+        slot: HeldSlot | None,
+    ) -> None:
+        pin = capture.pins[entity.table_key]
+        try:
+            table = self._publisher.tables.open(pin.path, pin.version)
+            results = rewrite_small_fragments(table)
+        except BaseException:
+            if slot is not None:
+                slot.remove()
+            raise
 
         def apply() -> Table:
             fire(Failpoint.OPTIMIZE_BEFORE_COMPACT)
             moved = commit_rewrite(self._publisher.tables, table, results) if results else table
             fire(Failpoint.OPTIMIZE_AFTER_COMPACT_PRE_INDEX)
-            return index_tail(self._publisher.tables, moved, columns)
+            return index_tail(self._publisher.tables, moved, indexed_columns(entity))
 
-        identity = Identity(
+        self._publisher.publish_effects(
+            capture,
+            identity,
+            self._ids.next(),
+            [Effect(pin=pin, apply=apply)],
+            reserved=slot,
+        )
+
+    def _identity(self, schema: AcceptedSchema) -> Identity:
+        return Identity(
             operation_id=self._ids.next(),
             commit_id=self._ids.next(),
             kind="optimize",
             actor_id=None,
             created_at_us=time.time_ns() // 1000,
-            schema_hash=capture.head.schema_hash,
+            schema_hash=schema.ir_hash(),
         )
-        try:
-            self._publisher.publish_effects(
-                capture, identity, self._ids.next(), [Effect(pin=pin, apply=apply)]
-            )
-        except Lost:
-            return 0
-        return 1

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from omnigraph.errors import ResourceLimitError
 from omnigraph.limits import RESIDENT_BYTES_MAX
 from omnigraph.manifest import Pin
-from omnigraph.store import Tables
+from omnigraph.store import Tables, split_branch
 
 Key = tuple[str, int, str]
 Array = Any
@@ -45,6 +45,14 @@ class ResidentCache:
         self._bytes = 0
         self._hits = 0
         self._misses = 0
+        self._turns: dict[object, threading.Lock] = {}
+        self.newest: dict[object, Any] = {}
+        """What is known of the newest version of something, to make the next one from."""
+
+    def turn(self, key: object) -> threading.Lock:
+        """Return the lock of those who make a value: the others wait, and find it made."""
+        with self._lock:
+            return self._turns.setdefault(key, threading.Lock())
 
     def stats(self) -> CacheStats:
         """Return how much it holds and how often it helped."""
@@ -117,6 +125,16 @@ class KeyMap:
         return -1
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A column of the newest version that was read."""
+
+    path: str
+    version: int
+    layout: tuple[str, ...]
+    values: Any
+
+
 class Columns(Protocol):
     """Where the columns of a query come from."""
 
@@ -136,19 +154,45 @@ class TableColumns:
     def __init__(self, tables: Tables, cache: ResidentCache) -> None:
         self._tables = tables
         self._cache = cache
-        self._newest: dict[tuple[str, str], tuple[int, tuple[str, ...]]] = {}
 
     def column(self, pin: Pin, name: str) -> Any:
         """Return one column of a published table version, rows in storage order."""
         key: Key = (pin.path, pin.version, name)
         found = self._cache.get(key)
         if found is None:
-            found = self._grown(pin, name)
-            if found is None:
-                found = self.read(pin, name).combine_chunks()
-            self._cache.put(key, found, found.nbytes)
-            self._newest[(pin.path, name)] = (pin.version, self.layout(pin))
+            with self._cache.turn((pin.path, name)):
+                found = self._cache.get(key)
+                return self._made(pin, name) if found is None else found
         return found
+
+    def _made(self, pin: Pin, name: str) -> Any:
+        """Make a column from a known one if that is possible, else read it whole."""
+        known, layout = self._newest(pin, name), self.layout(pin)
+        if known is not None and layout[: len(known.layout)] == known.layout:
+            rows = self.rows_after(pin, len(known.layout), [name])[name]
+            found = pa.concat_arrays([known.values, *rows.chunks]) if len(rows) else known.values
+            if known.path == pin.path:
+                # Else every commit of a stream would leave a copy behind.
+                self._cache.drop((pin.path, known.version, name))
+        elif known is not None and known.layout[: len(layout)] == layout:
+            # Somebody read a later version meanwhile: the rows of this one are its first.
+            rows = self._tables.open(pin.path, pin.version).count_rows()
+            return known.values.slice(0, rows)
+        else:
+            found = self.read(pin, name).combine_chunks()
+        self._cache.put((pin.path, pin.version, name), found, found.nbytes)
+        if known is None or known.path != pin.path or known.version < pin.version:
+            self._cache.newest[(pin.path, name)] = (pin.version, layout)
+        return found
+
+    def _newest(self, pin: Pin, name: str) -> _Known | None:
+        """Return a column of the same line of versions, or of the one it left."""
+        for path in dict.fromkeys((pin.path, split_branch(pin.path)[0])):
+            version, layout = self._cache.newest.get((path, name), (0, ()))
+            values = self._cache.get((path, version, name)) if version else None
+            if values is not None:
+                return _Known(path, version, layout, values)
+        return None
 
     def known(self, pin: Pin, name: str) -> Any | None:
         """Return a column if it is in memory."""
@@ -176,7 +220,7 @@ class TableColumns:
         table = self._tables.open(pin.path, pin.version)
         added = table.fragments()[fragments:]
         if not added:
-            return pa.table({name: pa.array([], pa.string()) for name in names})
+            return pa.table({name: pa.array([], table.schema.field(name).type) for name in names})
         return table.scan(columns=list(names), fragments=added)
 
     def numbers(self, pin: Pin, ids: Sequence[str]) -> Array:
@@ -197,22 +241,4 @@ class TableColumns:
         """Whether a column is in memory, or one it can be made from at little cost."""
         if self._cache.get((pin.path, pin.version, name)) is not None:
             return True
-        known = self._newest.get((pin.path, name))
-        return known is not None and self._cache.get((pin.path, known[0], name)) is not None
-
-    def _grown(self, pin: Pin, name: str) -> Any | None:
-        """Return a column made from a known one, if rows were only added since."""
-        known = self._newest.get((pin.path, name))
-        if known is None:
-            return None
-        base = self._cache.get((pin.path, known[0], name))
-        layout = self.layout(pin)
-        if base is None or layout[: len(known[1])] != known[1]:
-            return None
-        added = layout[len(known[1]) :]
-        # Else every commit of a stream would leave a copy behind.
-        self._cache.drop((pin.path, known[0], name))
-        if not added:
-            return base
-        rows = self.rows_after(pin, len(known[1]), [name])[name]
-        return pa.concat_arrays([base, *rows.chunks])
+        return self._newest(pin, name) is not None

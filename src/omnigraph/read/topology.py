@@ -21,7 +21,7 @@ from omnigraph.manifest import Pin
 from omnigraph.plan.read import Direction
 from omnigraph.read.columns import ResidentCache, TableColumns
 from omnigraph.read.frame import check_rows
-from omnigraph.store import count
+from omnigraph.store import count, split_branch
 
 Array = Any
 """A numpy array of integers."""
@@ -246,7 +246,12 @@ class _Known:
 
     key: object
     layouts: tuple[tuple[str, ...], ...]
-    ends: tuple[Pin, Pin]
+    pins: tuple[Pin, Pin, Pin]
+    previous: object | None
+
+    def is_before(self, *pins: Pin) -> bool:
+        """Whether it is older than a topology of these versions."""
+        return [pin.version for pin in self.pins] < [pin.version for pin in pins]
 
 
 class Topologies:
@@ -255,7 +260,7 @@ class Topologies:
     def __init__(self, columns: TableColumns, cache: ResidentCache) -> None:
         self._columns = columns
         self._cache = cache
-        self._newest: dict[str, _Known] = {}
+        self._newest: dict[object, _Known] = {}
 
     def get(self, edge: EdgeType, pin: Pin, source: Pin, target: Pin) -> Topology:
         """Return the topology of an edge type in one snapshot."""
@@ -264,22 +269,46 @@ class Topologies:
         if isinstance(found, Topology):
             self._cache.resize(key, found.size_bytes)
             return found
+        with self._cache.turn(("topology", pin.path)):
+            found = self._cache.get(key)
+            return found if isinstance(found, Topology) else self._made(pin, source, target)
+
+    def _made(self, pin: Pin, source: Pin, target: Pin) -> Topology:
+        """Make a topology from a known one if that is possible, else from its tables."""
         layouts = tuple(self._columns.layout(item) for item in (pin, source, target))
         topology = self._patch(pin, source, target, layouts) or self._build(pin, source, target)
+        key = self._key(pin, source, target)
         self._cache.put(key, topology, topology.size_bytes)
-        self._newest[pin.path] = _Known(key, layouts, (source, target))
+        line = (pin.path, source.path, target.path)
+        known = self._newest.get(line)
+        if known is None or known.is_before(pin, source, target):
+            # Those who began a moment ago still use the last one; the one before it can go, else
+            # every commit of a stream would leave one behind.
+            if known is not None and known.previous is not None:
+                self._cache.drop(known.previous)
+            previous = None if known is None else known.key
+            made = _Known(key, layouts, (pin, source, target), previous)
+            self._newest[line] = self._newest[pin.path] = made
         return topology
+
+    def _known(self, pin: Pin, source: Pin, target: Pin) -> _Known | None:
+        """Return the newest topology of these lines of versions, or of one they left."""
+        root = split_branch(pin.path)[0]
+        for line in ((pin.path, source.path, target.path), pin.path, root):
+            known = self._newest.get(line)
+            if known is not None and self._cache.get(known.key) is not None:
+                return known
+        return None
 
     def resident(self, pin: Pin, source: Pin, target: Pin) -> bool:
         """Whether a topology is in memory, or one it can be made from at little cost."""
         if self._cache.get(self._key(pin, source, target)) is not None:
             return True
-        known = self._newest.get(pin.path)
-        return known is not None and self._cache.get(known.key) is not None
+        return self._known(pin, source, target) is not None
 
     @staticmethod
     def _key(pin: Pin, source: Pin, target: Pin) -> object:
-        return ("topology", pin.path, pin.version, source.version, target.version)
+        return ("topology", *((item.path, item.version) for item in (pin, source, target)))
 
     def _build(self, pin: Pin, source: Pin, target: Pin) -> Topology:
         count("topology_builds")
@@ -305,11 +334,9 @@ class Topologies:
         self, pin: Pin, source: Pin, target: Pin, layouts: tuple[tuple[str, ...], ...]
     ) -> Topology | None:
         """Return a topology made from a known one, if rows were only added since."""
-        known = self._newest.get(pin.path)
-        if known is None:
-            return None
-        base = self._cache.get(known.key)
-        if base is None or layouts[0][: len(known.layouts[0])] != known.layouts[0]:
+        known = self._known(pin, source, target)
+        base = None if known is None else self._cache.get(known.key)
+        if known is None or base is None or layouts[0][: len(known.layouts[0])] != known.layouts[0]:
             return None
         added = self._columns.rows_after(pin, len(known.layouts[0]), ["src", "dst"])
         if added.num_rows > PATCHED_EDGES_MAX:
@@ -321,8 +348,6 @@ class Topologies:
         starts = self._columns.numbers(source, added["src"].to_pylist())
         ends = self._columns.numbers(target, added["dst"].to_pylist())
         counts = (self._columns.size(source), self._columns.size(target))
-        # Else every commit of a stream would leave one behind.
-        self._cache.drop(known.key)
         return base.extended(starts, ends, counts)
 
     def _renumbered(
@@ -339,7 +364,7 @@ class Topologies:
         moved = [
             None if new[: len(old)] == old else (before, after)
             for old, new, before, after in zip(
-                known.layouts[1:], layouts[1:], known.ends, ends, strict=True
+                known.layouts[1:], layouts[1:], known.pins[1:], ends, strict=True
             )
         ]
         if moved == [None, None]:

@@ -46,7 +46,7 @@ _TOPICS = (querying, writing, exporting, branching, history, schema, stored, blo
 _TYPES = {404: "not_found", 405: "method_not_allowed"}
 
 
-def _graph_id(graph_id: Annotated[str, Path(pattern=f"^{GRAPH_ID.pattern}$")]) -> str:
+async def _graph_id(graph_id: Annotated[str, Path(pattern=f"^{GRAPH_ID.pattern}$")]) -> str:
     """Describe the graph's id; the gate has looked at it already."""
     return graph_id
 

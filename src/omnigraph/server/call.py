@@ -143,8 +143,9 @@ class Call:
             pass
 
 
-def current_call(request: Request) -> Call:
+async def current_call(request: Request) -> Call:
     """Return the request for a route."""
+    # Not a plain function: the framework would run that in a thread of its own.
     return Call(request)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
 
 import msgspec
 import pyarrow as pa
@@ -137,6 +139,35 @@ class _Sink:
             yield data[start : start + STREAM_CHUNK_BYTES]
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The beginning of a streamed answer, and what follows, if anything does."""
+
+    first: list[bytes]
+    rest: Iterator[bytes] | None
+
+
+def begin(parts: Iterator[bytes]) -> Begun:
+    """Make the first parts of an answer. A small answer is whole then."""
+    gathered = _gathered(parts)
+    first = list(islice(gathered, 2))
+    return Begun(first, gathered if len(first) == 2 else None)
+
+
+def _gathered(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """Join small parts: each one that is sent costs a change of threads."""
+    held: list[bytes] = []
+    size = 0
+    for part in parts:
+        if held and size + len(part) > STREAM_CHUNK_BYTES:
+            yield b"".join(held)
+            held, size = [], 0
+        held.append(part)
+        size += len(part)
+    if held:
+        yield b"".join(held)
+
+
 async def stream(
     threads: Threads,
     make: Callable[[], Iterator[bytes]],
@@ -144,28 +175,38 @@ async def stream(
     media_type: str,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Return a streamed answer whose first part exists already, so that refusals have a status.
+    """Return a streamed answer that has begun already, so that refusals have a status."""
+    begun = await threads.read(lambda: begin(make()))
+    return streamed(threads, begun, media_type=media_type, headers=headers)
+
+
+def streamed(
+    threads: Threads,
+    begun: Begun,
+    *,
+    media_type: str,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Return the rest of an answer as a stream, or all of it if there is no rest.
 
     Each part is made when the one before it was handed to the network: a slow reader holds no
-    thread and one part.
+    thread and few parts.
     """
-    first, rest = await threads.read(lambda: _begin(make()))
-    if rest is None:
-        return Response(first, media_type=media_type, headers=dict(headers or {}))
-    body = _parts(threads, first, rest)
-    return StreamingResponse(body, media_type=media_type, headers=dict(headers or {}))
+    named = dict(headers or {})
+    if begun.rest is None:
+        return Response(b"".join(begun.first), media_type=media_type, headers=named)
+    body = _parts(threads, begun.first, begun.rest)
+    return StreamingResponse(body, media_type=media_type, headers=named)
 
 
-def _begin(parts: Iterator[bytes]) -> tuple[bytes, Iterator[bytes] | None]:
-    first = next(parts, None)
-    return (b"", None) if first is None else (first, parts)
-
-
-async def _parts(threads: Threads, first: bytes, rest: Iterator[bytes]) -> AsyncIterator[bytes]:
+async def _parts(
+    threads: Threads, first: list[bytes], rest: Iterator[bytes]
+) -> AsyncIterator[bytes]:
     try:
-        yield first
-        while (part := await threads.read(lambda: next(rest, None))) is not None:
+        for part in first:
             yield part
+        while (more := await threads.read(lambda: next(rest, None))) is not None:
+            yield more
     finally:
         close = getattr(rest, "close", None)
         if close is not None:

@@ -103,7 +103,7 @@ class Writer:
         self.recovery = recovery
         self.probe = probe
         self._ids = ids
-        self._turn = threading.Lock()
+        self.turn = threading.Lock()
 
     def run(
         self,
@@ -115,7 +115,7 @@ class Writer:
 
         A repeated operation id returns the commit it made the first time, and no change set.
         """
-        with self._turn:
+        with self.turn:
             return _Attempts(self, operation, request, schema()).run()
 
     def rehearse(self, operation: Operation, request: Request, schema: AcceptedSchema) -> ChangeSet:

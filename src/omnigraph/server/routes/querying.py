@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from typing import Literal
+from typing import Literal, TypeVar
 
 from starlette.responses import Response
 
@@ -17,16 +17,18 @@ from omnigraph.server.responses import (
     ARROW,
     JSON,
     NDJSON,
+    begin,
     json_response,
     ndjson_chunks,
     result_chunks,
     result_lines,
-    stream,
+    streamed,
 )
 from omnigraph.server.routes.describing import Responses, deprecated, errors
 from omnigraph.server.routes.states import allow_state
 
 router = topic("query")
+T = TypeVar("T")
 
 _STREAMS: dict[str, Callable[[Result], Iterator[bytes]]] = {
     ARROW: result_chunks,
@@ -61,8 +63,8 @@ async def read(call: CallOf, body: ReadRequest) -> Response:
         branch=body.branch,
         snapshot=body.snapshot,
     )
-    found = await answer(call, asked)
-    answered = found.to_json(ints=_ints(call))
+    ints = _ints(call)
+    answered = await answer(call, asked, lambda result: result.to_json(ints=ints))
     del answered["graph_commit_id"]
     return json_response(answered, headers=deprecated("query"))
 
@@ -72,24 +74,24 @@ async def run_query(call: Call, asked: QueryRequest) -> Response:
     accept = call.request.headers.get("accept", "")
     if asked.explain:
         return await _explained(call, asked)
-    result = await answer(call, asked)
     form = next((name for name in _STREAMS if name in accept), None)
     if form is not None:
         make = _STREAMS[form]
-        return await stream(call.service.threads, lambda: make(result), media_type=form)
+        begun = await answer(call, asked, lambda result: begin(make(result)))
+        return streamed(call.service.threads, begun, media_type=form)
     ints = _ints(call)
-    return await call.service.threads.read(lambda: json_response(result.to_json(ints=ints)))
+    return await answer(call, asked, lambda result: json_response(result.to_json(ints=ints)))
 
 
-async def answer(call: Call, asked: QueryRequest) -> Result:
-    """Ask the policy and run the query; hanging up stops it."""
+async def answer(call: Call, asked: QueryRequest, form: Callable[[Result], T]) -> T:
+    """Ask the policy, run the query and give its result a form; hanging up stops it."""
     branch, commit, version = state_of(asked.branch, asked.snapshot)
     await allow_state(call, branch=branch, commit=commit, tag=asked.tag)
     limit_s = call.service.settings.query_seconds_max
     timeout_s = limit_s if asked.timeout is None else min(asked.timeout, limit_s)
 
-    def work(graph: Graph, cancel: threading.Event) -> Result:
-        return graph.query(
+    def work(graph: Graph, cancel: threading.Event) -> T:
+        result = graph.query(
             asked.query,
             asked.params,
             name=asked.name,
@@ -101,11 +103,11 @@ async def answer(call: Call, asked: QueryRequest) -> Result:
             timeout=timeout_s,
             cancel=cancel,
         )
+        if asked.snapshot is not None:
+            result.target = {"branch": None, "snapshot": asked.snapshot}
+        return form(result)
 
-    result = await call.cancellable(work)
-    if asked.snapshot is not None:
-        result.target = {"branch": None, "snapshot": asked.snapshot}
-    return result
+    return await call.cancellable(work)
 
 
 async def _explained(call: Call, asked: QueryRequest) -> Response:
