@@ -265,6 +265,9 @@ REQUEST_BYTES_MAX: Final = 1024 * 1024
 LOAD_REQUEST_BYTES_MAX: Final = 32 * 1024 * 1024
 """Body of a load sent to a server: one commit's worth, held in memory while it is read."""
 
+REQUEST_HEAD_SECONDS_MAX: Final = 20.0
+"""Time the first line and the headers of a request may take to arrive."""
+
 REQUEST_BODY_SECONDS_MAX: Final = 60.0
 """Time a request body may take to arrive; a client that trickles holds a connection that long."""
 

@@ -125,6 +125,20 @@ def test_a_dry_run_writes_nothing(cli: Cli, loaded: str, tmp_path: Path) -> None
     assert files(loaded) == before
 
 
+def test_a_dry_run_of_a_mutation_writes_nothing(cli: Cli, loaded: str) -> None:
+    before = files(loaded)
+    add = ("mutate", "-e", 'query add() { insert Person { name: "new" } }', "--store", loaded)
+    shown = cli(*add, "--dry-run")
+    assert shown.code == 0
+    assert shown.out == (
+        "would change main via add: 1 nodes, 0 edges\ndry run; nothing was written\n"
+    )
+    found = cli(*add, "--dry-run", "--json").json
+    assert (found["dry_run"], found["commit"], found["affected_nodes"]) == (True, None, 1)
+    assert files(loaded) == before
+    assert "dry_run" not in cli(*add, "--json").json
+
+
 def test_an_empty_file_is_a_warning(cli: Cli, loaded: str, tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_bytes(b"\n")
     shown = cli("load", loaded, "--data", "empty.jsonl", "--mode", "merge", "--quiet")

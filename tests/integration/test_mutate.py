@@ -154,6 +154,22 @@ def test_a_value_that_does_not_fit_leaves_everything_as_it_was(pair: og.Graph) -
     assert files(pair.uri) == before
 
 
+def test_a_dry_run_counts_and_checks_and_writes_nothing(pair: og.Graph) -> None:
+    load(pair, [edge("Knows", "a", "b")])
+    before, head = files(pair.uri), pair.commits.head()
+    drop = 'query drop() { delete Person where name = "a" }'
+    done = pair.mutate(drop, dry_run=True)
+    assert (done.dry_run, done.commit, done.repeated) == (True, None, False)
+    assert (done.affected_nodes, done.affected_edges) == (1, 1)
+    with pytest.raises(og.DataError):
+        pair.mutate('query link() { insert Knows { from: "a", to: "nobody" } }', dry_run=True)
+    with pytest.raises(og.PreconditionFailedError):
+        pair.mutate(drop, dry_run=True, expected_head="01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    assert files(pair.uri) == before
+    assert pair.commits.head() == head
+    assert pair.mutate(drop).affected_nodes == 1
+
+
 def test_mixing_inserts_and_deletes_is_refused_before_any_io(pair: og.Graph) -> None:
     before = files(pair.uri)
     with pytest.raises(og.CompileError, match="split into separate mutations"):

@@ -136,6 +136,8 @@ def mutations(graph: AnyGraph, note: Notes, _folder: Path) -> None:
     note(graph.mutate(ADD, {"n": "cy"}, expected_head=head.graph_commit_id))
     note.fails(lambda: graph.mutate(ADD, {"n": "di"}, expected_head=head.graph_commit_id))
     note(graph.mutate(ADD, {"n": "ann"}))
+    note(graph.mutate(ADD, {"n": "tried"}, dry_run=True), graph.query(ALL))
+    note.fails(lambda: graph.mutate(ADD, {"n": 3}, dry_run=True))
     note.fails(lambda: graph.mutate(ALL))
     note.fails(lambda: graph.mutate(ADD, {"n": 3}))
     note.fails(lambda: graph.mutate(ADD, {"n": "x"}, branch="nope"))

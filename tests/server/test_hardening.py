@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import logging
 import socket
@@ -90,6 +91,38 @@ def test_a_slow_body_is_given_up(small: Api) -> None:
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"took longer than 0.5 s" in answer
     assert time.monotonic() - begun < 8
+
+
+@pytest.mark.parametrize("head", [b"", b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: "])
+def test_a_slow_head_is_given_up(serve: Serve, head: bytes) -> None:
+    hasty = serve(head_seconds_max=0.6)
+    host, port = hasty.url.removeprefix("http://").split(":")
+    begun = time.monotonic()
+    with socket.create_connection((host, int(port)), timeout=10) as place:
+        place.sendall(head)
+        while True:
+            place.settimeout(0.1)
+            with contextlib.suppress(TimeoutError):
+                assert place.recv(100) == b""
+                break
+            assert time.monotonic() - begun < 8, "still connected"
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                place.sendall(b"a" if head else b"")
+    assert time.monotonic() - begun >= 0.5
+    assert 'reason="slow_head"} 1.0' in hasty.get("/metrics").text
+
+
+def test_a_pause_between_requests_is_no_slow_head(serve: Serve) -> None:
+    hasty = serve(head_seconds_max=0.3)
+    assert hasty.get("/healthz").status_code == 200
+    with contextlib.closing(http.client.HTTPConnection(hasty.url.removeprefix("http://"))) as one:
+        one.connect()
+        place = one.sock
+        for _request in range(3):
+            one.request("GET", "/healthz")
+            assert one.getresponse().read()
+            time.sleep(0.5)
+        assert one.sock is place, "connected anew"
 
 
 def test_headers_have_a_limit(small: Api) -> None:

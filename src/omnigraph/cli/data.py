@@ -63,6 +63,7 @@ def init(uri: str, schema_path: str, force: bool, as_json: bool) -> None:
 @click.option("--params-file", metavar="FILE", help="Parameters in a JSON file.")
 @branch_option
 @actor_option
+@click.option("--dry-run", is_flag=True, help="Check everything and count, write nothing.")
 @write_options
 @json_option
 def mutate(
@@ -74,6 +75,7 @@ def mutate(
     params_file: str | None,
     branch: str,
     actor: str | None,
+    dry_run: bool,
     if_commit: str | None,
     operation_id: str | None,
     quiet: bool,
@@ -94,6 +96,7 @@ def mutate(
         "branch": branch,
         "expected_head": if_commit,
         "operation_id": operation_id,
+        "dry_run": dry_run,
     }
     echo_target("mutate", place, quiet=quiet)
     with open_graph(place, actor=actor) as graph:
@@ -111,11 +114,14 @@ def mutate(
     if result.repeated:
         click.echo(f"already changed {branch} via {result.query_name}, by this operation id")
     else:
+        done = "would change" if dry_run else "changed"
         click.echo(
-            f"changed {branch} via {result.query_name}: {result.affected_nodes} nodes, "
+            f"{done} {branch} via {result.query_name}: {result.affected_nodes} nodes, "
             f"{result.affected_edges} edges{by}"
         )
-    if result.commit is None:
+    if dry_run:
+        click.echo("dry run; nothing was written")
+    elif result.commit is None:
         click.echo("nothing changed; no commit was made")
     else:
         click.echo(f"commit {result.commit.graph_commit_id}")

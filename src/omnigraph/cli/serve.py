@@ -49,6 +49,7 @@ def serve(config: str | None, **flags: object) -> None:
             f"the server needs {error.name}", hint="install omnigraph[server]"
         ) from error
     from omnigraph.server.logs import configure
+    from omnigraph.server.memory import save_memory
 
     both = [name for name in ("OMNIGRAPH_STORE", "OMNIGRAPH_CLUSTER") if os.environ.get(name)]
     if len(both) == 2 and flags["store"] is None and flags["cluster"] is None:
@@ -57,6 +58,7 @@ def serve(config: str | None, **flags: object) -> None:
     path = config or os.environ.get("OMNIGRAPH_SERVER_CONFIG")
     settings = resolve(flags, os.environ, read_text(path) if path else None)
     configure(settings.log_level)
+    save_memory(os.environ)
 
     def read_tokens() -> Tokens:
         return tokens_from(os.environ, settings.tokens)

@@ -10,7 +10,7 @@ from omnigraph.manifest import GraphCommit, Pin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MutationResult:
-    """Outcome of a mutation; `commit` is None when it changed nothing.
+    """Outcome of a mutation; `commit` is None when it changed nothing, or for a dry run.
 
     `repeated` says that an earlier call with this operation id made the commit. Nobody kept what
     that one counted, so the counts are None.
@@ -23,6 +23,7 @@ class MutationResult:
     branch: str = "main"
     query_name: str = ""
     actor_id: str | None = None
+    dry_run: bool = False
     io: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
@@ -34,6 +35,7 @@ class MutationResult:
             "affected_edges": self.affected_edges,
             "repeated": self.repeated,
             "actor_id": self.actor_id,
+            **({"dry_run": True} if self.dry_run else {}),
             "commit": None if self.commit is None else self.commit.to_json(),
         }
 

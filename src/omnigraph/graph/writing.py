@@ -62,6 +62,7 @@ class WritingHandle(Handle):
         expected_head: str | None = None,
         operation_id: str | None = None,
         actor: str | None = None,
+        dry_run: bool = False,
     ) -> MutationResult:
         """Run a mutation query as one atomic commit.
 
@@ -74,17 +75,19 @@ class WritingHandle(Handle):
             operation_id: Your own id for this write: repeating it returns the first outcome
                 instead of writing twice.
             actor: Overrides the handle's actor.
+            dry_run: Validate everything, count what would change, and write nothing.
         """
         self.check_writable()
         self.permit(Action.CHANGE, branch=branch, actor=actor)
         with measured() as io:
             line = self._lines.get(branch)
             request = self.request(line, actor, expected_head, operation_id)
+            asked = (source, name, params)
             try:
-                mutation, commit, changes = self._mutate(line, source, name, params, request)
+                mutation, commit, changes = self._mutate(line, *asked, request, dry_run)
             except SchemaMovedError:
                 # Nothing was written; the text may well mean something in the new schema.
-                mutation, commit, changes = self._mutate(line, source, name, params, request)
+                mutation, commit, changes = self._mutate(line, *asked, request, dry_run)
             self.settle(line, commit, changes)
         repeated = commit is not None and changes is None
         return MutationResult(
@@ -95,6 +98,7 @@ class WritingHandle(Handle):
             repeated=repeated,
             query_name=mutation.plan.name,
             actor_id=request.actor_id,
+            dry_run=dry_run,
             io=dict(io),
         )
 
@@ -105,6 +109,7 @@ class WritingHandle(Handle):
         name: str | None,
         params: Mapping[str, object] | None,
         request: Request,
+        dry_run: bool,
     ) -> tuple[Mutation, GraphCommit | None, ChangeSet | None]:
         schema = self.accepted_schema()
         plan = self._compile_mutation(source, name, schema)
@@ -115,6 +120,8 @@ class WritingHandle(Handle):
             new_id=self._ids.next,
             embeddings=Embeddings(self._embedder),
         )
+        if dry_run:
+            return mutation, None, line.writer.rehearse(mutation, request, schema)
         return mutation, *line.writer.run(mutation, request, lambda: schema)
 
     def load(

@@ -208,12 +208,7 @@ class TableColumns:
 
     def layout(self, pin: Pin) -> tuple[str, ...]:
         """Return what identifies the fragments of a table version, in storage order."""
-        key = (pin.path, pin.version, "#layout")
-        found: tuple[str, ...] | None = self._cache.get(key)
-        if found is None:
-            found = self._tables.open(pin.path, pin.version).layout()
-            self._cache.put(key, found, 200 * len(found))
-        return found
+        return self._tables.open(pin.path, pin.version).layout
 
     def rows_after(self, pin: Pin, fragments: int, names: Sequence[str]) -> Any:
         """Return some columns of the rows behind the first so many fragments."""

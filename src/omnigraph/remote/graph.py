@@ -192,6 +192,7 @@ class RemoteGraph:
         expect_mutation: bool | None = None,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        dry_run: bool = False,
     ) -> Result | MutationResult:
         """Run a stored query by its name."""
         body = {
@@ -199,6 +200,7 @@ class RemoteGraph:
             "branch": branch,
             "snapshot": snapshot,
             "expect_mutation": expect_mutation,
+            "dry_run": dry_run,
         }
         suffix = "" if expected_head is None else "/if-graph-commit"
         found = self._connection.invoke(
@@ -316,9 +318,16 @@ class RemoteGraph:
         branch: str = MAIN,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        dry_run: bool = False,
     ) -> MutationResult:
         """Run a mutation query as one atomic commit, as the embedded `Graph.mutate` does."""
-        body = {"query": source, "params": _parameters(params), "name": name, "branch": branch}
+        body = {
+            "query": source,
+            "params": _parameters(params),
+            "name": name,
+            "branch": branch,
+            "dry_run": dry_run,
+        }
         path = "/mutate" if expected_head is None else "/mutate/if-graph-commit"
         found = self._connection.write(
             path, body, expected_head=expected_head, operation_id=operation_id

@@ -87,6 +87,7 @@ def mutation_from(body: Body) -> MutationResult:
         branch=body["branch"],
         query_name=body["query_name"],
         actor_id=body["actor_id"],
+        dry_run=body.get("dry_run", False),
     )
 
 

@@ -52,6 +52,7 @@ class ChangeRequest(Request):
     name: str | None = Field(default=None, validation_alias=AliasChoices("name", "query_name"))
     params: JsonObject | None = None
     branch: str | None = None
+    dry_run: bool = False
 
 
 class InvokeRequest(Request):
@@ -61,6 +62,7 @@ class InvokeRequest(Request):
     branch: str | None = None
     snapshot: str | None = None
     expect_mutation: bool | None = None
+    dry_run: bool = False
 
 
 class IngestRequest(Request):
@@ -229,6 +231,7 @@ class ChangeOutput(BaseModel):
     affected_nodes: int | None
     affected_edges: int | None
     actor_id: str | None
+    dry_run: bool = False
     commit: CommitOutput | None
 
 

@@ -14,6 +14,7 @@ import uvicorn
 
 from omnigraph.errors import BadRequestError, OmniGraphError
 from omnigraph.server.app import create_app
+from omnigraph.server.connections import patient
 from omnigraph.server.identity import Tokens
 from omnigraph.server.logs import log
 from omnigraph.server.service import Service
@@ -71,7 +72,9 @@ def make_server(service: Service) -> Server:
         h11_max_incomplete_event_size=HEADER_BYTES_MAX,
         lifespan="off",
         ws="none",
-        http="h11",
+        http=patient(
+            service.settings.head_seconds_max, lambda: service.metrics.refused("slow_head")
+        ),
     )
     return Server(config, service)
 

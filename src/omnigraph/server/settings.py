@@ -13,6 +13,7 @@ from omnigraph.limits import (
     LOAD_REQUEST_BYTES_MAX,
     REQUEST_BODY_SECONDS_MAX,
     REQUEST_BYTES_MAX,
+    REQUEST_HEAD_SECONDS_MAX,
     REQUESTS_IN_FLIGHT_MAX,
     SERVER_DRAIN_SECONDS,
     SERVER_QUERY_SECONDS_MAX,
@@ -40,6 +41,7 @@ class Settings:
     threads: int = SERVER_THREADS
     request_bytes_max: int = REQUEST_BYTES_MAX
     load_bytes_max: int = LOAD_REQUEST_BYTES_MAX
+    head_seconds_max: float = REQUEST_HEAD_SECONDS_MAX
     body_seconds_max: float = REQUEST_BODY_SECONDS_MAX
     requests_max: int = REQUESTS_IN_FLIGHT_MAX
     actor_writes_max: int = ACTOR_WRITES_MAX

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import lance
@@ -212,8 +213,9 @@ class Table:
         """Return the fragments of this version."""
         return list(self.dataset.get_fragments())
 
+    @cached_property
     def layout(self) -> tuple[str, ...]:
-        """Return what identifies each fragment's rows, in storage order: files and deletions."""
+        """What identifies each fragment's rows, in storage order: files and deletions."""
         return tuple(fragment_signature(fragment) for fragment in self.fragments())
 
     def index_fragments(self, name: str) -> set[int]:

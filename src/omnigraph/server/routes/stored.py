@@ -90,6 +90,8 @@ def _find(call: Call, name: str) -> StoredQuery:
 def _check(stored: StoredQuery, asked: InvokeRequest) -> None:
     if stored.mutation and asked.snapshot is not None:
         raise BadRequestError(f"'{stored.name}' writes; it cannot run on a snapshot")
+    if asked.dry_run and not stored.mutation:
+        raise BadRequestError(f"'{stored.name}' only reads; there is nothing to try")
     if asked.expect_mutation is not None and asked.expect_mutation != stored.mutation:
         does = "writes" if stored.mutation else "only reads"
         raise BadRequestError(f"'{stored.name}' {does}, which is not what was expected")
@@ -97,4 +99,5 @@ def _check(stored: StoredQuery, asked: InvokeRequest) -> None:
 
 def _change(stored: StoredQuery, asked: InvokeRequest) -> ChangeRequest:
     fields: dict[str, Any] = {"query": stored.source, "name": stored.name}
-    return ChangeRequest(**fields, params=asked.params, branch=asked.branch)
+    fields |= {"params": asked.params, "branch": asked.branch, "dry_run": asked.dry_run}
+    return ChangeRequest(**fields)

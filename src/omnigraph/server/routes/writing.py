@@ -67,6 +67,7 @@ async def run_mutation(
             branch=branch,
             expected_head=expected_head,
             operation_id=operation_id,
+            dry_run=body.dry_run,
         )
     )
     call.committed(found.commit, repeated=found.repeated)
