@@ -6,7 +6,6 @@ process is writing, it is skipped, and the next write tries again; but not for e
 
 from __future__ import annotations
 
-import threading
 import time
 
 from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
@@ -17,6 +16,7 @@ from omnigraph.limits import FOLD_FRAGMENTS, FOLD_ROWS
 from omnigraph.manifest import Capture, Effect, Identity, Lost, Publisher
 from omnigraph.store import HeldSlot, KeyProbe, Table
 from omnigraph.store.maintenance import commit_rewrite, index_tail, rewrite_small_fragments
+from omnigraph.write.turn import Turn
 
 OVERDUE = 2.0
 """Times the length at which a tail is folded, from which on others have to wait for it."""
@@ -37,9 +37,7 @@ class Folding:
     first, and each of them would try.
     """
 
-    def __init__(
-        self, publisher: Publisher, probe: KeyProbe, ids: UlidSource, turn: threading.Lock
-    ) -> None:
+    def __init__(self, publisher: Publisher, probe: KeyProbe, ids: UlidSource, turn: Turn) -> None:
         self._publisher = publisher
         self._probe = probe
         self._ids = ids

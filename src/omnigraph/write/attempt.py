@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,6 +45,7 @@ from omnigraph.write.base import Base, Entity
 from omnigraph.write.changes import ChangeSet, TableChange
 from omnigraph.write.forks import Forks, make_fork, owned_table
 from omnigraph.write.table_schema import stored_batches, stored_rows
+from omnigraph.write.turn import Turn
 
 
 class SchemaMovedError(ConflictError):
@@ -103,7 +103,7 @@ class Writer:
         self.recovery = recovery
         self.probe = probe
         self._ids = ids
-        self.turn = threading.Lock()
+        self.turn = Turn()
 
     def run(
         self,
