@@ -32,7 +32,7 @@ from omnigraph.store import delta, journal, maintenance, version_runs
 from tests.faults.model import Op, Refused, perform
 from tests.faults.rig import SCHEMA, SEED, slots_of, state_of
 from tests.places import AnyPath, remove_tree
-from tests.property.branch_model import Merge, World, state
+from tests.property.branch_model import Merge, Rows, World, state
 
 EXAMPLES = int(os.environ.get("OMNIGRAPH_MACHINE_EXAMPLES", "16"))
 EXAMPLES_ON_S3 = max(1, EXAMPLES // 5)
@@ -96,6 +96,32 @@ def small_limits() -> Iterator[None]:
         ):
             stack.enter_context(mock.patch.object(owner, name, value))
         yield
+
+
+WALKS = {
+    "Knows": "query k() { match { $a: Person  $a knows $b } return { $a.slug, $b.slug, $b.level }}",
+    "Works": "query w() { match { $a: Person  $a works $b } return { $a.slug, $b.slug, $b.name } }",
+}
+
+
+def walked(graph: og.Graph, **at: Any) -> dict[str, set[tuple[Any, ...]]]:
+    """Return whom edges lead to, through what a handle keeps of tables and their branches."""
+    return {
+        edge: {tuple(row.values()) for row in graph.query(text, **at)}
+        for edge, text in WALKS.items()
+    }
+
+
+def walks(rows: Rows) -> dict[str, set[tuple[Any, ...]]]:
+    """Return what `walked` must find."""
+    ends = {"Knows": ("Person", "level"), "Works": ("Firm", "name")}
+    return {
+        edge: {
+            (row["src"], row["dst"], rows[target][row["dst"]].get(name))
+            for row in rows[edge].values()
+        }
+        for edge, (target, name) in ends.items()
+    }
 
 
 class BranchMachine(RuleBasedStateMachine):
@@ -312,6 +338,7 @@ class BranchMachine(RuleBasedStateMachine):
         wanted = self.world.commits[commit]
         assert state_of(graph, branch=branch, version=wanted.version) == state(wanted.rows)
         assert state_of(graph, commit=commit) == state(wanted.rows)
+        assert walked(graph, snapshot=commit) == walks(wanted.rows)
         for tag, (_life, named) in self.world.tags.items():
             assert state_of(graph, tag=tag) == state(self.world.commits[named].rows)
 
@@ -325,7 +352,9 @@ class BranchMachine(RuleBasedStateMachine):
         assert sorted(graph.branches.list()) == names
         for name in names:
             assert graph.commits.head(name).graph_commit_id == self.world.branches[name].head
-            assert state_of(graph, branch=name) == state(copy.copy(self.world.head(name).rows))
+            rows = self.world.head(name).rows
+            assert state_of(graph, branch=name) == state(copy.copy(rows))
+            assert walked(graph, branch=name) == walks(rows)
 
 
 @pytest.mark.full_only
