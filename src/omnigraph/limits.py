@@ -160,6 +160,9 @@ INDEX_SEGMENTS_MAX: Final = 8
 RESIDENT_BYTES_MAX: Final = 4 * 1024**3
 """Columns and adjacency kept in memory per graph for reading."""
 
+KEYS_ADDED_MAX: Final = 20_000
+"""Ids added to a table since its ids were put in order, before they are ordered anew."""
+
 QUERY_ROWS_MAX: Final = 100_000_000
 """Rows a query may hold at once: about 1 GB for each variable of its pattern."""
 

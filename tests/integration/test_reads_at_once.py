@@ -8,10 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.read.columns import TableColumns
+from omnigraph.limits import KEYS_ADDED_MAX
+from omnigraph.read.columns import KeyMap, TableColumns
 from omnigraph.read.topology import Topologies
 
 SCHEMA = "node P { k: String @key  v: I64? }\nedge E: P -> P"
@@ -131,3 +133,41 @@ def test_readers_at_once_read_what_was_added_once(graph: og.Graph, whole: list[s
     assert len(graph.query(VALUES)) == 10
     assert len(pairs(graph)) == 8
     assert whole == read
+
+
+def test_ids_of_a_branch_are_put_in_order_once(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ordered: list[int] = []
+    make = KeyMap.__init__
+
+    def made(self: KeyMap, ids: Any, base: KeyMap | None = None) -> None:
+        if base is None:
+            ordered.append(len(ids))
+        make(self, ids, base)
+
+    monkeypatch.setattr(KeyMap, "__init__", made)
+    assert len(pairs(graph)) == 2
+    graph.branches.create("dev")
+    for number in range(4):
+        for branch in ("main", "dev"):
+            graph.mutate(ADD, {"k": f"n{number}"}, branch=branch)
+            graph.mutate(LINK, {"a": f"n{number}", "b": "a"}, branch=branch)
+            graph.mutate(LINK, {"a": "b", "b": f"n{number}"}, branch=branch)
+            found = pairs(graph, branch=branch)
+            assert (f"n{number}", "a") in found
+            assert ("b", f"n{number}") in found
+            assert len(found) == 2 + 2 * (number + 1)
+    # Once for each of the two branches, which have gone apart by then.
+    assert ordered == [5, 6]
+
+
+def test_a_map_of_ids_grows() -> None:
+    ids = pa.array([f"k{number * 7 % 50}" for number in range(50)])
+    base = KeyMap(ids.slice(0, 30))
+    grown = KeyMap(ids, KeyMap(ids.slice(0, 40), base))
+    assert [grown.find(item.as_py()) for item in ids] == list(range(50))
+    assert grown.find("nobody") == -1
+    assert base.can_grow(30)
+    assert not base.can_grow(29)
+    assert not base.can_grow(30 + KEYS_ADDED_MAX + 1)

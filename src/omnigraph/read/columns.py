@@ -18,12 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import ResourceLimitError
-from omnigraph.limits import RESIDENT_BYTES_MAX
+from omnigraph.limits import KEYS_ADDED_MAX, RESIDENT_BYTES_MAX
 from omnigraph.manifest import Pin
 from omnigraph.store import Tables, split_branch
 
 Key = tuple[str, int, str]
 Array = Any
+KEYS = "#keys"
+"""Stands for the name of a column where the map of a table's ids is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,20 +107,36 @@ class ResidentCache:
 
 
 class KeyMap:
-    """Finds the position of an id in its table version: the ids and their order."""
+    """Finds the position of an id in its table version: the ids and their order.
 
-    def __init__(self, ids: Any) -> None:
+    With a map of the first of these ids, only the others are gone through.
+    """
+
+    def __init__(self, ids: Any, base: KeyMap | None = None) -> None:
         self._ids = ids
-        self._order = pc.sort_indices(ids).to_numpy().astype(np.uint32)
+        self._added: dict[str, int] = {}
+        if base is None:
+            self._order = pc.sort_indices(ids).to_numpy().astype(np.uint32)
+            return
+        self._order = base._order
+        start = len(self._order)
+        names = ids.slice(start).to_pylist()
+        self._added = {name: start + number for number, name in enumerate(names)}
 
     @property
     def size_bytes(self) -> int:
         """Memory of the order; the ids are counted as a column."""
-        return int(self._order.nbytes)
+        return int(self._order.nbytes) + 150 * len(self._added)
+
+    def can_grow(self, rows: int) -> bool:
+        """Whether one of so many rows is made from this at little cost."""
+        return len(self._order) <= rows <= len(self._order) + KEYS_ADDED_MAX
 
     def find(self, id: str) -> int:
         """Return the position of an id, -1 where there is none."""
         ids, order = self._ids, self._order
+        if id in self._added:
+            return self._added[id]
         at = bisect_left(range(len(order)), id, key=lambda place: ids[int(order[place])].as_py())
         if at < len(order) and ids[int(order[at])].as_py() == id:
             return int(order[at])
@@ -220,16 +238,33 @@ class TableColumns:
 
     def numbers(self, pin: Pin, ids: Sequence[str]) -> Array:
         """Return the position of each id in a table version, -1 where there is none."""
+        if not ids:
+            return np.empty(0, dtype=np.int32)
         keys = self.keys(pin)
         return np.array([keys.find(item) for item in ids], dtype=np.int32)
 
     def keys(self, pin: Pin) -> KeyMap:
         """Return the map from ids to positions."""
-        key = (pin.path, pin.version, "#keys")
+        key = (pin.path, pin.version, KEYS)
         found: KeyMap | None = self._cache.get(key)
         if found is None:
-            found = KeyMap(self.column(pin, "id"))
-            self._cache.put(key, found, found.size_bytes)
+            with self._cache.turn((pin.path, KEYS)):
+                found = self._cache.get(key) or self._made_keys(pin)
+        return found
+
+    def _made_keys(self, pin: Pin) -> KeyMap:
+        ids, layout = self.column(pin, "id"), self.layout(pin)
+        known = self._newest(pin, KEYS)
+        extends = known is not None and layout[: len(known.layout)] == known.layout
+        if known is not None and extends and known.values.can_grow(len(ids)):
+            found = KeyMap(ids, known.values)
+            if known.path == pin.path:
+                self._cache.drop((pin.path, known.version, KEYS))
+        else:
+            found = KeyMap(ids)
+        self._cache.put((pin.path, pin.version, KEYS), found, found.size_bytes)
+        if known is None or known.path != pin.path or known.version < pin.version:
+            self._cache.newest[(pin.path, KEYS)] = (pin.version, layout)
         return found
 
     def resident(self, pin: Pin, name: str) -> bool:
