@@ -62,12 +62,12 @@ def test_versions_of_a_branch_do_not_hold_on_to_those_before(
         grown = {}
         for branch in ("main", "dev"):
             # Both counts leave as many rows behind that wait to be folded.
-            for number in range(96):
+            for number in range(64):
                 graph.mutate(ADD, {"n": f"{branch}-{number}"}, branch=branch)
             before = allocated_bytes()
-            for number in range(96, 288):
+            for number in range(64, 160):
                 graph.mutate(ADD, {"n": f"{branch}-{number}"}, branch=branch)
-            grown[branch] = (allocated_bytes() - before) / 192
+            grown[branch] = (allocated_bytes() - before) / 96
     # Without opening anew it is 20 KB.
     assert grown["dev"] - grown["main"] < 8_000, grown
 
