@@ -63,7 +63,7 @@ LANCE_METADATA_CACHE_BYTES: Final = 32 * 1024 * 1024
 """What Lance holds of manifests and file footers of a graph; each commit adds some 20 KB."""
 
 LANCE_INDEX_CACHE_BYTES: Final = 256 * 1024 * 1024
-"""What Lance holds of indexes of a graph: all pages of a key index of some ten million rows."""
+"""What Lance holds of indexes of a graph; a page of 4,096 keys is some 55 KB as stored."""
 
 JOURNAL_TIER_BASE: Final = 8
 """Fragments of one size that make a journal append fold them; measured flat to 1,000 appends."""

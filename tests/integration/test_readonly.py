@@ -118,6 +118,8 @@ def test_a_file_uri_and_a_link_name_the_same_graph(filled: og.Graph, tmp_path: P
 def test_closing_twice_is_fine(filled: og.Graph) -> None:
     filled.close()
     filled.close()
+    with og.open(filled.uri, mode="ro") as reader:
+        assert reader.commits.head().graph_commit_id
 
 
 def test_an_unknown_durability_is_refused(filled: og.Graph) -> None:

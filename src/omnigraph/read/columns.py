@@ -198,10 +198,14 @@ class TableColumns:
             return known.values.slice(0, rows)
         else:
             found = self.read(pin, name).combine_chunks()
-        self._cache.put((pin.path, pin.version, name), found, found.nbytes)
-        if known is None or known.path != pin.path or known.version < pin.version:
-            self._cache.newest[(pin.path, name)] = (pin.version, layout)
+        self._keep(pin, name, found, found.nbytes, known)
         return found
+
+    def _keep(self, pin: Pin, name: str, value: Any, size_bytes: int, known: _Known | None) -> None:
+        """Put a value made for a version; the newest one is what the next is made from."""
+        self._cache.put((pin.path, pin.version, name), value, size_bytes)
+        if known is None or known.path != pin.path or known.version < pin.version:
+            self._cache.newest[(pin.path, name)] = (pin.version, self.layout(pin))
 
     def _newest(self, pin: Pin, name: str) -> _Known | None:
         """Return a column of the same line of versions, or of the one it left."""
@@ -262,9 +266,7 @@ class TableColumns:
                 self._cache.drop((pin.path, known.version, KEYS))
         else:
             found = KeyMap(ids)
-        self._cache.put((pin.path, pin.version, KEYS), found, found.size_bytes)
-        if known is None or known.path != pin.path or known.version < pin.version:
-            self._cache.newest[(pin.path, KEYS)] = (pin.version, layout)
+        self._keep(pin, KEYS, found, found.size_bytes, known)
         return found
 
     def resident(self, pin: Pin, name: str) -> bool:

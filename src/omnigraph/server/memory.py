@@ -14,7 +14,7 @@ ARENAS = 2
 def save_memory(environ: Mapping[str, str]) -> None:
     """Let memory that is free be used again by every thread, before there are many of them.
 
-    Else each thread keeps what it once needed, and so does Arrow: a fifth more in the end. What
+    Else each thread keeps what it once needed, and so does Arrow: a sixth more in the end. What
     the environment says about it comes first.
     """
     if "ARROW_DEFAULT_MEMORY_POOL" not in environ:
