@@ -475,11 +475,13 @@ def test_a_file_of_the_wrong_kind_is_refused_at_its_first_lines(graph: og.Graph)
 
 
 def test_invalid_utf8_inside_data_is_refused(graph: og.Graph) -> None:
-    refuse(graph, b'{"type":"Person","data":{"name":"\xff\xfe"}}')
+    found = messages(refuse(graph, b'{"type":"Person","data":{"name":"\xff\xfe"}}'))
+    assert found == ["not valid JSON: not valid UTF-8 (invalid start byte)"]
 
 
 def test_deep_nesting_is_refused(graph: og.Graph) -> None:
-    refuse(graph, (PERSON % f',"tags":{"[" * 3000}{"]" * 3000}').encode())
+    found = messages(refuse(graph, (PERSON % f',"tags":{"[" * 3000}{"]" * 3000}').encode()))
+    assert found == ["not valid JSON: nested too deeply"]
 
 
 @pytest.mark.parametrize(
@@ -509,7 +511,8 @@ def test_rows_without_a_key_are_reported_once_each(graph: og.Graph) -> None:
 
 def test_an_infinite_list_element_is_refused(new_graph: NewGraph) -> None:
     graph = new_graph("node Item { k: String @key  l: [F32]? }", name="lists")
-    refuse(graph, jsonl('{"type":"Item","data":{"k":"a","l":[1e39]}}'))
+    found = messages(refuse(graph, jsonl('{"type":"Item","data":{"k":"a","l":[1e39]}}')))
+    assert found == ["expected a finite number, got [inf]"]
 
 
 def test_nan_in_an_envelope_is_refused(graph: og.Graph) -> None:
