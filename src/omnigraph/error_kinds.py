@@ -1,8 +1,9 @@
-"""The precise causes errors name."""
+"""The precise causes errors name, and what they need of a compiler's finding."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Protocol
 
 
 class ErrorKind(StrEnum):
@@ -31,16 +32,15 @@ class ErrorKind(StrEnum):
     MERGE_CHECK_FAILED = "merge_check_failed"
     PRECONDITION_FAILED = "precondition_failed"
     RECOVERY_REQUIRED = "recovery_required"
-    RECOVERY_INVARIANT = "recovery_invariant"
     RESOURCE_LIMIT = "resource_limit"
     TOO_MANY_REQUESTS = "too_many_requests"
     STORAGE = "storage"
-    BLOB_INTEGRITY = "blob_integrity"
     EXTERNAL_BLOB_SOURCE = "external_blob_source"
     EMBEDDING = "embedding"
     OUTCOME_UNKNOWN = "outcome_unknown"
     FORMAT_VERSION = "format_version"
     INTERNAL = "internal"
+    DRIFT = "drift"
 
 
 class StorageFailureKind(StrEnum):
@@ -52,3 +52,13 @@ class StorageFailureKind(StrEnum):
     PRECONDITION = "precondition"
     PERMANENT = "permanent"
     UNKNOWN = "unknown"
+
+
+class DiagnosticLike(Protocol):
+    """What `CompileError` needs of a compiler diagnostic (the compiler owns the real class)."""
+
+    def render(self) -> str:
+        """Return the diagnostic as text for people, with source line and caret."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return the diagnostic as plain JSON data."""

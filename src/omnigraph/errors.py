@@ -32,15 +32,14 @@ Categories (second level) follow what the caller does next; leaves name the prec
     │       └── MergeConflictError      (also MergeConflict)
     │   └── PreconditionFailedError expected head is not the head
     ├── MergeConflict           reconcile the two sides
-    ├── RecoveryRequired        resolve the interrupted write first
-    │   └── RecoveryRequiredError
+    ├── RecoveryRequired        resolve what was left behind first
+    │   ├── RecoveryRequiredError   an interrupted write
+    │   └── DriftError              another program changed a table: `repair` decides
     ├── LimitExceeded           send less
     │   ├── ResourceLimitError
     │   └── TooManyRequestsError
     ├── StorageFailure          the environment failed, perhaps for a moment
     │   ├── StorageError
-    │   ├── RecoveryInvariantError  a table lies below its published version
-    │   ├── BlobIntegrityError
     │   ├── ExternalBlobSourceError
     │   └── EmbeddingError          an embedding model failed or gave no usable vector
     ├── OutcomeUnknown          it may have landed: look before retrying, delete nothing
@@ -53,20 +52,11 @@ Categories (second level) follow what the caller does next; leaves name the prec
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
+from omnigraph.error_kinds import DiagnosticLike as DiagnosticLike
 from omnigraph.error_kinds import ErrorKind
 from omnigraph.error_kinds import StorageFailureKind as StorageFailureKind
-
-
-class DiagnosticLike(Protocol):
-    """What `CompileError` needs of a compiler diagnostic (the compiler owns the real class)."""
-
-    def render(self) -> str:
-        """Return the diagnostic as text for people, with source line and caret."""
-
-    def to_json(self) -> dict[str, object]:
-        """Return the diagnostic as plain JSON data."""
 
 
 class OmniGraphError(Exception):
@@ -450,7 +440,7 @@ class PreconditionFailedError(Conflict):
 
 
 class RecoveryRequired(OmniGraphError):
-    """An interrupted write must be resolved first."""
+    """What was left behind in a table must be resolved first."""
 
     kind = ErrorKind.RECOVERY_REQUIRED
     http_status = 503
@@ -470,6 +460,25 @@ class RecoveryRequiredError(RecoveryRequired):
             hint="open the graph read-write to resolve it",
         )
         self.operation_id = operation_id
+
+
+class DriftError(RecoveryRequired):
+    """Another program changed a table past its published version; nothing was written."""
+
+    kind = ErrorKind.DRIFT
+    detail_name = "drift"
+    detail_fields = ("table_path", "verdict", "published_version", "head_version")
+
+    def __init__(
+        self, *, table_path: str, verdict: str, published_version: int, head_version: int
+    ) -> None:
+        super().__init__(
+            f"table {table_path} was changed by another program ({verdict}): version "
+            f"{published_version} is published, version {head_version} is the newest",
+            hint="run repair: --confirm --force keeps the changes, --confirm --discard drops them",
+        )
+        self.table_path, self.verdict = table_path, verdict
+        self.published_version, self.head_version = published_version, head_version
 
 
 class LimitExceeded(OmniGraphError):
@@ -523,18 +532,6 @@ class StorageError(StorageFailure):
         super().__init__(message, hint=hint)
         self.failure = failure
         self.retryable = failure is StorageFailureKind.TRANSIENT
-
-
-class RecoveryInvariantError(StorageFailure):
-    """A table lies below its published version, so recovery refuses to guess."""
-
-    kind = ErrorKind.RECOVERY_INVARIANT
-
-
-class BlobIntegrityError(StorageFailure):
-    """A stored blob does not have the bytes it should have."""
-
-    kind = ErrorKind.BLOB_INTEGRITY
 
 
 class ExternalBlobSourceError(StorageFailure):

@@ -19,12 +19,13 @@ import lance
 import pyarrow as pa
 import pytest
 from lance import LanceDataset
+from lance.fragment import write_fragments
 
 import omnigraph as og
 from omnigraph import store
 from omnigraph.manifest import Publisher, Verdict, publisher, recovery, slot_name
 from omnigraph.manifest.intents import Intent, IntentTable, decode_intent, encode_intent
-from omnigraph.store import Durability, Slots, Syncer, locate, open_slots
+from omnigraph.store import OPERATION_PROPERTY, Durability, Slots, Syncer, locate, open_slots
 from omnigraph.store.locks import LockedSlots
 from tests.faults.rig import (
     ADD,
@@ -107,6 +108,21 @@ def raw_person(root: Path, slug: str) -> None:
     table = person_table(root)
     row = {"id": slug, "slug": slug, "name": "foreign", "level": None}
     lance.write_dataset(pa.Table.from_pylist([row], schema=table.schema), table, mode="append")
+
+
+def zombie_row(root: Path, path: str, row: dict[str, object]) -> None:
+    """Append a row as a writer of this engine does that lost its slot without knowing."""
+    table = lance.dataset(str(root / path))
+    rows = pa.Table.from_pylist([row], schema=table.schema)
+    staged: Any = write_fragments(rows, table, mode="append", return_transaction=True)
+    staged.transaction_properties = {OPERATION_PROPERTY: "zombie"}
+    LanceDataset.commit(table, staged)
+
+
+def zombie_person(root: Path, slug: str) -> None:
+    """Append a person as a writer does that lost its slot without knowing."""
+    path = os.path.relpath(person_table(root).uri, root)
+    zombie_row(root, path, {"id": slug, "slug": slug, "name": "zombie", "level": None})
 
 
 # ---- F1 to F8, F12, F13 -------------------------------------------------------------------
@@ -280,10 +296,7 @@ def test_f7_a_rollback_publishes_its_restore_and_not_what_lies_above(
 
     def restore(*args: Any) -> Any:
         found = inner_restore(*args)
-        zombie = lance.dataset(str(root / done[0]))
-        row = {"id": "zombie", "slug": "zombie"}
-        rows = pa.Table.from_pylist([row], schema=zombie.schema)
-        lance.write_dataset(rows, zombie, mode="append")
+        zombie_row(root, done[0], {"id": "zombie", "slug": "zombie"})
         return found
 
     monkeypatch.setattr(recovery, "restore", restore)
@@ -303,12 +316,17 @@ def test_f8_a_commit_rebased_over_a_cleaned_version_is_not_published(
     """A stray version holds the same key; it is cleaned away, so Lance sees no conflict."""
 
     def stray() -> None:
-        raw_person(root, "same")
-        raw_person(root, "other")
+        zombie_person(root, "same")
+        zombie_person(root, "other")
         table = person_table(root)
         table.cleanup_old_versions(versions=[table.version - 1])
 
-    before_tables(monkeypatch, stray)
+    with monkeypatch.context() as patch:
+        before_tables(patch, stray)
+        # A version is missing, so nobody can tell what was done there.
+        with pytest.raises(og.DriftError, match="unreadable"):
+            first.mutate(ADD, {"s": "same"})
+    first.repair(confirm=True, discard=True)
     first.mutate(ADD, {"s": "same"})
     found = assert_sound(root)
     assert found.ids["node:Person"].count("same") == 1
@@ -316,11 +334,25 @@ def test_f8_a_commit_rebased_over_a_cleaned_version_is_not_published(
 
 
 @pytest.mark.parametrize("query", [ADD, NAME, DROP])
-def test_w32_a_foreign_commit_between_stage_and_commit_is_not_adopted(
+def test_w32_a_foreign_commit_between_stage_and_commit_is_neither_adopted_nor_lost(
     root: Path, first: og.Graph, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
     before = state_of(first)
     before_tables(monkeypatch, lambda: raw_person(root, "foreign"))
+    params = {"s": "p5"} if query != NAME else {"s": "p5", "n": "x"}
+    with pytest.raises(og.DriftError):
+        first.mutate(query, params)
+    assert state_of(first) == before
+    assert slots_of(root) == []
+    assert "foreign" in person_table(root).to_table()["slug"].to_pylist()
+
+
+@pytest.mark.parametrize("query", [ADD, NAME, DROP])
+def test_w32_a_zombie_commit_between_stage_and_commit_is_not_adopted(
+    root: Path, first: og.Graph, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    before = state_of(first)
+    before_tables(monkeypatch, lambda: zombie_person(root, "zombie"))
     params = {"s": "p5"} if query != NAME else {"s": "p5", "n": "x"}
     first.mutate(query, params)
     after = state_of(first)
@@ -467,8 +499,28 @@ def test_r05_a_foreign_version_at_the_expected_number_is_not_adopted(
         with pytest.raises(og.OutcomeUnknownError):
             first.mutate(ADD, {"s": "mine"}, operation_id="mine")
     with og.open(root, durability="none") as other:
-        assert other.recovered == [Verdict.ROLLED_BACK]
+        assert other.recovered == [Verdict.NEEDS_REPAIR]
         assert not {("Person", "foreign"), ("Person", "mine")} & set(state_of(other))
+        other.repair(confirm=True, discard=True)
+    found = assert_sound(root)
+    assert found.commits[-1]["kind"] == "repair"
+    assert found.by_operation("mine") == []
+
+
+def test_r05_a_zombie_version_at_the_expected_number_is_not_adopted(
+    root: Path, first: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: Any) -> Any:
+        zombie_person(root, "zombie")
+        raise og.StorageError("the disk went away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(publisher, "commit_staged", refuse)
+        with pytest.raises(og.OutcomeUnknownError):
+            first.mutate(ADD, {"s": "mine"}, operation_id="mine")
+    with og.open(root, durability="none") as other:
+        assert other.recovered == [Verdict.ROLLED_BACK]
+        assert not {("Person", "zombie"), ("Person", "mine")} & set(state_of(other))
     found = assert_sound(root)
     assert found.commits[-1]["kind"] == "recovery"
     assert found.by_operation("mine") == []
@@ -605,7 +657,7 @@ def test_a_read_write_open_leaves_what_somebody_else_wrote(root: Path) -> None:
 
 
 def test_leftovers_without_a_slot_harm_nobody(root: Path, first: og.Graph) -> None:
-    raw_person(root, "leftover")
+    zombie_person(root, "leftover")
     before = state_of(first)
     assert ("Person", "leftover") not in before
     first.mutate(MEET, {"i": "e", "a": "p1", "b": "p2"})

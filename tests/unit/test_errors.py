@@ -16,7 +16,6 @@ from omnigraph.errors import (
     AlreadyExistsError,
     AlreadyInitializedError,
     BadRequestError,
-    BlobIntegrityError,
     BlobRangeError,
     ChangeFeedGapError,
     CheckFailedError,
@@ -26,6 +25,7 @@ from omnigraph.errors import (
     CursorRejectedError,
     DataError,
     DiffRefusedError,
+    DriftError,
     EmbeddingError,
     ExternalBlobPolicyError,
     ExternalBlobSourceError,
@@ -47,7 +47,6 @@ from omnigraph.errors import (
     PreconditionFailedError,
     QueryError,
     ReadSetConflictError,
-    RecoveryInvariantError,
     RecoveryRequired,
     RecoveryRequiredError,
     ResourceLimitError,
@@ -212,13 +211,22 @@ ROWS = [
         {"recovery_required": {"operation_id": "op1"}},
     ),
     Row(
-        lambda: RecoveryInvariantError("m"),
-        RecoveryInvariantError,
-        "recovery_invariant",
-        StorageFailure,
-        500,
-        "internal",
-        {},
+        lambda: DriftError(
+            table_path="nodes/1", verdict="foreign", published_version=3, head_version=4
+        ),
+        DriftError,
+        "drift",
+        RecoveryRequired,
+        503,
+        None,
+        {
+            "drift": {
+                "table_path": "nodes/1",
+                "verdict": "foreign",
+                "published_version": 3,
+                "head_version": 4,
+            }
+        },
     ),
     Row(
         lambda: FormatVersionError(found=1, supported=2, remedy="export, init, load"),
@@ -297,15 +305,6 @@ ROWS = [
         416,
         "bad_request",
         {"blob_range": {"start": 5, "end": 9, "length": 3}},
-    ),
-    Row(
-        lambda: BlobIntegrityError("m"),
-        BlobIntegrityError,
-        "blob_integrity",
-        StorageFailure,
-        500,
-        "internal",
-        {},
     ),
     Row(
         lambda: TooManyRequestsError("m", retry_after_s=3),

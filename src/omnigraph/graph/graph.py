@@ -146,12 +146,24 @@ class Graph(BulkHandle):
         return self._maintenance.optimize(self.accepted_schema(), branch, progress, workers)
 
     def repair(
-        self, branch: str = MAIN, *, confirm: bool = False, force: bool = False
+        self,
+        branch: str = MAIN,
+        *,
+        confirm: bool = False,
+        force: bool = False,
+        discard: bool = False,
     ) -> RepairReport:
-        """Find tables somebody moved past this engine; publish them only when told to."""
+        """Find tables that another program changed; keep or drop the changes only when told to.
+
+        Args:
+            branch: Branch to look at.
+            confirm: Publish changes that left every row as it was.
+            force: Publish changes of rows, too.
+            discard: Go back to the published versions instead.
+        """
         self.check_writable()
         self.permit(Action.ADMIN)
-        return self._maintenance.repair(branch, confirm=confirm, force=force)
+        return self._maintenance.repair(branch, confirm=confirm, force=force, discard=discard)
 
     def cleanup(
         self,

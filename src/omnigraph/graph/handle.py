@@ -30,6 +30,7 @@ from omnigraph.manifest import (
     Capture,
     GraphCommit,
     PendingWrite,
+    Place,
     RecoveryAudit,
     RecoveryRecord,
     Verdict,
@@ -121,7 +122,7 @@ class Handle:
         self.recovered: list[Verdict] = []
         if mode == "rw":
             self.recovered = self._lines.sweep()
-        self._seen: dict[str, dict[str, int]] = {}
+        self._seen: dict[str, dict[str, Place]] = {}
         self._remembers = True
         main = self._lines.main
         self.observe(main, main.coordinator.capture(fresh=False))
@@ -220,10 +221,10 @@ class Handle:
         """Remember what this handle looked at: its strict writes are judged against it."""
         if not self._remembers:
             return
-        pins = {key: pin.version for key, pin in capture.pins.items()}
+        pins = {key: pin.place for key, pin in capture.pins.items()}
         self._seen[line.branch.incarnation] = pins
 
-    def _observed(self, line: Line) -> dict[str, int]:
+    def _observed(self, line: Line) -> dict[str, Place]:
         """Return what was last looked at; at first, what a branch is when it is first used."""
         if line.branch.incarnation not in self._seen:
             self.observe(line, line.coordinator.capture(fresh=False))
@@ -283,7 +284,7 @@ class Handle:
         pins = line.coordinator.capture(fresh=False).pins
         for change in changes.effective():
             key = change.entity.table_key
-            self._observed(line)[key] = pins[key].version
+            self._observed(line)[key] = pins[key].place
 
     def _compile_mutation(
         self, source: str, name: str | None, schema: AcceptedSchema

@@ -130,7 +130,7 @@ class Lines:
             publisher=publisher,
             recovery=recovery,
             writer=writer,
-            folding=Folding(publisher, self._probe, self._ids, writer.turn),
+            folding=Folding(publisher, recovery, self._probe, self._ids, writer.turn),
         )
 
     def _manifest(

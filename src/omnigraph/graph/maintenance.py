@@ -162,10 +162,18 @@ class Maintenance:
         work = Indexing(line.publisher, line.recovery, self._ids)
         return work.run(schema, actor_id=actor_id).pending
 
-    def repair(self, branch: str, *, confirm: bool, force: bool) -> RepairReport:
+    def repair(self, branch: str, *, confirm: bool, force: bool, discard: bool) -> RepairReport:
         """Look for tables moved past the engine."""
         line = self._lines.get(branch)
-        commit, tables = Repair(line.publisher, self._ids, confirm=confirm, force=force).run()
+        work = Repair(
+            line.publisher,
+            line.recovery,
+            self._ids,
+            confirm=confirm,
+            force=force,
+            discard=discard,
+        )
+        commit, tables = work.run()
         return RepairReport(
             uri=self._uri, confirm=confirm, force=force, commit=commit, tables=tuple(tables)
         )

@@ -6,7 +6,6 @@ It is written for people. No verdict ever rests on it.
 from __future__ import annotations
 
 import datetime
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from omnigraph.clock import now_us
 from omnigraph.errors import AlreadyExistsError, StorageError
 from omnigraph.limits import PUBLISH_ATTEMPTS_MAX
 from omnigraph.store import Journal, JournalView, StaleJournal, Syncer, primary_key_field
@@ -177,5 +177,5 @@ def new_record(
         operation_id=operation_id,
         writer_kind=writer_kind,
         tables=tuple(tables),
-        created_at_us=time.time_ns() // 1000,
+        created_at_us=now_us(),
     )

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from omnigraph.clock import now_us
 from omnigraph.errors import (
     AlreadyExistsError,
     BadRequestError,
@@ -339,7 +339,7 @@ class BranchDirectory:
                 commit_id=self._new_id(),
                 kind="branch_delete",
                 actor_id=None,
-                created_at_us=time.time_ns() // 1000,
+                created_at_us=now_us(),
                 schema_hash=capture.head.schema_hash,
             )
             slot = publisher.reserve(capture, identity, self._new_id())

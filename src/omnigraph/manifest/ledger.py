@@ -5,7 +5,17 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 
-from omnigraph.manifest.records import GraphCommit, Pin, Record, TableRecord, Tombstone
+from omnigraph.manifest.records import (
+    MAINTENANCE_KINDS,
+    RECOVERY,
+    RECOVERY_ACTOR,
+    GraphCommit,
+    Pin,
+    Place,
+    Record,
+    TableRecord,
+    Tombstone,
+)
 
 
 class Ledger:
@@ -93,6 +103,25 @@ class Ledger:
             if isinstance(pin, Pin) and pin.seq <= version
         ]
         return sorted(found, key=lambda pin: pin.seq)
+
+    def only_maintenance(self, pin: Pin, *, since: Place) -> bool:
+        """Whether a table's rows are still those of an earlier published version of it.
+
+        The commits that published its versions tell: some kinds change no row. A rollback goes
+        back to what was published before it.
+        """
+        history = self.pin_history(pin.table_key, pin.seq)
+        known = [number for number, item in enumerate(history) if item.place == since]
+        return bool(known) and all(
+            self._left_rows_alone(item.seq) for item in history[known[-1] + 1 :]
+        )
+
+    def _left_rows_alone(self, version: int) -> bool:
+        commit = self.head_at(version)
+        return commit.manifest_version == version and (
+            commit.kind in MAINTENANCE_KINDS
+            or (commit.kind == RECOVERY and commit.actor_id == RECOVERY_ACTOR)
+        )
 
     def paths(self) -> set[str]:
         """Return where every table that was ever registered lies."""

@@ -9,13 +9,14 @@ only gives order: losing it costs a retry, never data.
 from __future__ import annotations
 
 import contextvars
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
+from omnigraph.clock import elapsed_s
 from omnigraph.errors import (
     ConflictError,
+    DriftError,
     NotFoundError,
     OmniGraphError,
     OutcomeUnknownError,
@@ -99,6 +100,29 @@ class Effect:
     apply: Callable[[], Table]
 
 
+class _Tenure:
+    """How long an owner may rely on what it saw when it had just taken the slot.
+
+    While the slot is held nobody else moves the head, and no version above the captured one can
+    have been removed. An owner that was out for longer than its lease, or than a cleanup waits,
+    knows neither.
+    """
+
+    def __init__(self, slot: HeldSlot) -> None:
+        self._slot = slot
+        self._since = elapsed_s()
+
+    @property
+    def holds(self) -> bool:
+        """Whether what was seen still holds."""
+        return not self._slot.lapsed and elapsed_s() - self._since <= LATE_PUBLISH_S
+
+    def check(self) -> None:
+        """Raise `Lost` when another owner may be at work by now: the next attempt looks again."""
+        if self._slot.lapsed:
+            raise Lost
+
+
 class Publisher:
     """Executes plans on one graph."""
 
@@ -177,7 +201,11 @@ class Publisher:
             for name in item.staged.files
         )
         return self._run(
-            capture, plan.identity, intent, lambda: self._commit_staged(plan, ahead), reserved
+            capture,
+            plan.identity,
+            intent,
+            lambda tenure: self._commit_staged(plan, ahead, tenure),
+            reserved,
         )
 
     def publish_effects(
@@ -187,15 +215,16 @@ class Publisher:
         rollback_id: str,
         effects: list[Effect],
         *,
+        undo: Callable[[HeldSlot], object],
         entries: Callable[[list[Pin]], list[TableEntry]] | None = None,
         record: Callable[[Intent, GraphCommit], None] | None = None,
         reserved: HeldSlot | None = None,
     ) -> GraphCommit:
         """Apply changes that cannot be staged, and publish them, unless somebody is writing.
 
-        If the owner dies on the way, they are undone. `entries` makes what is published out of
-        the moved tables' pins; `record` is called before the slot goes.
-        Raises as `publish` does.
+        If one fails, `undo` resolves the slot as recovery would; if the owner dies, recovery does.
+        `entries` makes what is published out of the moved tables' pins; `record` is called before
+        the slot goes. Raises as `publish` does.
         """
         tables = tuple(
             IntentTable(
@@ -213,27 +242,28 @@ class Publisher:
         if slot is None:
             raise Lost
 
-        def apply() -> tuple[list[TableEntry], None]:
-            pins = self._apply_effects(effects)
+        def apply(tenure: _Tenure) -> tuple[list[TableEntry], None]:
+            pins = self._apply_effects(effects, tenure)
             return list(pins) if entries is None else entries(pins), None
 
-        return self._run(capture, identity, intent, apply, slot, record)
+        return self._run(capture, identity, intent, apply, slot, record, undo)
 
     def publish_pins(
         self, capture: Capture, identity: Identity, rollback_id: str, pins: list[Pin]
     ) -> GraphCommit:
         """Publish versions that exist already; no table is touched. Raises as `publish` does."""
         intent = _intent(capture, identity, rollback_id, ())
-        return self._run(capture, identity, intent, lambda: (list(pins), None), None)
+        return self._run(capture, identity, intent, lambda _tenure: (list(pins), None), None)
 
     def _run(
         self,
         capture: Capture,
         identity: Identity,
         intent: Intent,
-        apply: Callable[[], tuple[list[TableEntry], StagedRows | None]],
+        apply: Callable[[_Tenure], tuple[list[TableEntry], StagedRows | None]],
         reserved: HeldSlot | None,
         record: Callable[[Intent, GraphCommit], None] | None = None,
+        undo: Callable[[HeldSlot], object] | None = None,
     ) -> GraphCommit:
         body = encode_intent(intent)
         slot = reserved or self._take(capture, body)
@@ -245,21 +275,19 @@ class Publisher:
             if not self.exists():
                 slot.remove()
                 raise NotFoundError(f"branch '{capture.branch.name}' was deleted")
+            tenure = _Tenure(slot)
             if self._moved(capture) or slot.lapsed:
                 slot.remove()
                 raise Lost
             try:
                 fire(Failpoint.PUBLISH_POST_SLOT_PRE_EFFECT)
-                entries, staged = apply()
+                entries, staged = apply(tenure)
                 fire(Failpoint.PUBLISH_POST_EFFECTS)
-            except ConflictError:
-                # No right to undo anything here: what lies above a pin goes with the next owner.
-                slot.remove()
+            except (Lost, OmniGraphError) as error:
+                self._give_up(identity, slot, error, undo)
                 raise
-            except OmniGraphError as error:
-                raise _interrupted(identity, error) from error
             try:
-                commit = self.append(capture, identity, entries, slot, staged=staged)
+                commit = self.append(capture, identity, entries, slot, staged=staged, tenure=tenure)
                 if record is not None:
                     record(intent, commit)
             except OutcomeUnknownError:
@@ -269,6 +297,29 @@ class Publisher:
                 raise _interrupted(identity, error) from error
             self.release(slot)
             return commit
+
+    def _give_up(
+        self,
+        identity: Identity,
+        slot: HeldSlot,
+        error: Exception,
+        undo: Callable[[HeldSlot], object] | None,
+    ) -> None:
+        """After a failed effect: leave nothing behind that recovery could not tell.
+
+        Raises `OutcomeUnknownError` unless it is sure that nothing will be published.
+        """
+        if undo is not None and not slot.lapsed:
+            try:
+                undo(slot)
+            except (Lost, OmniGraphError) as second:
+                raise _interrupted(identity, second) from error
+            return
+        if isinstance(error, (Lost, ConflictError, DriftError)):
+            # No right to undo anything here: what lies above a pin goes with the next owner.
+            slot.remove()
+        elif isinstance(error, OmniGraphError):
+            raise _interrupted(identity, error) from error
 
     def release(self, slot: HeldSlot) -> None:
         """Give up the slot of a commit that landed. It stands even if the slot cannot go."""
@@ -292,9 +343,9 @@ class Publisher:
         )
 
     def _commit_staged(
-        self, plan: PublishPlan, ahead: Future[StagedRows]
+        self, plan: PublishPlan, ahead: Future[StagedRows], tenure: _Tenure
     ) -> tuple[list[TableEntry], StagedRows | None]:
-        moved = self._commit_tables(plan)
+        moved = self._commit_tables(plan, tenure)
         files: list[str] = []
         for planned, table in zip(plan.tables, moved, strict=True):
             folder = self.tables.folder(planned.staged.path)
@@ -309,9 +360,10 @@ class Publisher:
         self.syncer.sync(files)
         return list(pins), staged
 
-    def _apply_effects(self, effects: list[Effect]) -> list[Pin]:
+    def _apply_effects(self, effects: list[Effect], tenure: _Tenure) -> list[Pin]:
         pins: list[Pin] = []
         for item in effects:
+            tenure.check()
             table = item.apply()
             self.syncer.sync_tree(self.tables.folder(item.pin.path))
             pins.append(
@@ -324,12 +376,12 @@ class Publisher:
             )
         return pins
 
-    def _commit_tables(self, plan: PublishPlan) -> list[Table]:
+    def _commit_tables(self, plan: PublishPlan, tenure: _Tenure) -> list[Table]:
         staged = [item.staged for item in plan.tables]
         if len(staged) == 1:
-            return [self._commit_table(staged[0])]
+            return [self._commit_table(staged[0], tenure)]
         futures = [
-            self.threads.submit(contextvars.copy_context().run, self._commit_table, item)
+            self.threads.submit(contextvars.copy_context().run, self._commit_table, item, tenure)
             for item in staged
         ]
         # Every commit is awaited before any failure is raised: none may land later unseen.
@@ -339,8 +391,9 @@ class Publisher:
                 raise error
         return [future.result() for future in futures]
 
-    def _commit_table(self, staged: StagedTable) -> Table:
+    def _commit_table(self, staged: StagedTable, tenure: _Tenure) -> Table:
         fire(Failpoint.PUBLISH_PRE_TABLE_COMMIT)
+        tenure.check()
         table = commit_staged(self.tables, staged)
         fire(Failpoint.PUBLISH_POST_TABLE_COMMIT)
         return table
@@ -353,6 +406,7 @@ class Publisher:
         slot: HeldSlot,
         *,
         staged: StagedRows | None = None,
+        tenure: _Tenure | None = None,
     ) -> GraphCommit:
         """Publish entries under a commit, from the captured head. The slot stays, unless lost.
 
@@ -360,12 +414,13 @@ class Publisher:
         """
         journal = self.coordinator.journal
         properties = {OPERATION_PROPERTY: identity.operation_id}
-        started = time.monotonic()
+        tenure = tenure or _Tenure(slot)
         for _attempt in range(PUBLISH_ATTEMPTS_MAX):
             if staged is None:
                 staged = self._stage_rows(capture, identity, entries)
                 self.syncer.sync(journal.data_files(staged.append))
             fire(Failpoint.PUBLISH_PRE_CAS)
+            tenure.check()
             try:
                 view, version = journal.append(staged.append, properties)
             except StaleJournal:
@@ -379,21 +434,31 @@ class Publisher:
                 continue
             fire(Failpoint.PUBLISH_POST_MANIFEST_COMMIT)
             self._acknowledge(identity, version)
-            if time.monotonic() - started > LATE_PUBLISH_S:
-                self._check_late(identity)
+            if not tenure.holds:
+                return self._found_in_latest(identity)
             self.coordinator.adopt(view, staged.records)
             return self.coordinator.ledger.commits[identity.commit_id]
         raise OutcomeUnknownError(
             "the manifest could not be written", operation_id=identity.operation_id
         )
 
-    def _check_late(self, identity: Identity) -> None:
-        """After a long sleep: a cleanup may have let us write a version below the newest one."""
-        self.coordinator.capture()
-        if identity.commit_id not in self.coordinator.ledger.commits:
-            raise OutcomeUnknownError(
-                "the commit came too late to be seen", operation_id=identity.operation_id
-            )
+    def _found_in_latest(self, identity: Identity) -> GraphCommit:
+        """Return our commit as the newest manifest holds it; raise `Lost` when it does not.
+
+        An owner that was out for too long may have made anew a version that a cleanup removed:
+        such a version lies below the newest one and nobody reads it. So what was made proves
+        nothing; only the lineage of the newest manifest does.
+        """
+        if not self.exists():
+            raise NotFoundError(f"branch '{self.coordinator.branch.name}' was deleted")
+        try:
+            self.coordinator.capture()
+        except OmniGraphError as error:
+            raise _interrupted(identity, error) from error
+        found = self.coordinator.ledger.commits.get(identity.commit_id)
+        if found is None:
+            raise Lost
+        return found
 
     def _look_again(self, capture: Capture, identity: Identity, slot: HeldSlot) -> Capture:
         """After a failed append: go on from the newest manifest if the head is still ours."""

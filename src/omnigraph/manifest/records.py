@@ -21,9 +21,15 @@ from omnigraph.store import primary_key_field, split_branch
 MAIN = "main"
 STAMP_KEY = b"omnigraph:internal_schema_version"
 GENESIS_KIND = "init"
+SCHEMA_APPLY = "schema_apply"
+RECOVERY = "recovery"
 RECOVERY_ACTOR = "omnigraph:recovery"
 MAINTENANCE_KINDS = frozenset(("optimize", "ensure_indices"))
 """Kinds of commits that change no row."""
+
+
+Place = tuple[str, int]
+"""Where rows lie: a table's line of versions, and a version of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +53,11 @@ class Pin:
     row_count: int
     transaction_uuid: str
     seq: int
+
+    @property
+    def place(self) -> Place:
+        """Where the published rows lie; numbers alone may agree by chance between two lines."""
+        return self.path, self.version
 
     @property
     def table_branch(self) -> str | None:

@@ -6,12 +6,12 @@ one, and the slot itself. The right to act is the slot's lock, which only a dead
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
+from omnigraph.clock import now_us
 from omnigraph.errors import ConflictError, FormatError, OutcomeUnknownError, StorageError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.manifest.audit import RecoveryAudit, RecoveryKind, TableOutcome, new_record
@@ -19,18 +19,27 @@ from omnigraph.manifest.branch_ids import BranchId, parse_incarnation
 from omnigraph.manifest.coordinator import Capture
 from omnigraph.manifest.intents import Intent, IntentTable, decode_intent, newer_format
 from omnigraph.manifest.publisher import Effect, Identity, Lost, Publisher
-from omnigraph.manifest.records import RECOVERY_ACTOR, GraphCommit, Pin
+from omnigraph.manifest.records import (
+    RECOVERY,
+    RECOVERY_ACTOR,
+    SCHEMA_APPLY,
+    GraphCommit,
+    Pin,
+    TableEntry,
+)
 from omnigraph.store import (
+    COLUMN_OPERATIONS,
+    UNDOABLE,
     HeldSlot,
+    Standing,
     Table,
-    newest_version,
-    only_ours,
+    TableStanding,
+    refuse_drift,
     restore,
     set_aside_torn,
     side_by_side,
+    standing,
 )
-
-RECOVERY = "recovery"
 
 
 class Verdict(StrEnum):
@@ -43,6 +52,8 @@ class Verdict(StrEnum):
     NOTHING_MOVED = "nothing_moved"
     ROLLED_FORWARD = "rolled_forward"
     ROLLED_BACK = "rolled_back"
+    NEEDS_REPAIR = "needs_repair"
+    """Its tables hold rows of another program, which only `repair` may keep or drop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +88,12 @@ class TableEvidence:
     table: IntentTable
     head_version: int
     next_is_ours: bool
+    verdict: Standing = Standing.LEFTOVER
+
+    @property
+    def must_be_undone(self) -> bool:
+        """Whether the table has moved, and going back loses no row of another program."""
+        return self.head_version > self.table.expected_version and self.verdict in UNDOABLE
 
 
 def judge(intent: Intent | None, lineage: Container[str], head: str) -> Verdict | None:
@@ -95,8 +112,10 @@ def judge_tables(evidence: list[TableEvidence]) -> Verdict:
     """Decide from the tables: complete, partial or untouched."""
     if all(item.next_is_ours for item in evidence):
         return Verdict.ROLLED_FORWARD
-    if any(item.head_version > item.table.expected_version for item in evidence):
+    if any(item.must_be_undone for item in evidence):
         return Verdict.ROLLED_BACK
+    if any(item.head_version > item.table.expected_version for item in evidence):
+        return Verdict.NEEDS_REPAIR
     return Verdict.NOTHING_MOVED
 
 
@@ -120,21 +139,44 @@ class Recovery:
         """Return the tables only this branch moves; an inherited one goes on without it."""
         return [pin for pin in capture.pins.values() if capture.branch.owns(pin.table_branch)]
 
+    def publish_effects(
+        self,
+        capture: Capture,
+        identity: Identity,
+        rollback_id: str,
+        effects: list[Effect],
+        *,
+        entries: Callable[[list[Pin]], list[TableEntry]] | None = None,
+        record: Callable[[Intent, GraphCommit], None] | None = None,
+        reserved: HeldSlot | None = None,
+    ) -> GraphCommit:
+        """Publish changes that cannot be staged; what fails half-way is undone before this ends."""
+        return self._publisher.publish_effects(
+            capture,
+            identity,
+            rollback_id,
+            effects,
+            undo=lambda slot: self._resolve(slot, forward_only=False),
+            entries=entries,
+            record=record,
+            reserved=reserved,
+        )
+
     def clear_leftovers(self, new_id: Callable[[], str]) -> bool:
         """Restore tables that stand above their published version without a slot to explain it.
 
-        A version somebody wrote past this engine is left for a person to judge, and the tables a
-        living writer is moving are its own business.
+        Versions another program made are left for `repair`, and the tables a living writer is
+        moving are its own business.
         """
         publisher = self._publisher
         capture = publisher.coordinator.capture()
         own = self._own_pins(capture)
         at_once = publisher.tables.files.calls_at_once
-        above = side_by_side(self._stands_above, own, at_once=at_once)
+        found = side_by_side(self._standing, own, at_once=at_once)
         effects = [
             Effect(pin=pin, apply=partial(self._restore, pin))
-            for pin, found in zip(own, above, strict=True)
-            if found
+            for pin, item in zip(own, found, strict=True)
+            if item.verdict is Standing.LEFTOVER
         ]
         if not effects:
             return False
@@ -143,11 +185,11 @@ class Recovery:
             commit_id=new_id(),
             kind=RECOVERY,
             actor_id=RECOVERY_ACTOR,
-            created_at_us=time.time_ns() // 1000,
+            created_at_us=now_us(),
             schema_hash=capture.head.schema_hash,
         )
         try:
-            publisher.publish_effects(
+            self.publish_effects(
                 capture, identity, new_id(), effects, record=self._record_if_recovered
             )
         except (Lost, ConflictError):
@@ -160,13 +202,13 @@ class Recovery:
             ) from error
         return True
 
-    def _stands_above(self, pin: Pin) -> bool:
-        """Whether a table stands above its published version, by this engine's own doing."""
-        tables = self._publisher.tables
-        newest = newest_version(tables.files, tables.folder(pin.path))
-        return newest > pin.version and only_ours(tables, pin.path, after=pin.version, up_to=newest)
+    def _standing(self, pin: Pin) -> TableStanding:
+        return standing(self._publisher.tables, pin.path, pin.version)
 
     def _restore(self, pin: Pin) -> Table:
+        # Judged again under the slot: another program may have written since.
+        found = self._standing(pin)
+        refuse_drift(found)
         table = restore(self._publisher.tables, pin.path, pin.version)
         fire(Failpoint.RECOVERY_POST_RESTORE)
         return table
@@ -243,7 +285,7 @@ class Recovery:
         lineage = self._publisher.coordinator.ledger.commits
         if intent is None or judge(intent, lineage, head) is not None:
             return False
-        evidence = [self._evidence(table) for table in intent.tables]
+        evidence = [self._evidence(table, intent.kind) for table in intent.tables]
         return judge_tables(evidence) is Verdict.ROLLED_BACK
 
     def _resolve(self, slot: HeldSlot, *, forward_only: bool) -> Verdict | None:
@@ -265,11 +307,11 @@ class Recovery:
                 self._record_if_recovered(intent, commit)
             slot.remove()
             return verdict or Verdict.NEVER_ARMED
-        evidence = [self._evidence(table) for table in intent.tables]
+        evidence = [self._evidence(table, intent.kind) for table in intent.tables]
         verdict = judge_tables(evidence)
         if verdict is Verdict.ROLLED_BACK and forward_only:
             return None
-        if verdict is Verdict.NOTHING_MOVED:
+        if verdict in (Verdict.NOTHING_MOVED, Verdict.NEEDS_REPAIR):
             slot.remove()
             return verdict
         try:
@@ -278,6 +320,7 @@ class Recovery:
             else:
                 commit = self._roll_back(capture, intent, evidence, slot)
         except Lost:
+            slot.remove()
             return Verdict.HEAD_MOVED
         self._record_if_recovered(intent, commit)
         self._publisher.release(slot)
@@ -317,14 +360,20 @@ class Recovery:
         )
         fire(Failpoint.RECOVERY_POST_AUDIT)
 
-    def _evidence(self, table: IntentTable) -> TableEvidence:
-        latest = self._publisher.tables.open_latest(table.path)
-        following = table.expected_version + 1
-        ours = False
-        if latest.version >= following:
-            at = self._publisher.tables.open(table.path, following)
-            ours = at.transaction_uuid() == table.transaction_uuid
-        return TableEvidence(table=table, head_version=latest.version, next_is_ours=ours)
+    def _evidence(self, table: IntentTable, kind: str) -> TableEvidence:
+        tables, expected = self._publisher.tables, table.expected_version
+        ours = COLUMN_OPERATIONS if kind == SCHEMA_APPLY else ()
+        found = standing(tables, table.path, expected, ours=ours)
+        next_is_ours = (
+            found.head > expected
+            and tables.open(table.path, expected + 1).transaction_uuid() == table.transaction_uuid
+        )
+        return TableEvidence(
+            table=table,
+            head_version=found.head,
+            next_is_ours=next_is_ours,
+            verdict=found.verdict,
+        )
 
     def _roll_forward(self, capture: Capture, intent: Intent, slot: HeldSlot) -> GraphCommit:
         pins = [
@@ -354,7 +403,7 @@ class Recovery:
     ) -> GraphCommit:
         pins: list[Pin] = []
         for item in evidence:
-            if item.head_version > item.table.expected_version:
+            if item.must_be_undone:
                 path, version = item.table.path, item.table.expected_version
                 restored = restore(self._publisher.tables, path, version)
                 fire(Failpoint.RECOVERY_POST_RESTORE)

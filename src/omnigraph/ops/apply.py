@@ -7,7 +7,6 @@ branch can appear.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +22,7 @@ from omnigraph.catalog import (
     NodeType,
     TypeKind,
 )
+from omnigraph.clock import now_us
 from omnigraph.errors import BadRequestError, ConflictError, OmniGraphError, PreconditionFailedError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
@@ -40,6 +40,7 @@ from omnigraph.lang.schema_steps import (
 from omnigraph.limits import WRITE_ATTEMPTS_MAX
 from omnigraph.manifest import (
     MAIN,
+    SCHEMA_APPLY,
     BranchDirectory,
     Capture,
     Effect,
@@ -73,8 +74,6 @@ from omnigraph.write import (
 )
 from omnigraph.write.contract import SchemaContract
 from omnigraph.write.migrate import Rule, TypeChange, check_stored, missing_ids, type_changes
-
-KIND = "schema_apply"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,9 +210,9 @@ class SchemaApply:
         return Identity(
             operation_id=request.operation_id,
             commit_id=self._ids.next(),
-            kind=KIND,
+            kind=SCHEMA_APPLY,
             actor_id=request.actor_id,
-            created_at_us=time.time_ns() // 1000,
+            created_at_us=now_us(),
             schema_hash=capture.head.schema_hash,
         )
 
@@ -273,7 +272,7 @@ class SchemaApply:
             pins = {**capture.pins, **{pin.table_key: pin for pin in moved}}
             return self._entries(identity, plan.desired, changes, pins, moved)
 
-        return self._publisher.publish_effects(
+        return self._recovery.publish_effects(
             capture,
             replace(identity, schema_hash=plan.desired.ir_hash()),
             self._ids.next(),

@@ -6,16 +6,20 @@ process is writing, it is skipped, and the next write tries again; but not for e
 
 from __future__ import annotations
 
-import time
-
 from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
+from omnigraph.clock import now_us
 from omnigraph.errors import OmniGraphError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
 from omnigraph.limits import FOLD_FRAGMENTS, FOLD_ROWS
-from omnigraph.manifest import Capture, Effect, Identity, Lost, Publisher
+from omnigraph.manifest import Capture, Effect, Identity, Lost, Publisher, Recovery
 from omnigraph.store import HeldSlot, KeyProbe, Table
-from omnigraph.store.maintenance import commit_rewrite, index_tail, rewrite_small_fragments
+from omnigraph.store.maintenance import (
+    commit_rewrite,
+    index_tail,
+    require_current,
+    rewrite_small_fragments,
+)
 from omnigraph.write.turn import Turn
 
 OVERDUE = 2.0
@@ -37,8 +41,16 @@ class Folding:
     first, and each of them would try.
     """
 
-    def __init__(self, publisher: Publisher, probe: KeyProbe, ids: UlidSource, turn: Turn) -> None:
+    def __init__(
+        self,
+        publisher: Publisher,
+        recovery: Recovery,
+        probe: KeyProbe,
+        ids: UlidSource,
+        turn: Turn,
+    ) -> None:
         self._publisher = publisher
+        self._recovery = recovery
         self._probe = probe
         self._ids = ids
         self._turn = turn
@@ -116,11 +128,12 @@ class Folding:
 
         def apply() -> Table:
             fire(Failpoint.OPTIMIZE_BEFORE_COMPACT)
+            require_current(self._publisher.tables, table)
             moved = commit_rewrite(self._publisher.tables, table, results) if results else table
             fire(Failpoint.OPTIMIZE_AFTER_COMPACT_PRE_INDEX)
             return index_tail(self._publisher.tables, moved, indexed_columns(entity))
 
-        self._publisher.publish_effects(
+        self._recovery.publish_effects(
             capture,
             identity,
             self._ids.next(),
@@ -134,6 +147,6 @@ class Folding:
             commit_id=self._ids.next(),
             kind="optimize",
             actor_id=None,
-            created_at_us=time.time_ns() // 1000,
+            created_at_us=now_us(),
             schema_hash=schema.ir_hash(),
         )

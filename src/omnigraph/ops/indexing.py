@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType, Scalar
 from omnigraph.catalog.model import index_kind
+from omnigraph.clock import now_us
 from omnigraph.errors import ConflictError
 from omnigraph.ids import UlidSource
 from omnigraph.limits import RESERVE_AFTER_LOSSES, SLOT_WAIT_S, WRITE_ATTEMPTS_MAX
@@ -110,7 +111,7 @@ class Indexing:
             commit_id=self._ids.next(),
             kind="ensure_indices",
             actor_id=actor_id,
-            created_at_us=time.time_ns() // 1000,
+            created_at_us=now_us(),
             schema_hash=schema.ir_hash(),
         )
         attempt = _Attempt(self._publisher, schema, identity, self._ids, self._workers)

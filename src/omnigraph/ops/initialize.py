@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import time
 
 from omnigraph.catalog import AcceptedSchema
+from omnigraph.clock import now_us
 from omnigraph.errors import AlreadyInitializedError, BadRequestError, OmniGraphError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
@@ -144,7 +144,7 @@ def _create(
             graph_commit_id=ids.next(),
             manifest_version=1,
             parent_commit_id=None,
-            created_at_us=time.time_ns() // 1000,
+            created_at_us=now_us(),
             operation_id=operation_id,
             schema_hash=accepted.ir_hash(),
         )

@@ -6,14 +6,14 @@ slot. If writers keep coming first, the slot is taken before the work.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
-from omnigraph.errors import ConflictError
+from omnigraph.clock import now_us
+from omnigraph.errors import ConflictError, DriftError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
 from omnigraph.limits import OPTIMIZE_ATTEMPTS_MAX, RESERVE_AFTER_LOSSES
@@ -27,18 +27,20 @@ from omnigraph.manifest import (
     Publisher,
     Recovery,
 )
-from omnigraph.store import HeldSlot, Table, newest_version, only_ours
+from omnigraph.store import DRIFT, HeldSlot, Table, standing
 from omnigraph.store.maintenance import (
+    auto_cleanup_settings,
     commit_rewrite,
     index_name,
     index_tail,
+    require_current,
     strip_auto_cleanup,
 )
 from omnigraph.store.workers import InProcess, Workers
 from omnigraph.write import SchemaMovedError
 
 Entity = NodeType | EdgeType
-DRIFT = "drift_needs_repair"
+DRIFT_REASON = "drift_needs_repair"
 INHERITED = "inherited"
 
 
@@ -86,7 +88,7 @@ class _Work:
         uncovered = any(
             fragments - self.table.index_fragments(index_name(column)) for column in self.columns
         )
-        return bool(self.rewrites) or uncovered
+        return bool(self.rewrites) or uncovered or bool(auto_cleanup_settings(self.table))
 
 
 class Optimize:
@@ -138,10 +140,14 @@ class Optimize:
                 return None, skipped
             effects = [Effect(pin=w.pin, apply=partial(self._apply, w)) for w in works]
             try:
-                commit = self._publisher.publish_effects(
+                commit = self._recovery.publish_effects(
                     capture, identity, self._ids.next(), effects, reserved=slot
                 )
             except Lost:
+                continue
+            except (ConflictError, DriftError):
+                # An interrupted write left versions above the published ones.
+                self._recovery.clear_leftovers(self._ids.next)
                 continue
             done = [_optimized(work) for work in works]
             return commit, sorted(done + skipped, key=lambda item: item.table_key)
@@ -155,7 +161,7 @@ class Optimize:
             commit_id=self._ids.next(),
             kind="optimize",
             actor_id=None,
-            created_at_us=time.time_ns() // 1000,
+            created_at_us=now_us(),
             schema_hash=capture.head.schema_hash,
         )
 
@@ -183,14 +189,11 @@ class Optimize:
         return [work for work in works if work.is_needed], skipped + idle
 
     def _reason_to_skip(self, capture: Capture, pin: Pin) -> tuple[str | None, int]:
-        tables = self._publisher.tables
         if not capture.branch.owns(pin.table_branch):
             return INHERITED, pin.version
-        head = newest_version(tables.files, tables.folder(pin.path))
-        # Above the published version lies a living writer's work, or somebody else's.
-        if head > pin.version and not only_ours(tables, pin.path, after=pin.version, up_to=head):
-            return DRIFT, head
-        return None, head
+        found = standing(self._publisher.tables, pin.path, pin.version)
+        # Unpublished versions of this engine are a living writer's, or cleared under the slot.
+        return (DRIFT_REASON if found.verdict in DRIFT else None), found.head
 
     def _prepared(self, wanted: list[tuple[Pin, Entity]]) -> list[_Work]:
         """Rewrite what is small; kept over lost races as long as a table stays where it is."""
@@ -216,9 +219,12 @@ class Optimize:
     def _apply(self, work: _Work) -> Table:
         tables = self._publisher.tables
         fire(Failpoint.OPTIMIZE_BEFORE_COMPACT)
-        moved = commit_rewrite(tables, work.table, work.rewrites) if work.rewrites else work.table
+        require_current(tables, work.table)
+        # Before the compaction: with them, its commit would make Lance delete history.
+        moved = strip_auto_cleanup(tables, work.table)
+        if work.rewrites:
+            moved = commit_rewrite(tables, moved, work.rewrites)
         fire(Failpoint.OPTIMIZE_AFTER_COMPACT_PRE_INDEX)
-        moved = strip_auto_cleanup(tables, moved)
         return index_tail(tables, moved, work.columns, self._workers)
 
 

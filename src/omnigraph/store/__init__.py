@@ -61,7 +61,6 @@ from omnigraph.store.indexing import (
 from omnigraph.store.journal import Journal, JournalView, StagedAppend, StaleJournal
 from omnigraph.store.keys import ID_INDEX, KeyProbe, addresses_of, id_filter, quoted
 from omnigraph.store.location import Location, locate
-from omnigraph.store.op_class import only_maintenance, only_ours
 from omnigraph.store.parallel import side_by_side
 from omnigraph.store.slots import HeldSlot, Slots, open_slots
 from omnigraph.store.staging import (
@@ -77,6 +76,15 @@ from omnigraph.store.staging import (
     stage_overwrite,
     version_file,
 )
+from omnigraph.store.standing import (
+    COLUMN_OPERATIONS,
+    DRIFT,
+    UNDOABLE,
+    Standing,
+    TableStanding,
+    refuse_drift,
+    standing,
+)
 from omnigraph.store.storage_options import GivenOptions, reached, reaching
 from omnigraph.store.tables import (
     Table,
@@ -91,8 +99,11 @@ from omnigraph.store.torn import newest_version, set_aside_torn
 from omnigraph.store.upsert import stage_rewritten, stage_upsert
 
 __all__ = [
+    "COLUMN_OPERATIONS",
+    "DRIFT",
     "ID_INDEX",
     "OPERATION_PROPERTY",
+    "UNDOABLE",
     "BlobRef",
     "BranchRef",
     "ColumnChanges",
@@ -111,9 +122,11 @@ __all__ = [
     "StagedAppend",
     "StagedTable",
     "StaleJournal",
+    "Standing",
     "Syncer",
     "Table",
     "TableDelta",
+    "TableStanding",
     "Tables",
     "TagRef",
     "addresses_of",
@@ -156,8 +169,6 @@ __all__ = [
     "new_session",
     "new_syncer",
     "newest_version",
-    "only_maintenance",
-    "only_ours",
     "open_blob",
     "open_file",
     "open_slots",
@@ -169,6 +180,7 @@ __all__ = [
     "read_fragments",
     "readable",
     "rebased",
+    "refuse_drift",
     "remove_folder",
     "restore",
     "retire_branch",
@@ -185,6 +197,7 @@ __all__ = [
     "stage_overwrite",
     "stage_rewritten",
     "stage_upsert",
+    "standing",
     "table_delta",
     "tag_file",
     "version_file",

@@ -18,8 +18,8 @@ from omnigraph.errors import StorageError
 from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.staging import restore
+from omnigraph.store.standing import UNDOABLE, refuse_drift, standing
 from omnigraph.store.tables import Table, Tables
-from omnigraph.store.torn import newest_version
 
 TEMPORARY = "__new_"
 """Prefix of a column on its way in; no property may be called like that."""
@@ -70,8 +70,9 @@ def change_columns(
     `after` is called after every version made. Raises `StorageError` unless exactly the versions
     made here appeared.
     """
-    if newest_version(tables.files, tables.folder(path)) > version:
-        # What stands above the pin is an interrupted write's leftover.
+    found = standing(tables, path, version)
+    refuse_drift(found)
+    if found.verdict in UNDOABLE:
         dataset = restore(tables, path, version).dataset
     else:
         dataset = tables.open_latest(path).dataset
@@ -80,10 +81,10 @@ def change_columns(
     work = _Work(dataset, after)
     with translated(f"changing columns of {path}"):
         work.run(changes)
-    found = tables.open_latest(path)
-    if found.version != first + work.steps:
+    changed = tables.open_latest(path)
+    if changed.version != first + work.steps:
         raise StorageError(f"table {path} moved while its columns were changed", hint="try again")
-    return tables.remember(found)
+    return tables.remember(changed)
 
 
 class _Work:

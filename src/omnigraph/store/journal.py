@@ -31,7 +31,7 @@ from omnigraph.store.location import Location
 from omnigraph.store.parallel import side_by_side
 from omnigraph.store.staging import version_file
 from omnigraph.store.tables import Table, file_name, is_worn, new_session
-from omnigraph.store.torn import newest_version, set_aside_torn
+from omnigraph.store.torn import newest_version, set_aside_torn, version_name
 
 TORN_MAX = 2
 """Newest journal versions looked at after a power loss: at most one append was unsynced."""
@@ -265,7 +265,7 @@ class Journal:
 
     def version_path(self, version: int) -> str:
         """Return the file that holds a version."""
-        return os.path.join(self.path, "_versions", f"{2**64 - 1 - version:020d}.manifest")
+        return f"{self.path}/{version_name(version)}"
 
     def files_of(self, view: JournalView) -> list[str]:
         """Return every file a version needs, for syncing a freshly created journal."""

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from omnigraph.clock import elapsed_s
 from omnigraph.errors import ConflictError, OmniGraphError
 from omnigraph.limits import LEASE_MARGIN_S, LEASE_POLL_S, LEASE_S
 from omnigraph.store.counters import count
@@ -65,7 +66,7 @@ class LeasedSlot:
     @property
     def lapsed(self) -> bool:
         """Whether somebody may have taken the slot over."""
-        return self._tag is None or time.monotonic() - self._renewed > LEASE_S - LEASE_MARGIN_S
+        return self._tag is None or elapsed_s() - self._renewed > LEASE_S - LEASE_MARGIN_S
 
     def rewrite(self, body: bytes) -> None:
         """Replace the body. Raises `ConflictError` when the slot is no longer ours."""
@@ -79,7 +80,7 @@ class LeasedSlot:
         if self._tag is None:
             return False
         # From before the put: others may have seen it from then on.
-        begun = time.monotonic()
+        begun = elapsed_s()
         self._tag = self._files.swap(self._path, _enveloped(body), self._tag)
         if self._tag is not None:
             self._renewed = begun
@@ -133,7 +134,7 @@ class LeasedSlots:
     def take(self, name: str, body: bytes) -> LeasedSlot | None:
         """Create a slot; None when somebody holds the name."""
         count("slot_puts")
-        begun = time.monotonic()
+        begun = elapsed_s()
         tag = self._files.put_new(self._path(name), _enveloped(body))
         return None if tag is None else LeasedSlot(self._files, self._path(name), body, tag, begun)
 
@@ -146,7 +147,7 @@ class LeasedSlots:
         content, tag = found
         if not self._dead(name, tag):
             return None
-        begun = time.monotonic()
+        begun = elapsed_s()
         body = slot_body(content)
         ours = self._files.swap(self._path(name), _enveloped(body), tag)
         return (
@@ -158,9 +159,9 @@ class LeasedSlots:
         with self._lock:
             known = self._seen.get(name)
             if known is None or known[0] != tag:
-                self._seen[name] = (tag, time.monotonic())
+                self._seen[name] = (tag, elapsed_s())
                 return False
-            return time.monotonic() - known[1] > LEASE_S + LEASE_MARGIN_S
+            return elapsed_s() - known[1] > LEASE_S + LEASE_MARGIN_S
 
     def _forget(self, name: str) -> None:
         with self._lock:
@@ -203,9 +204,9 @@ class LeasedSlots:
 
     def wait(self, name: str, *, timeout_s: float) -> bool:
         """Wait until a slot is gone or its lease has passed; False when it is still held."""
-        deadline = time.monotonic() + timeout_s
+        deadline = elapsed_s() + timeout_s
         pause_s = LEASE_POLL_S / 8
-        while time.monotonic() < deadline:
+        while elapsed_s() < deadline:
             tag = self._files.tag(self._path(name))
             if tag is None:
                 self._forget(name)

@@ -13,9 +13,10 @@ from omnigraph.errors import ConflictError
 from omnigraph.limits import COMPACTION_TIERS, INDEX_SEGMENTS_MAX, TIER_FRAGMENTS_MIN
 from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import translated
+from omnigraph.store.standing import AUTO_CLEANUP, Standing, refuse_drift, standing
 from omnigraph.store.tables import Table, Tables
 from omnigraph.store.version_runs import shorten
-from omnigraph.store.workers import IndexPart, InProcess, Workers
+from omnigraph.store.workers import IndexPart, InProcess, Workers, indexed_elsewhere
 
 
 def index_name(column: str) -> str:
@@ -23,10 +24,27 @@ def index_name(column: str) -> str:
     return f"{column}_idx"
 
 
+def require_current(tables: Tables, table: Table) -> None:
+    """Refuse to change a table that has moved: Lance would carry the change over to what is there.
+
+    Needs the slot. Raises `DriftError` for another program's changes, else `ConflictError`.
+    """
+    found = standing(tables, table.path, table.version)
+    if found.verdict is Standing.CURRENT:
+        return
+    refuse_drift(found)
+    raise ConflictError(f"table {table.path} has unpublished versions", hint="try again")
+
+
+def auto_cleanup_settings(table: Table) -> list[str]:
+    """Return the settings of a table by which Lance would delete versions by itself."""
+    return [name for name in table.dataset.config() if name.startswith(AUTO_CLEANUP)]
+
+
 def strip_auto_cleanup(tables: Tables, table: Table) -> Table:
     """Remove settings that would make Lance delete versions by itself. Needs the slot."""
     dataset: Any = table.dataset
-    keys = [name for name in dataset.config() if name.startswith("lance.auto_cleanup.")]
+    keys = auto_cleanup_settings(table)
     if not keys:
         return table
     count("data_commits")
@@ -41,7 +59,7 @@ def rewrite_small_fragments(table: Table) -> list[Any]:
 
     Sizes are tiered so that a row is rewritten a few times in its life, not at every step.
     """
-    fixed = _indexed_elsewhere(table)
+    fixed = indexed_elsewhere(table)
     sizes = [f.physical_rows for f in table.fragments() if f.fragment_id not in fixed]
     target = 0
     for tier in COMPACTION_TIERS:
@@ -59,21 +77,6 @@ def rewrite_small_fragments(table: Table) -> list[Any]:
             for task in plan.tasks
             if fixed.isdisjoint(fragment.id for fragment in task.fragments)
         ]
-
-
-def _indexed_elsewhere(table: Table) -> set[int]:
-    """Return the fragments that an index in the folder of another line of versions covers.
-
-    They stay as they are: rewriting them would make Lance write that index anew in this line's
-    folder, and look for it in the other's.
-    """
-    return {
-        fragment_id
-        for item in table.dataset.describe_indices()
-        for segment in item.segments
-        if segment.base_id is not None
-        for fragment_id in segment.fragment_ids
-    }
 
 
 def commit_rewrite(tables: Tables, table: Table, results: list[Any]) -> Table:
@@ -110,6 +113,39 @@ def index_tail(
         dataset = LanceDataset.commit(table.dataset, transaction, max_retries=0)
     found = _exact(tables, table, dataset)
     return _merge_segments(tables, found, columns)
+
+
+def misplaced_indexes(tables: Tables, table: Table) -> list[str]:
+    """Return the indexes whose files lie with this line of versions but are sought in another's.
+
+    Compacting inherited fragments left them so; every lookup by them fails.
+    """
+    folder = f"{tables.folder(table.path)}/_indices"
+    return [
+        item.name
+        for item in table.dataset.describe_indices()
+        if any(
+            segment.base_id is not None and tables.files.has_folder(f"{folder}/{segment.uuid}")
+            for segment in item.segments
+        )
+    ]
+
+
+def drop_misplaced_indexes(tables: Tables, table: Table) -> Table:
+    """Drop indexes that cannot be found, and build those on single keys anew. Needs the slot."""
+    names = misplaced_indexes(tables, table)
+    columns = [name.removesuffix("_idx") for name in names]
+    require_current(tables, table)
+    dataset: Any = table.dataset.checkout_version(table.version)
+    for name in names:
+        count("data_commits")
+        with translated(f"indexing {table.path}"):
+            dataset.drop_index(name)
+    if dataset.version != table.version + len(names):
+        raise ConflictError(f"table {table.path} moved while it was indexed", hint="try again")
+    found = tables.committed(Table(table.path, dataset))
+    keys = [name for name in columns if name in ("id", "src", "dst")]
+    return index_tail(tables, found, keys)
 
 
 def _merge_segments(tables: Tables, table: Table, columns: Sequence[str]) -> Table:

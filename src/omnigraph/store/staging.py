@@ -29,7 +29,16 @@ from omnigraph.limits import (
 )
 from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import translated
+from omnigraph.store.standing import (
+    DRIFT,
+    UNDOABLE,
+    Standing,
+    TableStanding,
+    refuse_drift,
+    standing,
+)
 from omnigraph.store.tables import Table, Tables, file_name
+from omnigraph.store.torn import version_name
 
 OPERATION_PROPERTY = "omnigraph.operation_id"
 """Transaction property that marks a version as made by this engine."""
@@ -179,20 +188,51 @@ def stage_index(
 def commit_staged(tables: Tables, staged: StagedTable) -> Table:
     """Make staged files the table's next version, exactly. The caller owns the slot.
 
-    What stands above the parent is an interrupted write's leftover: it is undone by a Restore
-    and the commit repeated on top. Raises `ConflictError` when that keeps failing.
+    What stands above the parent is judged: an interrupted write's leftover is undone by a Restore
+    and the commit repeated on top; rows of another program are left as they are. Raises
+    `DriftError` for those, and `ConflictError` when the table keeps moving.
     """
     parent = staged.parent
+    if _may_be_buried(tables, staged):
+        found = standing(tables, staged.path, parent.version)
+        if found.verdict is not Standing.CURRENT:
+            parent = _cleared(tables, staged, found)
     for _attempt in range(RESTORE_ATTEMPTS_MAX + 1):
-        found = _commit_once(parent, staged.transaction)
-        if found is not None:
+        committed = _commit_once(parent, staged.transaction)
+        if committed is not None:
             staged.parent = parent
-            return tables.committed(Table(staged.path, found))
-        parent = restore(tables, staged.path, staged.parent.version)
-        staged.transaction.read_version = parent.version
-        # Recovery knows only the first identity and rolls anything else back.
-        staged.transaction.uuid = str(uuid.uuid4())
+            tables.drifted.discard(staged.path)
+            return tables.committed(Table(staged.path, committed))
+        found = standing(tables, staged.path, staged.parent.version)
+        parent = _cleared(tables, staged, found)
     raise ConflictError(f"table {staged.path} keeps moving under its slot", hint="try again")
+
+
+def _may_be_buried(tables: Tables, staged: StagedTable) -> bool:
+    """Whether a version may lie above the parent, as far as that can be told for nothing.
+
+    On a disk a look at a name tells, in an object store the commit itself does, by the number of
+    the version it made. Looking first spares a commit on top of another program's rows.
+    """
+    if tables.files.calls_at_once > 1:
+        return staged.path in tables.drifted
+    following = version_name(staged.parent.version + 1)
+    return tables.files.exists(f"{tables.folder(staged.path)}/{following}")
+
+
+def _cleared(tables: Tables, staged: StagedTable, found: TableStanding) -> Table:
+    """Undo what lies above the parent and make the staged change fit on top; refuse drift."""
+    if found.verdict in DRIFT - UNDOABLE:
+        tables.drifted.add(staged.path)
+        if found.last_foreign is not None and found.head > found.last_foreign:
+            # Our own commit went on top of them: they must be adopted, or dropped, without it.
+            restore(tables, staged.path, found.last_foreign)
+        refuse_drift(found)
+    parent = restore(tables, staged.path, staged.parent.version)
+    staged.transaction.read_version = parent.version
+    # Recovery knows only the first identity and rolls anything else back.
+    staged.transaction.uuid = str(uuid.uuid4())
+    return parent
 
 
 def _commit_once(parent: Table, transaction: Any) -> LanceDataset | None:
@@ -232,8 +272,7 @@ def restore(tables: Tables, path: str, version: int) -> Table:
 
 def version_file(table: Table) -> str:
     """Return the path, inside the table's folder, of the file that holds this version."""
-    inverted = 2**64 - 1 - table.version
-    return os.path.join("_versions", f"{inverted:020d}.manifest")
+    return version_name(table.version)
 
 
 def data_files(parent: Table, fragments: Sequence[Any]) -> tuple[str, ...]:

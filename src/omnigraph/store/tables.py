@@ -245,6 +245,8 @@ class Tables:
         self._session = new_session()
         self._lock = threading.Lock()
         self._open: OrderedDict[tuple[str, int], Table] = OrderedDict()
+        self.drifted: set[str] = set()
+        """Tables that another program was seen to have changed; looked at before each commit."""
 
     def open(self, path: str, version: int) -> Table:
         """Open a table at a version: no listing, and free when it was used recently."""

@@ -37,6 +37,11 @@ def _versions(names: list[str]) -> dict[int, str]:
     return {version: name for version, name in found if version is not None}
 
 
+def version_name(version: int) -> str:
+    """Return the path, inside a dataset's folder, of the file that holds a version."""
+    return f"_versions/{2**64 - 1 - version:020d}.manifest"
+
+
 def version_of(name: str) -> int | None:
     """Return the version a file holds by its name, None for other files."""
     match = _NAME.match(name)

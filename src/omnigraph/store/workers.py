@@ -65,7 +65,24 @@ def plan_rewrite(table: Table) -> list[Any]:
     """Return what to compact: small fragments, and those with many deleted rows."""
     count("data_compactions")
     with translated(f"compacting {table.path}"):
-        return list(Compaction.plan(table.dataset, options={"num_threads": 1}).tasks)
+        fixed = indexed_elsewhere(table)
+        tasks = Compaction.plan(table.dataset, options={"num_threads": 1}).tasks
+        return [task for task in tasks if fixed.isdisjoint(item.id for item in task.fragments)]
+
+
+def indexed_elsewhere(table: Table) -> set[int]:
+    """Return the fragments that an index in the folder of another line of versions covers.
+
+    They stay as they are: rewriting them would make Lance write that index anew in this line's
+    folder, and look for it in the other's.
+    """
+    return {
+        fragment_id
+        for item in table.dataset.describe_indices()
+        for segment in item.segments
+        if segment.base_id is not None
+        for fragment_id in segment.fragment_ids
+    }
 
 
 def _rewritten(table: Table) -> list[Any]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from omnigraph.catalog import AcceptedSchema
+from omnigraph.clock import now_us
 from omnigraph.errors import ConflictError, PreconditionFailedError, VersionConflictError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
@@ -23,6 +23,7 @@ from omnigraph.manifest import (
     GraphCommit,
     Identity,
     Lost,
+    Place,
     PlannedTable,
     Publisher,
     PublishPlan,
@@ -34,7 +35,6 @@ from omnigraph.store import (
     StagedTable,
     Table,
     addresses_of,
-    only_maintenance,
     side_by_side,
     stage_delete,
     stage_insert,
@@ -77,7 +77,7 @@ class Request:
     actor_id: str | None
     operation_id: str
     expected_head: str | None = None
-    observed: Mapping[str, int] | None = None
+    observed: Mapping[str, Place] | None = None
     merged_parent: str | None = None
     """The commit a merge takes in: it is published even if no row changes."""
     merged_branch: str | None = None
@@ -208,7 +208,7 @@ class _Attempts:
             commit_id=writer.new_id(),
             kind=operation.kind,
             actor_id=request.actor_id,
-            created_at_us=time.time_ns() // 1000,
+            created_at_us=now_us(),
             schema_hash=schema.ir_hash(),
             merged_parent_commit_id=request.merged_parent,
             merged_branch=request.merged_branch,
@@ -330,16 +330,14 @@ class _Attempts:
         """Refuse a strict write whose rows changed since the caller, or this write, saw them."""
         seen = dict(self._request.observed or {})
         if self._first is not None:
-            seen = {key: pin.version for key, pin in self._first.pins.items()}
+            seen = {key: pin.place for key, pin in self._first.pins.items()}
         for key in self._operation.strict_tables(changes):
             pin, known = capture.pins[key], seen.get(key)
-            if known is None or known == pin.version:
+            if known is None or known == pin.place:
                 continue
-            tables = self._publisher.tables
-            if known > pin.version or not only_maintenance(
-                tables, pin.path, after=known, up_to=pin.version
-            ):
-                raise VersionConflictError(table_key=key, expected=known, actual=pin.version)
+            ledger = self._publisher.coordinator.ledger
+            if not ledger.only_maintenance(pin, since=known):
+                raise VersionConflictError(table_key=key, expected=known[1], actual=pin.version)
 
     def _learn(self, prepared: Prepared) -> None:
         """Remember the ids just added, so that the next write need not read them back."""

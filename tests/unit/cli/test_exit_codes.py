@@ -23,9 +23,7 @@ EXPECTED = {
         "blob_range",
         "change_feed_gap",
         "version_reclaimed",
-        "recovery_invariant",
         "storage",
-        "blob_integrity",
         "external_blob_source",
         "embedding",
         "outcome_unknown",
@@ -47,7 +45,7 @@ EXPECTED = {
         "too_many_requests",
     },
     6: {"unauthorized", "policy_denied"},
-    7: {"recovery_required"},
+    7: {"recovery_required", "drift"},
     8: {"resource_limit"},
 }
 
