@@ -50,6 +50,7 @@ class Failpoint(StrEnum):
     BRANCH_DELETE_POST_FENCE = "branch_delete.post_fence"
     BRANCH_DELETE_POST_NATIVE = "branch_delete.post_native"
     BRANCH_PURGE_POST_NATIVE = "branch_purge.post_native"
+    CLEANUP_POST_FLOOR = "cleanup.post_floor"
     CLEANUP_POST_PLAN = "cleanup.post_plan"
     CLEANUP_PRE_MANIFEST = "cleanup.pre_manifest"
     CLUSTER_POST_LOCK = "cluster.post_lock"

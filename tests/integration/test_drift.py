@@ -114,8 +114,7 @@ def opened(graph: og.Graph) -> str:
 def mutated(graph: og.Graph) -> str:
     try:
         graph.mutate(ADD, {"k": "new", "v": 9})
-    except og.DriftError as refused:
-        assert "repair" in str(refused.hint)
+    except og.DriftError:
         return "refused"
     return "written"
 
@@ -219,6 +218,7 @@ def test_foreign_rows_stay_where_they_are_until_repair_decides(graph: og.Graph) 
         with pytest.raises(og.DriftError, match="another program") as refused:
             graph.mutate(ADD, {"k": "new", "v": 9})
         assert refused.value.verdict == "foreign"
+        assert "--discard" in str(refused.value.hint)
     assert graph.pending_writes() == []
     assert set(table(graph).to_table()["k"].to_pylist()) == {*(f"k{n}" for n in range(5)), "x"}
     report = graph.repair(confirm=True, force=True)
@@ -276,7 +276,10 @@ def check_history(graph: og.Graph, newest: int) -> None:
 
 def test_an_interrupted_write_under_foreign_rows_leaves_them(graph: og.Graph) -> None:
     """Recovery undoes only what is the engine's own."""
-    with armed(Failpoint.PUBLISH_POST_SLOT_PRE_EFFECT, error), pytest.raises(og.OutcomeUnknownError):
+    with (
+        armed(Failpoint.PUBLISH_POST_SLOT_PRE_EFFECT, error),
+        pytest.raises(og.OutcomeUnknownError),
+    ):
         graph.mutate(ADD, {"k": "late", "v": 1})
     append(graph)
     graph.recover()

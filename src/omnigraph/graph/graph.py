@@ -38,10 +38,7 @@ from omnigraph.graph.targets import has_branch, resolve
 from omnigraph.graph.view import BranchView
 from omnigraph.lang import CompiledQuery, bind_parameters
 from omnigraph.limits import AUTO_MAINTENANCE_EVERY, CLEANUP_GRACE_S, CLEANUP_KEEP_DEFAULT
-from omnigraph.manifest import (
-    MAIN,
-    Capture,
-)
+from omnigraph.manifest import MAIN, BranchName, Capture
 from omnigraph.ops.cleanup import Retention
 from omnigraph.ops.diff import ChangeFilter
 from omnigraph.ops.export import (
@@ -95,16 +92,35 @@ class Graph(BulkHandle):
         self.schema = SchemaOps(self, self._lines, self._contract, self._ids)
 
     def as_actor(self, actor: str) -> Self:
-        """Return a handle on the same open graph whose commits are by somebody else."""
+        """Return a session on the same open graph whose commits are by somebody else.
+
+        It has a base of its own, which begins as this handle's: see `session`. Closing it leaves
+        this handle open.
+        """
         check_actor(actor)
         other = copy.copy(self)
         other.actor = actor
+        other._owner = False
         other._seen = {branch: dict(pins) for branch, pins in self._seen.items()}
         other._bind()
         return other
 
-    def session(self, actor: str | None, policy: Policy | None = None) -> Self:
-        """Return a handle on the same open graph for one call of somebody else, under a policy.
+    def session(self) -> Self:
+        """Return a session on the same open graph with a base of its own.
+
+        A strict write is refused when its rows have changed since its session last looked. A
+        handle is a session: threads that share one share its base, so that a query of one thread
+        counts as having looked for all. Give each thread a session if that matters to it; it costs
+        nothing, and closing it leaves this handle open.
+        """
+        other = copy.copy(self)
+        other._owner = False
+        other._seen = {branch: dict(pins) for branch, pins in self._seen.items()}
+        other._bind()
+        return other
+
+    def acting_for(self, actor: str | None, policy: Policy | None = None) -> Self:
+        """Return a session for one call of somebody else, under a policy.
 
         The caller never looked through this handle, so a write is judged only by what it reads
         itself. This is how a server lets many people use one open graph.
@@ -112,6 +128,7 @@ class Graph(BulkHandle):
         check_actor(actor)
         other = copy.copy(self)
         other.actor = actor
+        other._owner = False
         other._policy = policy
         other._remembers = False
         other._seen = {}
@@ -383,7 +400,11 @@ class Graph(BulkHandle):
         """Return a view of one branch; it is made from another one if it does not exist."""
         if not has_branch(self._lines, name):
             self.branches.create(name, from_)
-        return BranchView(self, name)
+        return self._view(name)
+
+    def _view(self, name: str) -> BranchView:
+        """Return a view of a branch as it is now: a namesake made later is another."""
+        return BranchView(self, BranchName(self._lines.directory.find(name).id))
 
     @contextlib.contextmanager
     def transaction(self, *, base: str = MAIN, name: str | None = None) -> Iterator[BranchView]:
@@ -395,7 +416,7 @@ class Graph(BulkHandle):
         self.permit(Action.BRANCH_MERGE, branch=branch, target_branch=base)
         self.permit(Action.BRANCH_DELETE, target_branch=branch)
         self.branches.create(branch, base)
-        view = BranchView(self, branch)
+        view = self._view(branch)
         try:
             yield view
         except BaseException:

@@ -83,6 +83,7 @@ class Handle:
         self._location = locate(uri, storage_options)
         self._mode = mode
         self._closed = False
+        self._owner = True
         self.actor = actor
         self._policy = policy
         self._syncer = new_syncer(self._location, durability)
@@ -112,6 +113,7 @@ class Handle:
             self._lines.directory.control if mode == "rw" else None,
         )
         self._schema: AcceptedSchema = self._contract.validate()
+        self._lines.directory.check_graph = self._contract.check_graph
         self._compiled: dict[tuple[str, str | None, str], CompiledQuery] = {}
         self._compiled_lock = threading.Lock()
         self._merging = Merging(self._lines, self._tables)
@@ -144,7 +146,13 @@ class Handle:
         return f"Graph({self.uri!r}, mode={self._mode!r})"
 
     def close(self) -> None:
-        """Release threads and handles; nothing is written from here on. Twice is fine."""
+        """Release threads and handles; nothing is written from here on. Twice is fine.
+
+        A session ends alone: what it borrowed stays open for the handle it was made from.
+        """
+        if not self._owner:
+            self._closed = True
+            return
         if self._auto is not None:
             self._auto.close()
             self._auto = None

@@ -16,6 +16,7 @@ from omnigraph.manifest import (
     BranchDirectory,
     BranchId,
     BranchInfo,
+    BranchName,
     Capture,
     Coordinator,
     GraphCommit,
@@ -93,7 +94,19 @@ class Lines:
         )
 
     def get(self, name: str) -> Line:
-        """Return a branch, opening it if need be. Raises `NotFoundError`."""
+        """Return a branch, opening it if need be. Raises `NotFoundError`.
+
+        A `BranchName` finds the life it was made for, and no other.
+        """
+        line = self._get(name)
+        if isinstance(name, BranchName) and line.branch.incarnation != name.incarnation:
+            raise NotFoundError(
+                f"branch '{name}' was deleted, and another of this name was made",
+                hint="ask the graph for the branch again",
+            )
+        return line
+
+    def _get(self, name: str) -> Line:
         if name == MAIN:
             return self.main
         with self._lock:
@@ -232,7 +245,17 @@ class Lines:
         if line.branch != branch:
             raise NotFoundError(f"branch '{branch.name}' was deleted and made again")
         line.coordinator.capture()
-        return line, line.coordinator.at_version(version)
+        return line, self.state(line, version)
+
+    def state(self, line: Line, version: int) -> Capture:
+        """Return the state of a branch at a version, if it can still be read.
+
+        Raises `NotFoundError` and `VersionReclaimedError`.
+        """
+        found = line.coordinator.at_version(version)
+        if version < line.coordinator.view.version:
+            self.directory.check_kept(line.branch, version)
+        return found
 
     def create(self, name: str, capture: Capture) -> BranchInfo:
         """Make a branch whose first state is the captured one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
 from omnigraph.catalog import AcceptedSchema
@@ -17,8 +17,9 @@ from omnigraph.manifest import (
     GraphCommit,
     OwnHistory,
     lines_in_use,
+    parse_incarnation,
 )
-from omnigraph.ops.cleanup import CleanedTable, Cleanup, Retention
+from omnigraph.ops.cleanup import CleanedTable, Cleanup, Retention, State
 from omnigraph.ops.fold import indexed_columns
 from omnigraph.ops.indexing import Indexing, PendingIndex
 from omnigraph.ops.optimize import Optimize, OptimizedTable
@@ -183,16 +184,17 @@ class Maintenance:
     ) -> CleanupReport:
         """Remove old versions while nobody makes or removes a branch or tag."""
         directory = self._lines.directory
-        with directory.control():
+        with directory.control() as slot:
             coordinators = [self._lines.get(info.name).coordinator for info in directory.branches()]
             retired, gone = self._retired()
             work = Cleanup(
                 coordinators,
-                [(tag.branch, tag.version) for tag in directory.tags()] + self._merge_bases(),
+                lambda: self._kept_states(gone),
                 self._tables,
                 retention,
                 retired=retired,
                 gone=gone,
+                lapsed=lambda: slot.lapsed,
                 dry_run=dry_run,
                 progress=progress,
             )
@@ -229,11 +231,22 @@ class Maintenance:
             commits=[item for item in commits if item.manifest_version > info.forked_at],
         )
 
-    def _merge_bases(self) -> list[tuple[BranchId, int]]:
+    def _kept_states(self, gone: Collection[BranchId]) -> Iterator[State]:
+        """Yield the states that stay whatever their age."""
+        directory = self._lines.directory
+        for tag in directory.tags():
+            yield tag.branch, tag.version
+        for info in (*directory.branches(), *directory.retired()):
+            parent = parse_incarnation(info.parent or MAIN)
+            if not info.id.is_main and parent is not None and info.id not in gone:
+                yield parent, info.forked_at
+        yield from self._merge_bases()
+
+    def _merge_bases(self) -> list[State]:
         """Return the states that merging each branch with its parent or main would start from."""
         infos = self._lines.directory.branches()
         names = {info.id.incarnation: info.name for info in infos}
-        found: list[tuple[BranchId, int]] = []
+        found: list[State] = []
         for info in infos:
             for other in {names.get(info.parent or MAIN, MAIN), MAIN} - {info.name}:
                 base = self._merging.base(info.name, other)

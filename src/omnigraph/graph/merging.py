@@ -243,7 +243,7 @@ class Merging:
         here = target.coordinator.capture().head.schema_hash
         if {parent.schema_hash, commit.schema_hash} != {here}:
             raise DiffRefusedError(reason="schema_boundary", graph_commit_id=commit.graph_commit_id)
-        states = [coordinator.at_version(c.manifest_version) for c in (parent, commit)]
+        states = [self._lines.state(line, c.manifest_version) for c in (parent, commit)]
         origin, wanted = reversed(states) if inverse else states
         merge = Merge(
             schema,

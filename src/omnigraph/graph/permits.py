@@ -25,6 +25,9 @@ class Reachable(Protocol):
     def at(self, branch: BranchId, version: int) -> tuple[Line, Capture]:
         """Return the state of a branch at a version."""
 
+    def state(self, line: Line, version: int) -> Capture:
+        """Return the state of an open branch at a version, if it can still be read."""
+
 
 class PermittedLines:
     """Hands out branches only after asking whether the handle's actor may have them.
@@ -58,3 +61,7 @@ class PermittedLines:
         """Return the state of a branch at a version."""
         self._permit(self._action, branch=branch.name)
         return self._lines.at(branch, version)
+
+    def state(self, line: Line, version: int) -> Capture:
+        """Return the state of an open branch at a version, if it can still be read."""
+        return self._lines.state(line, version)

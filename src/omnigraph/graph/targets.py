@@ -36,13 +36,13 @@ def resolve(
             line.coordinator.capture()
             known = line.coordinator.ledger.commits.get(commit)
             if known is not None:
-                return line, line.coordinator.at_version(known.manifest_version)
+                return line, lines.state(line, known.manifest_version)
         line, known = lines.containing(commit)
-        return line, line.coordinator.at_version(known.manifest_version)
+        return line, lines.state(line, known.manifest_version)
     line = lines.get(branch or MAIN)
     newest = line.coordinator.capture()
     if version is not None:
-        return line, line.coordinator.at_version(version)
+        return line, lines.state(line, version)
     if timestamp is not None:
         moment = as_instant(timestamp)
         microseconds = int(moment.timestamp() * 1e6)
@@ -50,7 +50,7 @@ def resolve(
         kept = [item for item in commits if item.created_at_us <= microseconds]
         if not kept:
             raise NotFoundError(f"the graph did not exist at {moment.isoformat()}")
-        return line, line.coordinator.at_version(kept[-1].manifest_version)
+        return line, lines.state(line, kept[-1].manifest_version)
     return line, newest
 
 

@@ -94,7 +94,7 @@ class WritingHandle(Handle):
             affected_nodes=None if repeated else mutation.affected_nodes,
             affected_edges=None if repeated else mutation.affected_edges,
             commit=commit,
-            branch=branch,
+            branch=line.branch.name,
             repeated=repeated,
             query_name=mutation.plan.name,
             actor_id=request.actor_id,

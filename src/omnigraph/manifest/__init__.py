@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from omnigraph.manifest.ancestry import OwnHistory, lines_in_use, merge_base
 from omnigraph.manifest.audit import AUDIT, RecoveryAudit, RecoveryKind, RecoveryRecord
-from omnigraph.manifest.branch_ids import MAIN_BRANCH, MANIFEST, BranchId, parse_incarnation
+from omnigraph.manifest.branch_ids import (
+    MAIN_BRANCH,
+    MANIFEST,
+    BranchId,
+    BranchName,
+    parse_incarnation,
+)
 from omnigraph.manifest.branches import CONTROL_SLOT, BranchDirectory, BranchInfo, Tag
-from omnigraph.manifest.coordinator import Capture, Coordinator, check_stamp
+from omnigraph.manifest.coordinator import Capture, Coordinator, GraphReplacedError, check_stamp
 from omnigraph.manifest.intents import slot_name
 from omnigraph.manifest.ledger import Ledger
 from omnigraph.manifest.publisher import (
@@ -47,10 +53,12 @@ __all__ = [
     "BranchDirectory",
     "BranchId",
     "BranchInfo",
+    "BranchName",
     "Capture",
     "Coordinator",
     "Effect",
     "GraphCommit",
+    "GraphReplacedError",
     "Identity",
     "Ledger",
     "Lost",

@@ -49,6 +49,18 @@ class BranchId:
         return f"{self.incarnation}.{operation_id}"
 
 
+class BranchName(str):
+    """A name that stands for one life of a branch, and for no namesake made after it."""
+
+    incarnation: str
+
+    def __new__(cls, branch: BranchId) -> BranchName:
+        """Name a branch."""
+        found = super().__new__(cls, branch.name)
+        found.incarnation = branch.incarnation
+        return found
+
+
 MAIN_BRANCH = BranchId(MAIN, MAIN)
 
 

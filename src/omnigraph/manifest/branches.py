@@ -18,6 +18,7 @@ from omnigraph.errors import (
     ConflictError,
     NotFoundError,
     OmniGraphError,
+    VersionReclaimedError,
 )
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.limits import BRANCH_CONTROL_ATTEMPTS_MAX, SLOT_WAIT_S
@@ -44,6 +45,7 @@ from omnigraph.store import (
     branch_exists,
     branch_files,
     branch_names,
+    children_first,
     create_tag,
     delete_branch,
     delete_forks,
@@ -54,6 +56,7 @@ from omnigraph.store import (
     list_tags,
     make_branch,
     read_branch,
+    read_floors,
     retire_branch,
     retired_branches,
     tag_file,
@@ -136,6 +139,8 @@ class BranchDirectory:
         self._slots = slots
         self._syncer = syncer
         self._new_id = new_id
+        self.check_graph: Callable[[], None] = lambda: None
+        """Raises when another graph lies here by now; asked before branches change."""
 
     # ---- looking --------------------------------------------------------------------------
 
@@ -149,7 +154,7 @@ class BranchDirectory:
         """Return deleted branches whose history is kept, each before the one it was made from."""
         retired = retired_branches(self._files, self._root)
         found = [info for info in self._lines() if info.id.incarnation in retired]
-        return sorted(found, key=lambda info: info.forked_at, reverse=True)
+        return children_first(found, name=lambda info: info.id.incarnation)
 
     def _lines(self) -> list[BranchInfo]:
         known = map(_known_branch, list_branches(self._files, self._root))
@@ -183,6 +188,23 @@ class BranchDirectory:
         """Whether this life of a branch still goes on."""
         return branch.is_main or branch_exists(self._files, self._root, branch.incarnation)
 
+    def check_kept(self, branch: BranchId, version: int) -> None:
+        """Refuse a state that a cleanup gave up. Raises `VersionReclaimedError`."""
+        floors = read_floors(self._files, self._root).by_branch
+        asked = branch
+        while (floor := floors.get(branch.incarnation)) is None:
+            # Made since the last cleanup: what it has of its parent is as old as there.
+            info = None if branch.is_main else self.info(branch)
+            parent = None if info is None else parse_incarnation(info.parent or MAIN)
+            if info is None or parent is None or version >= info.forked_at:
+                return
+            branch = parent
+        if not floor.holds(version):
+            raise VersionReclaimedError(
+                f"graph version {version} of branch '{asked.name}' is no longer kept",
+                hint="a cleanup removed it; tag states that must stay",
+            )
+
     # ---- changing -------------------------------------------------------------------------
 
     @contextlib.contextmanager
@@ -201,6 +223,7 @@ class BranchDirectory:
             raise ConflictError("many are changing branches at once", hint="try again")
         with slot:
             try:
+                self.check_graph()
                 yield slot
             finally:
                 slot.remove()
@@ -238,6 +261,12 @@ class BranchDirectory:
                 if not self.exists(branch):
                     raise
             fire(Failpoint.BRANCH_CREATE_POST_NATIVE)
+            try:
+                # After the branch is there, which a cleanup would see: see `store.floors`.
+                self.check_kept(capture.branch, capture.version)
+            except VersionReclaimedError:
+                self._delete_line(branch)
+                raise
             self._syncer.sync(branch_files(self._files, self._root, branch.incarnation))
             return self.info(branch), view
 
@@ -384,6 +413,11 @@ class BranchDirectory:
             self._refuse_missing(capture.branch)
             branch = None if capture.branch.is_main else capture.branch.incarnation
             create_tag(self._main.view.dataset, name, branch, capture.version)
+            try:
+                self.check_kept(capture.branch, capture.version)
+            except VersionReclaimedError:
+                delete_tag(self._main.view.dataset, name)
+                raise
             self._syncer.sync([tag_file(self._root, name)])
             return self.find_tag(name)
 

@@ -19,6 +19,15 @@ REBUILD = (
 )
 
 
+class GraphReplacedError(NotFoundError):
+    """The graph a handle was opened on is gone; another one lies at its place."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the graph was removed and another one was made at its place", hint="open it again"
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capture:
     """An accepted view: the manifest at one version. Everything a write decides rests on it."""
@@ -87,11 +96,21 @@ class Coordinator:
         with self._lock:
             if fresh and (self._newest() != self._view.version or self._view.worn):
                 self._take_in(self.journal.advance(self._view))
+            self._check_origin()
             return self._capture_at(self._view.version)
+
+    def _check_origin(self) -> None:
+        """Refuse to go on when the rows are those of two graphs."""
+        if self.ledger.origins > 1:
+            raise GraphReplacedError
 
     def _newest(self) -> int:
         try:
-            return self.journal.latest_version(self._view)
+            newest = self.journal.latest_version(self._view)
+            if newest < self._view.version:
+                # The newest version is never removed.
+                raise GraphReplacedError
+            return newest
         except StorageError as error:
             if self.journal.exists():
                 raise

@@ -24,6 +24,8 @@ class Ledger:
     def __init__(self) -> None:
         self.commits: dict[str, GraphCommit] = {}
         self.by_operation: dict[str, GraphCommit] = {}
+        self.origins = 0
+        """Commits without a parent; a graph has one."""
         self._order: list[GraphCommit] = []
         self._tables: dict[tuple[str, int], TableRecord] = {}
         self._pins: dict[tuple[str, int], list[Pin | Tombstone]] = {}
@@ -44,6 +46,7 @@ class Ledger:
         found = Ledger()
         found._order = self.commits_to(version)
         found.commits = {commit.graph_commit_id: commit for commit in found._order}
+        found.origins = sum(commit.parent_commit_id is None for commit in found._order)
         found.by_operation = {commit.operation_id: commit for commit in found._order}
         for key, history in self._pins.items():
             kept = history[: bisect_right(history, version, key=lambda pin: pin.seq)]
@@ -56,6 +59,7 @@ class Ledger:
         if item.graph_commit_id in self.commits:
             return
         self.commits[item.graph_commit_id] = item
+        self.origins += item.parent_commit_id is None
         self.by_operation[item.operation_id] = item
         self._order.append(item)
         if len(self._order) > 1 and self._order[-2].manifest_version > item.manifest_version:

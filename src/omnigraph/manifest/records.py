@@ -150,7 +150,7 @@ def _row(item: Record) -> dict[str, object]:
     match item:
         case TableRecord():
             return {
-                "object_id": f"table:{item.table_key}:{item.incarnation}",
+                "object_id": f"table:{item.table_key}:{item.incarnation}.{item.seq}",
                 "object_type": "table",
                 "location": item.path,
                 "metadata": _json({"incarnation": item.incarnation, "seq": item.seq}),
@@ -159,7 +159,10 @@ def _row(item: Record) -> dict[str, object]:
         case Pin():
             branch = item.table_branch
             return {
-                "object_id": f"{item.table_key}${branch or MAIN}${item.version:020d}",
+                # With the table and the commit it belongs to: a name that comes back is another
+                # table, and a version may be published again.
+                "object_id": f"{item.table_key}${branch or MAIN}${item.version:020d}"
+                f"${item.incarnation}.{item.seq}",
                 "object_type": "table_version",
                 "table_branch": branch,
                 "location": item.path,
@@ -176,7 +179,8 @@ def _row(item: Record) -> dict[str, object]:
             }
         case Tombstone():
             return {
-                "object_id": f"{item.table_key}$tombstone${item.version:020d}",
+                "object_id": f"{item.table_key}$tombstone${item.version:020d}"
+                f"${item.incarnation}.{item.seq}",
                 "object_type": "table_tombstone",
                 "location": item.path,
                 "metadata": _json({"incarnation": item.incarnation, "seq": item.seq}),

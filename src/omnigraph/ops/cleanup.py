@@ -7,15 +7,16 @@ versions some branch or tag still names. Above it everything stays, so writers g
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from omnigraph.errors import BadRequestError, OmniGraphError
+from omnigraph.clock import now_us
+from omnigraph.errors import BadRequestError, ConflictError, OmniGraphError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.limits import CLEANUP_GRACE_S, ORPHAN_AGE_S
 from omnigraph.manifest import BranchId, Coordinator, GraphCommit
 from omnigraph.store import Tables, split_branch
+from omnigraph.store.floors import Floor, read_floors, write_floors
 from omnigraph.store.journal import announce_removal
 from omnigraph.store.orphans import SCRATCH, Leftover, old_scratch, orphan_files
 from omnigraph.store.reclaim import (
@@ -50,17 +51,17 @@ class Retention:
         if self.older_than_s is not None and self.older_than_s < 0:
             raise BadRequestError("an age cannot be negative")
 
-    def kept(self, commits: list[GraphCommit], now_us: int) -> list[int]:
+    def kept(self, commits: list[GraphCommit], now: int) -> list[int]:
         """Return the graph versions of a branch that stay, given its commits, oldest first."""
         found: list[int] = []
         for number, commit in enumerate(commits):
             newest = number >= len(commits) - (self.keep or 1)
             young = (
                 self.older_than_s is not None
-                and now_us - commit.created_at_us < self.older_than_s * 1e6
+                and now - commit.created_at_us < self.older_than_s * 1e6
             )
-            ended_us = commits[number + 1].created_at_us if number + 1 < len(commits) else now_us
-            recent = now_us - ended_us < self.grace_s * 1e6
+            ended_us = commits[number + 1].created_at_us if number + 1 < len(commits) else now
+            recent = now - ended_us < self.grace_s * 1e6
             # With both rules a version goes only if neither wants it.
             if newest or young or recent or (self.keep is None and number == len(commits) - 1):
                 found.append(commit.manifest_version)
@@ -110,28 +111,35 @@ class _Needed:
         return [v for v in versions if floor is not None and v < floor and v not in single]
 
 
+State = tuple[BranchId, int]
+"""A graph version of a branch."""
+
+
 class Cleanup:
     """Removes old versions of one graph. The caller keeps branches and tags from changing.
 
-    `states` are graph versions that stay whatever their age: tagged ones, and those that
-    merges start from. Of `retired` branches the states that were merged stay, of those in `gone`
-    nothing.
+    `states` returns graph versions that stay whatever their age: tagged ones, those that branches
+    were made from, and those that merges start from. Of `retired` branches the states that were
+    merged stay, of those in `gone` nothing. `lapsed` tells that the caller can no longer keep
+    others from changing branches.
     """
 
     def __init__(
         self,
         coordinators: list[Coordinator],
-        states: Iterable[tuple[BranchId, int]],
+        states: Callable[[], Iterable[State]],
         tables: Tables,
         retention: Retention,
         *,
         retired: Iterable[Coordinator] = (),
         gone: Iterable[BranchId] = (),
+        lapsed: Callable[[], bool],
         dry_run: bool,
         progress: Callable[[str], None] | None = None,
     ) -> None:
         self._coordinators = coordinators
-        self._states = tuple(states)
+        self._states = states
+        self._lapsed = lapsed
         self._tables = tables
         self._retention = retention
         self._retired = tuple(retired)
@@ -141,7 +149,9 @@ class Cleanup:
 
     def run(self) -> list[CleanedTable]:
         """Do it, table by table and the manifest last; a failure of one does not stop others."""
-        needed, windows = self._needed()
+        windows = self._windows()
+        states = self._announced(windows)
+        needed = self._needed(windows, states)
         fire(Failpoint.CLEANUP_POST_PLAN)
         roots: dict[str, list[str]] = {}
         for path in sorted(needed.floors.keys() | needed.single.keys()):
@@ -162,6 +172,7 @@ class Cleanup:
 
     def _drop_table(self, path: str) -> CleanedTable:
         versions = len(stored_versions(self._tables, path))
+        self._check_held()
         try:
             freed = (
                 tree_bytes(self._tables, self._tables.folder(path))
@@ -173,23 +184,53 @@ class Cleanup:
         self._progress(path)
         return CleanedTable(table_key=path, old_versions_removed=versions, bytes_removed=freed)
 
-    def _needed(self) -> tuple[_Needed, dict[BranchId, int]]:
+    def _windows(self) -> dict[BranchId, list[int]]:
+        """Return the graph versions of each branch that the retention keeps."""
+        now = now_us()
+        found: dict[BranchId, list[int]] = {}
+        for coordinator in self._coordinators:
+            version = coordinator.capture().version
+            commits = coordinator.ledger.commits_to(version)
+            found[coordinator.branch] = self._retention.kept(commits, now)
+        return found
+
+    def _announced(self, windows: Mapping[BranchId, list[int]]) -> set[State]:
+        """Raise the floors before anything goes; return the single states that stay.
+
+        The names of states are looked at again afterwards: who made one meanwhile, and read the
+        floors before they rose, relies on it.
+        """
+        states = set(self._states())
+        if self._dry_run:
+            return states
+        files, root = self._tables.files, self._tables.folder(MANIFEST_KEY)
+        before = read_floors(files, root)
+        announced = write_floors(files, root, before, before.raised(_floors(windows, states)))
+        fire(Failpoint.CLEANUP_POST_FLOOR)
+        if added := set(self._states()) - states:
+            states |= added
+            write_floors(files, root, announced, before.raised(_floors(windows, states)))
+        return states
+
+    def _check_held(self) -> None:
+        if self._lapsed() and not self._dry_run:
+            raise ConflictError(
+                "the cleanup was stopped for too long, others may have made branches or tags",
+                hint="run it again",
+            )
+
+    def _needed(self, windows: Mapping[BranchId, list[int]], states: set[State]) -> _Needed:
         """Collect what every branch and tag may still be asked for."""
         needed = _Needed()
-        windows: dict[BranchId, int] = {}
-        now_us = time.time_ns() // 1000
         for coordinator in self._coordinators:
-            capture = coordinator.capture()
-            commits = coordinator.ledger.commits_to(capture.version)
-            versions = self._retention.kept(commits, now_us)
-            windows[coordinator.branch] = min(versions)
-            for version in versions:
+            for version in windows[coordinator.branch]:
                 for pin in coordinator.ledger.pins_at(version).values():
                     needed.keys[split_branch(pin.path)[0]] = pin.table_key
                     if coordinator.branch.owns(pin.table_branch):
                         needed.keep_from(pin.path, pin.version)
                     needed.keep(pin.path, pin.version)
-            for branch, version in self._states:
+        for coordinator in (*self._coordinators, *self._retired):
+            for branch, version in states:
                 if branch == coordinator.branch:
                     for pin in coordinator.ledger.pins_at(version).values():
                         needed.keep(pin.path, pin.version)
@@ -203,11 +244,12 @@ class Cleanup:
             for commit in (known[name] for name in merged if name is not None and name in known):
                 for pin in coordinator.ledger.pins_at(commit.manifest_version).values():
                     needed.keep(pin.path, pin.version)
-        return needed, windows
+        return needed
 
     def _clean_table(self, root: str, paths: list[str], needed: _Needed) -> CleanedTable:
         key = needed.keys.get(root, root)
         total, forks = Reclaimed(), 0
+        self._check_held()
         try:
             for path in paths:
                 versions = needed.removable(path, stored_versions(self._tables, path))
@@ -258,12 +300,13 @@ class Cleanup:
         freed += sum(remove_tree(self._tables, tree) for tree in strays)
         return len(names) + len(strays), freed
 
-    def _clean_manifest(self, windows: dict[BranchId, int]) -> CleanedTable:
+    def _clean_manifest(self, windows: Mapping[BranchId, list[int]]) -> CleanedTable:
         versions = freed = 0
+        self._check_held()
         try:
-            for branch, oldest in windows.items():
+            for branch, kept in windows.items():
                 stored = stored_versions(self._tables, branch.path)
-                removable = [version for version in stored if version < oldest]
+                removable = [version for version in stored if version < min(kept)]
                 if removable and not self._dry_run:
                     announce_removal(self._tables.files, self._tables.folder(branch.path))
                 gone = remove_versions(self._tables, branch.path, removable, dry_run=self._dry_run)
@@ -279,3 +322,13 @@ class Cleanup:
         return CleanedTable(
             table_key=MANIFEST_KEY, old_versions_removed=versions, bytes_removed=freed
         )
+
+
+def _floors(windows: Mapping[BranchId, list[int]], states: Iterable[State]) -> dict[str, Floor]:
+    single: dict[BranchId, set[int]] = {}
+    for branch, version in states:
+        single.setdefault(branch, set()).add(version)
+    return {
+        branch.incarnation: Floor(min(kept), tuple(sorted(single.get(branch, ()))))
+        for branch, kept in windows.items()
+    }

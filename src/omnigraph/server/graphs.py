@@ -30,7 +30,7 @@ class ServedGraph:
 
     def handle(self, actor: str | None) -> Graph:
         """Return a handle for one request: its commits are by that actor, the policy decides."""
-        return self.graph.session(actor, self.policy)
+        return self.graph.acting_for(actor, self.policy)
 
 
 class ServedGraphs:

@@ -20,6 +20,7 @@ from omnigraph.store.branches import (
     branch_files,
     branch_names,
     branch_path,
+    children_first,
     create_tag,
     delete_branch,
     delete_forks,
@@ -49,6 +50,7 @@ from omnigraph.store.control import ControlFiles
 from omnigraph.store.counters import count, measured
 from omnigraph.store.delta import TableDelta, table_delta
 from omnigraph.store.durability import Durability, Syncer, new_syncer
+from omnigraph.store.floors import read_floors
 from omnigraph.store.fragments import FragmentGroup, fragment_groups
 from omnigraph.store.indexing import (
     IndexSpec,
@@ -139,6 +141,7 @@ __all__ = [
     "branch_path",
     "change_columns",
     "check_conditional_put",
+    "children_first",
     "commit_staged",
     "count",
     "create_tag",
@@ -177,6 +180,7 @@ __all__ = [
     "reached",
     "reaching",
     "read_branch",
+    "read_floors",
     "read_fragments",
     "readable",
     "rebased",

@@ -9,9 +9,9 @@ from __future__ import annotations
 import copy
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, unquote
 
 from omnigraph.errors import StorageError
@@ -128,12 +128,41 @@ def read_branch(files: Files, root: str, name: str) -> BranchRef | None:
 
 def list_branches(files: Files, root: str) -> list[BranchRef]:
     """Return the branches of a dataset, by name."""
+    return _refs(files, root, branch_names(files, root))
+
+
+def _refs(files: Files, root: str, names: Sequence[str]) -> list[BranchRef]:
     found = side_by_side(
-        lambda name: read_branch(files, root, name),
-        branch_names(files, root),
-        at_once=files.calls_at_once,
+        lambda name: read_branch(files, root, name), names, at_once=files.calls_at_once
     )
     return [ref for ref in found if ref is not None]
+
+
+class HasParent(Protocol):
+    """Something that was made from another of its kind."""
+
+    @property
+    def parent(self) -> str | None:
+        """The name of that other one."""
+
+
+Child = TypeVar("Child", bound=HasParent)
+
+
+def children_first(found: Sequence[Child], *, name: Callable[[Child], str]) -> list[Child]:
+    """Return branches so that each comes before the one it was made from.
+
+    Only so can they be deleted one after the other.
+    """
+    parents = {name(item): item.parent for item in found}
+
+    def depth(item: Child) -> int:
+        steps, above = 0, item.parent
+        while above is not None and above in parents and steps <= len(parents):
+            steps, above = steps + 1, parents[above]
+        return steps
+
+    return sorted(found, key=depth, reverse=True)
 
 
 def make_branch(dataset: Any, name: str, version: int) -> Any:
@@ -201,10 +230,10 @@ def fork_table(tables: Tables, table: Table, name: str) -> tuple[Table, Iterator
 def delete_forks(tables: Tables, path: str, *, prefix: str) -> int:
     """Delete the branches of a table whose names begin so; return how many."""
     root, _branch = split_branch(path)
-    names = branch_names(tables.files, tables.folder(root))
-    mine = [name for name in names if name.startswith(prefix)]
-    if mine:
+    folder = tables.folder(root)
+    names = [name for name in branch_names(tables.files, folder) if name.startswith(prefix)]
+    if names:
         dataset = tables.open_latest(root).dataset
-        for name in mine:
-            delete_branch(dataset, name)
-    return len(mine)
+        for ref in children_first(_refs(tables.files, folder, names), name=lambda ref: ref.name):
+            delete_branch(dataset, ref.name)
+    return len(names)

@@ -7,6 +7,7 @@ dies.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -18,13 +19,17 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from omnigraph.errors import OmniGraphError
+from omnigraph.errors import OmniGraphError, StorageError
 from omnigraph.store.counters import count
 from omnigraph.store.durability import Syncer
 from omnigraph.store.local_files import failure
 
-UNFINISHED_AFTER_S = 60.0
+TAKE_ATTEMPTS_MAX = 8
 _TEMPORARY = re.compile(r"\.[0-9a-f]{16}")
+
+
+class _Swept(Exception):
+    """The file of a slot to be was removed before it had its name."""
 
 
 @dataclass(slots=True)
@@ -110,6 +115,14 @@ class LockedSlots:
     def take(self, name: str, body: bytes) -> LockedSlot | None:
         """Create a slot; None when somebody holds the name."""
         count("slot_puts")
+        for _attempt in range(TAKE_ATTEMPTS_MAX):
+            try:
+                return self._take(name, body)
+            except _Swept:
+                continue
+        raise StorageError(f"the slot {name} could not be made", hint="try again")
+
+    def _take(self, name: str, body: bytes) -> LockedSlot | None:
         temporary = os.path.join(self._folder, f".{secrets.token_hex(8)}")
         path = os.path.join(self._folder, name)
         try:
@@ -129,11 +142,16 @@ class LockedSlots:
         except FileExistsError:
             os.close(descriptor)
             return None
+        except (BlockingIOError, FileNotFoundError) as error:
+            # Between making the file and locking it, somebody who clears up took it for left.
+            os.close(descriptor)
+            raise _Swept from error
         except OSError as error:
             os.close(descriptor)
             raise failure("create", name, error) from error
         finally:
-            os.unlink(temporary)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
         slot = LockedSlot(name, path, body, descriptor, self._syncer)
         try:
             self._syncer.sync_folder(self._folder)
@@ -204,12 +222,11 @@ class LockedSlots:
                 # Gone, or not ours to judge: it is in nobody's way.
                 continue
             try:
-                # A living owner locks its file right after creating it.
-                old = time.time() - os.fstat(descriptor).st_mtime > UNFINISHED_AFTER_S
+                # A living owner locks its file right after creating it; one that had not come to
+                # it yet makes another.
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if old:
-                    os.unlink(path)
-                    removed += 1
+                os.unlink(path)
+                removed += 1
             except OSError:
                 continue
             finally:

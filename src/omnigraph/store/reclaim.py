@@ -8,7 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from omnigraph.store.branches import branch_names, branch_path, delete_branch, list_branches
+from omnigraph.store.branches import (
+    branch_names,
+    branch_path,
+    children_first,
+    delete_branch,
+    list_branches,
+)
 from omnigraph.store.counters import count
 from omnigraph.store.files import Files
 from omnigraph.store.lance_errors import translated
@@ -55,9 +61,10 @@ def orphan_forks(
     Names that begin with one of `gone` belonged to somebody who is not there any more.
     """
     now = time.time()
+    known = list_branches(tables.files, tables.folder(root))
     return [
         ref.name
-        for ref in list_branches(tables.files, tables.folder(root))
+        for ref in children_first(known, name=lambda ref: ref.name)
         if ref.name not in used
         and (ref.name.startswith(gone) or now - ref.created_at_s > older_than_s)
     ]

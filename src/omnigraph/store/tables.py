@@ -6,17 +6,24 @@ version of one dataset, safe to share between threads.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
 from typing import Any
 
 import lance
 import pyarrow as pa
 from lance import LanceDataset, LanceOperation
 
-from omnigraph.errors import AlreadyExistsError, NotFoundError, VersionReclaimedError
+from omnigraph.errors import (
+    AlreadyExistsError,
+    NotFoundError,
+    StorageError,
+    StorageFailureKind,
+    VersionReclaimedError,
+)
 from omnigraph.limits import (
     HANDLE_COMMITS_MAX,
     LANCE_INDEX_CACHE_BYTES,
@@ -26,6 +33,7 @@ from omnigraph.limits import (
 from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.location import Location
+from omnigraph.store.torn import version_name
 
 PRIMARY_KEY = {b"lance-schema:unenforced-primary-key": b"true"}
 FILE_FORMAT = "2.2"
@@ -85,12 +93,35 @@ def is_blob(field: Any) -> bool:
     return extension == "lance.blob.v2" or b"lance-encoding:blob" in metadata
 
 
+def reclaimed(path: str, version: int) -> VersionReclaimedError:
+    """Return the error for a version of a table that a cleanup removed."""
+    return VersionReclaimedError(
+        f"version {version} of {path} is no longer kept",
+        hint="a cleanup removed it; tag states that must stay",
+    )
+
+
 class Table:
     """One version of one table."""
 
-    def __init__(self, path: str, dataset: LanceDataset) -> None:
+    def __init__(
+        self, path: str, dataset: LanceDataset, is_gone: Callable[[], bool] | None = None
+    ) -> None:
         self.path = path
         self.dataset = dataset
+        self._is_gone = is_gone
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Translate what reading raises; a version that was removed meanwhile is told as such."""
+        try:
+            with translated(f"reading {self.path}"):
+                yield
+        except (NotFoundError, StorageError) as error:
+            missing = getattr(error, "failure", StorageFailureKind.NOT_FOUND)
+            if missing is StorageFailureKind.NOT_FOUND and self._is_gone and self._is_gone():
+                raise reclaimed(self.path, self.version) from error
+            raise
 
     @property
     def version(self) -> int:
@@ -106,7 +137,7 @@ class Table:
         """Return the number of live rows, or of those that match."""
         if where is None:
             return int(self.dataset.count_rows())
-        with translated(f"reading {self.path}"):
+        with self._reading():
             return int(self.dataset.count_rows(filter=where))
 
     def scan(
@@ -127,7 +158,7 @@ class Table:
         of leaving them as references.
         """
         count("data_scans")
-        with translated(f"reading {self.path}"):
+        with self._reading():
             return self._scanner(
                 columns=columns,
                 where=where,
@@ -142,7 +173,7 @@ class Table:
     def take(self, rows: Any, *, columns: Sequence[str]) -> Any:
         """Return rows by their place among the live rows, in the order given."""
         count("data_scans")
-        with translated(f"reading {self.path}"):
+        with self._reading():
             return self.dataset.take(rows.tolist(), columns=list(columns))
 
     def batches(
@@ -155,7 +186,7 @@ class Table:
     ) -> Iterator[Any]:
         """Yield matching rows batch by batch, in storage order."""
         count("data_scans")
-        with translated(f"reading {self.path}"):
+        with self._reading():
             scanner = self._scanner(
                 columns=columns, where=where, blob_bytes=blob_bytes, batch_rows=batch_rows
             )
@@ -263,11 +294,12 @@ class Tables:
         except NotFoundError as error:
             if not self._has_versions(path):
                 raise
-            raise VersionReclaimedError(
-                f"version {version} of {path} is no longer kept",
-                hint="a cleanup removed it; tag states that must stay",
-            ) from error
-        return self.remember(Table(path, dataset))
+            raise reclaimed(path, version) from error
+        return self.remember(Table(path, dataset, partial(self._is_gone, path, version)))
+
+    def _is_gone(self, path: str, version: int) -> bool:
+        """Whether the file of a version was removed."""
+        return not self.files.exists(f"{self.folder(path)}/{version_name(version)}")
 
     def open_latest(self, path: str) -> Table:
         """Open a table at its newest version, published or not. Costs a listing."""

@@ -20,7 +20,7 @@ from omnigraph.catalog.shape import Json
 from omnigraph.errors import CompileError, FormatError, OmniGraphError, StorageError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.limits import SCHEMA_READS_MAX
-from omnigraph.manifest import Coordinator
+from omnigraph.manifest import Coordinator, GraphReplacedError
 from omnigraph.store import ControlFiles, count, side_by_side
 
 SOURCE = "_schema.pg"
@@ -83,6 +83,7 @@ class SchemaContract:
         self._bytes: Contents = ()
         self._listed: tuple[Tags, Contents] | None = None
         self._accepted: AcceptedSchema | None = None
+        self._domain: str | None = None
         self._known: dict[str, tuple[AcceptedSchema, str]] = {}
         self.source = ""
         """Source text of the schema as last validated."""
@@ -97,6 +98,7 @@ class SchemaContract:
         for _attempt in range(SCHEMA_READS_MAX):
             # The state first: the others are replaced before it, so they are never older.
             found = self._read_all()
+            self._check_domain(found[2])
             named = _named_hash(found[2])
             known = self._coordinator.capture(fresh=False)
             if named == known.head.schema_hash:
@@ -122,6 +124,20 @@ class SchemaContract:
             with self._control():
                 self.bring_up_to_date()
         raise StorageError("the schema keeps changing", hint="try again")
+
+    def check_graph(self) -> None:
+        """Refuse to go on where another graph was made since. Raises `GraphReplacedError`."""
+        state = self._files.read(STATE)
+        if state is not None:
+            self._check_domain(state)
+
+    def _check_domain(self, state: bytes) -> None:
+        """Refuse files of another graph that was made where this one was."""
+        domain = _member(state, "identity_domain")
+        if self._domain is None:
+            self._domain = domain
+        elif domain is not None and domain != self._domain:
+            raise GraphReplacedError
 
     def _settled(self, state: bytes, named: str | None) -> bool:
         """Whether files that do not agree will not get better by looking again."""
@@ -256,9 +272,13 @@ def _refuse_staging(names: Iterable[str]) -> None:
 
 def _named_hash(state: bytes) -> str | None:
     """Return the schema a state file names, None when it names none."""
+    return _member(state, "ir_hash")
+
+
+def _member(state: bytes, name: str) -> str | None:
     try:
         found = json.loads(state)
     except ValueError:
         return None
-    named = found.get("ir_hash") if isinstance(found, dict) else None
+    named = found.get(name) if isinstance(found, dict) else None
     return named if isinstance(named, str) else None
