@@ -62,7 +62,7 @@ S3_ONLY_IN_FULL = {
     "test_search",
     "test_stale_handles",
     # Long.
-    "test_auto_maintenance",
+    "test_upkeep",
     "test_indexes",
     "test_large_load",
     "test_maintenance",

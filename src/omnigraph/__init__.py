@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         Result,
         Rows,
         Snapshot,
+        Upkeep,
         init,
         restore,
     )
@@ -88,6 +89,7 @@ _GRAPH = (
     "Result",
     "Rows",
     "Snapshot",
+    "Upkeep",
     "init",
     "restore",
 )
@@ -186,6 +188,7 @@ __all__ = [
     "StorageError",
     "TooManyRequestsError",
     "UnauthorizedError",
+    "Upkeep",
     "VersionConflictError",
     "VersionReclaimedError",
     "__version__",

@@ -229,11 +229,10 @@ FEED_COMMITS_DEFAULT: Final = 128
 CLEANUP_GRACE_S: Final = 600.0
 """States replaced less than this ago are never cleaned up: somebody may be reading them."""
 
-LATE_PUBLISH_S: Final = CLEANUP_GRACE_S / 2
-"""A publish that took longer looks for its commit before it is acknowledged."""
-
-CLEANUP_KEEP_DEFAULT: Final = 50
-"""Graph versions a cleanup keeps when it is not told."""
+RETAIN_VERSIONS: Final = 100
+RETAIN_S: Final = 7 * 86_400.0
+"""States of each branch that a cleanup keeps when it is not told: the newest ones, and all that are
+younger than a week. Tagged ones, and those that branches and merges rest on, stay for ever."""
 
 OPTIMIZE_ATTEMPTS_MAX: Final = WRITE_ATTEMPTS_MAX
 """Times writers may come first before an optimize gives up on a branch."""
@@ -256,8 +255,12 @@ PROBE_ROWS_MIN: Final = 20_000
 PROBED_QUERIES_MAX: Final = 8
 """Queries on one edge or node type answered by index before it is taken into memory."""
 
-AUTO_MAINTENANCE_EVERY: Final = 200
-"""Commits after which a handle that maintains itself cleans up."""
+UPKEEP_COMMITS: Final = 200
+UPKEEP_S: Final = 3_600.0
+"""Commits of a handle, or time at its next commit, after which it optimizes and cleans up."""
+
+UPKEEP_LOSSES_MAX: Final = 2
+"""Lost races after which an optimize in the background leaves a branch to its writers."""
 
 ORPHAN_AGE_S: Final = 86_400.0
 """Age at which a line of versions nobody names counts as left behind, not as being written to."""
@@ -338,7 +341,8 @@ OBJECT_READ_BYTES: Final = 8 * 1024 * 1024
 """Bytes of an input object that one request reads; Parquet asks for what it needs."""
 
 LEASE_S: Final = 3.0
-"""How long a silent owner keeps its slot in an object store. A dead one stalls its branch so."""
+"""How long a silent owner keeps its slot in an object store. A dead one stalls its branch so. A
+publish that took longer, anywhere, looks for its commit before it is acknowledged."""
 
 LEASE_MARGIN_S: Final = 0.5
 """Safety margin of a lease, on both sides: for slow requests, not for clocks."""

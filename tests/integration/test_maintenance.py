@@ -302,7 +302,7 @@ def test_an_interrupted_cleanup_is_finished_by_the_next(graph: og.Graph, point: 
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"keep": 0}, {"keep": -1}, {"older_than": -5.0}], ids=["none", "0", "-1", "age"]
+    "options", [{"keep": 0}, {"keep": -1}, {"older_than": -5.0}], ids=["0", "-1", "age"]
 )
 def test_cleanup_refuses_rules_that_make_no_sense(
     graph: og.Graph, options: dict[str, float]

@@ -203,7 +203,6 @@ OPERATIONS: dict[str, Operation] = {
     "graph.optimize": admin(lambda w: w.graph.optimize()),
     "graph.repair": admin(lambda w: w.graph.repair()),
     "graph.cleanup": admin(lambda w: w.graph.cleanup(keep=100)),
-    "graph.maintain_automatically": admin(lambda w: w.graph.maintain_automatically().close()),
     "graph.recover": admin(lambda w: w.graph.recover()),
     "graph.branches.list": reads(lambda w: w.graph.branches.list(), None),
     "graph.branches.details": reads(lambda w: w.graph.branches.details(), None),

@@ -93,7 +93,7 @@ PARTS = {
 # On a server the token decides who acts, and hanging up cancels; Spark runs beside the storage.
 NOT_SERVED = {"actor", "cancel", "workers"}
 ON_STORAGE = {"optimize", "repair", "cleanup", "ensure_indices", "recover"}
-ON_STORAGE |= {"maintain_automatically", "dump", "bulk"}
+ON_STORAGE |= {"upkeep", "dump", "bulk"}
 # What rooms of the engine ask of a handle, and what bulk loads need.
 OF_THE_ENGINE = {"observe", "settle", "request", "accepted_schema", "schema_at", "check_writable"}
 OF_THE_ENGINE |= {"permit", "session", "cache_stats", "as_actor", "recovered", "limits"}

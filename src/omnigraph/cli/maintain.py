@@ -79,6 +79,7 @@ def optimize(
 @branch_option
 @click.option("--confirm", is_flag=True, help="Publish what provably changed no row.")
 @click.option("--force", is_flag=True, help="With --confirm: publish everything found.")
+@click.option("--discard", is_flag=True, help="With --confirm: go back to what is published.")
 @quiet_option
 @json_option
 @click.pass_context
@@ -90,6 +91,7 @@ def repair(
     branch: str,
     confirm: bool,
     force: bool,
+    discard: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -97,7 +99,7 @@ def repair(
     place = resolve_uri(uri, store, uri_option)
     echo_target("repair", place, quiet=quiet or not confirm)
     with open_graph(place) as graph:
-        report = graph.repair(branch, confirm=confirm, force=force)
+        report = graph.repair(branch, confirm=confirm, force=force, discard=discard)
     if as_json:
         print_json(report.to_json())
     else:
@@ -146,8 +148,9 @@ def cleanup(
 ) -> None:
     """Remove old versions and the files only they used.
 
-    What branches, tags and merges need stays, and so does what was current in the last ten
-    minutes. Time travel ends at the oldest version kept.
+    Without --keep and --older-than the newest 100 versions of each branch stay, and all of the
+    last seven days. What branches, tags and merges need stays, and so does what was current in
+    the last ten minutes. Time travel ends at the oldest version kept.
     """
     place = resolve_uri(uri, store, uri_option)
     if confirm:

@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 @click.option("--policy", metavar="FILE", help="Policy of the one graph (YAML).")
 @click.option("--tokens", metavar="FILE", help="JSON object of actors and their tokens.")
 @click.option("--queries", metavar="DIR", help="Stored queries of the one graph (.gq files).")
+@click.option(
+    "--upkeep/--no-upkeep",
+    default=None,
+    help="Optimize and clean up in the background, or leave it to you (on).",
+)
 @click.option("--config", metavar="FILE", help="Settings in YAML; flags and environment win.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]))
 def serve(config: str | None, **flags: object) -> None:

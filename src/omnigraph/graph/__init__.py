@@ -11,6 +11,7 @@ from omnigraph.graph.history import Commits
 from omnigraph.graph.merging import MergePlan, MergeResult
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
+from omnigraph.graph.upkeep import Caretaker, Upkeep
 from omnigraph.graph.view import BranchView
 from omnigraph.ops.indexing import PendingIndex
 from omnigraph.write.inputs import Rows
@@ -19,6 +20,7 @@ __all__ = [
     "BlobStat",
     "Blobs",
     "BranchView",
+    "Caretaker",
     "Commits",
     "Diff",
     "DumpReport",
@@ -31,6 +33,7 @@ __all__ = [
     "Result",
     "Rows",
     "Snapshot",
+    "Upkeep",
     "blob_range",
     "init",
     "open_graph",

@@ -14,6 +14,7 @@ from omnigraph.graph.dumping import DUMP_FORMAT
 from omnigraph.graph.graph import Graph
 from omnigraph.graph.handle import Mode
 from omnigraph.graph.schema_ops import schema_text
+from omnigraph.graph.upkeep import Upkeep
 from omnigraph.ids import UlidSource
 from omnigraph.lang import compile_schema
 from omnigraph.ops.initialize import initialize
@@ -29,6 +30,7 @@ def init(
     force: bool = False,
     durability: Durability | str = Durability.FULL,
     storage_options: Mapping[str, str] | None = None,
+    upkeep: Upkeep | bool = True,
 ) -> Graph:
     """Create a graph and open it.
 
@@ -38,6 +40,7 @@ def init(
         force: Replace schema files left there without a graph.
         durability: `full` survives power loss; `none` is for scratch graphs.
         storage_options: How to reach an object store, beside what the environment says.
+        upkeep: As for `open`.
     """
     location = locate(uri, storage_options)
     text, name = schema_text(schema)
@@ -54,7 +57,7 @@ def init(
         force=force,
     )
     syncer.close()
-    return Graph(uri, durability=durability, storage_options=storage_options)
+    return Graph(uri, durability=durability, storage_options=storage_options, upkeep=upkeep)
 
 
 def open_graph(
@@ -66,6 +69,7 @@ def open_graph(
     embedder: Embedder | None = None,
     policy: Policy | str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, str] | None = None,
+    upkeep: Upkeep | bool = True,
 ) -> Graph:
     """Open a graph.
 
@@ -77,6 +81,8 @@ def open_graph(
         embedder: Turns texts into vectors, for `@embed` properties and `nearest` with a text.
         policy: Who may do what: a policy, or the path of a bundle. With one, an actor is needed.
         storage_options: How to reach an object store, beside what the environment says.
+        upkeep: Whether, when and how a handle that writes for long keeps the graph small and fast
+            by itself: `False` for never, an `Upkeep` for other settings.
     """
     rules = load_policy(policy) if isinstance(policy, str | os.PathLike) else policy
     return Graph(
@@ -87,6 +93,7 @@ def open_graph(
         embedder=embedder,
         policy=rules,
         storage_options=storage_options,
+        upkeep=upkeep,
     )
 
 

@@ -46,7 +46,7 @@ def dump(location: Location, lines: Lines, archive: str, progress: Progress | No
 
     Files never change once they are named, so it is enough to list them at one moment.
     """
-    with lines.directory.control():
+    with lines.directory.cleaning(), lines.directory.control():
         captures = {
             info.name: lines.get(info.name).coordinator.capture()
             for info in lines.directory.branches()

@@ -15,7 +15,6 @@ from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.catalog import Catalog, EdgeType, NodeType
 from omnigraph.embed import Embedder
 from omnigraph.errors import BadRequestError, NotFoundError
-from omnigraph.graph.auto import AutoMaintenance
 from omnigraph.graph.blobs import Blobs
 from omnigraph.graph.branches import Branches, Tags
 from omnigraph.graph.bulk import BulkHandle
@@ -35,9 +34,10 @@ from omnigraph.graph.result import Result
 from omnigraph.graph.results import Snapshot
 from omnigraph.graph.schema_ops import SchemaOps
 from omnigraph.graph.targets import has_branch, resolve
+from omnigraph.graph.upkeep import Upkeep
 from omnigraph.graph.view import BranchView
 from omnigraph.lang import CompiledQuery, bind_parameters
-from omnigraph.limits import AUTO_MAINTENANCE_EVERY, CLEANUP_GRACE_S, CLEANUP_KEEP_DEFAULT
+from omnigraph.limits import CLEANUP_GRACE_S
 from omnigraph.manifest import MAIN, BranchName, Capture
 from omnigraph.ops.cleanup import Retention
 from omnigraph.ops.diff import ChangeFilter
@@ -69,6 +69,7 @@ class Graph(BulkHandle):
         embedder: Embedder | None = None,
         policy: Policy | None = None,
         storage_options: Mapping[str, str] | None = None,
+        upkeep: Upkeep | bool = True,
     ) -> None:
         super().__init__(
             uri,
@@ -78,6 +79,7 @@ class Graph(BulkHandle):
             embedder=embedder,
             policy=policy,
             storage_options=storage_options,
+            upkeep=upkeep,
         )
         self._bind()
 
@@ -193,6 +195,10 @@ class Graph(BulkHandle):
     ) -> CleanupReport:
         """Remove old versions and the files only they used.
 
+        Without `keep` and `older_than` the newest 100 versions of each branch stay, and all that
+        are younger than seven days. Tagged states, and those that branches and merges rest on,
+        always stay.
+
         Args:
             keep: Graph versions of each branch that stay.
             older_than: Only versions older than this go (seconds or a timedelta).
@@ -208,7 +214,7 @@ class Graph(BulkHandle):
             else (older_than)
         )
         grace_s = grace.total_seconds() if isinstance(grace, datetime.timedelta) else grace
-        retention = Retention(keep=keep, older_than_s=seconds, grace_s=grace_s)
+        retention = Retention.of(keep, seconds, grace_s)
         return self._maintenance.cleanup(retention, dry_run=dry_run, progress=progress)
 
     def dump(
@@ -224,27 +230,6 @@ class Graph(BulkHandle):
         # All branches at once: an export of some of them only does not cover it.
         self.permit(Action.EXPORT)
         return dump(self._location, self._lines, os.fspath(archive), progress)
-
-    def maintain_automatically(
-        self,
-        *,
-        every: int = AUTO_MAINTENANCE_EVERY,
-        keep: int = CLEANUP_KEEP_DEFAULT,
-        grace: datetime.timedelta | float = CLEANUP_GRACE_S,
-    ) -> AutoMaintenance:
-        """Keep this handle's graph small in the background: clean up after every so many commits.
-
-        Small fragments are folded while writing, with or without this. Off until it is called;
-        closing the handle ends it. The value returned tells how often it ran and what failed.
-        """
-        self.check_writable()
-        self.permit(Action.ADMIN)
-        if self._auto is not None:
-            self._auto.close()
-        self._auto = AutoMaintenance(
-            lambda: self.cleanup(keep=keep, grace=grace, dry_run=False), every=every
-        )
-        return self._auto
 
     # ---- reading --------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
+from functools import partial
 from types import TracebackType
 from typing import Literal, Self
 
@@ -12,7 +13,6 @@ from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.catalog import AcceptedSchema, Catalog
 from omnigraph.embed import Embedder
 from omnigraph.errors import BadRequestError
-from omnigraph.graph.auto import AutoMaintenance
 from omnigraph.graph.branches import Branches
 from omnigraph.graph.changes import ChangeFeed
 from omnigraph.graph.history import Commits
@@ -21,6 +21,7 @@ from omnigraph.graph.maintenance import (
     Maintenance,
 )
 from omnigraph.graph.merging import Merging
+from omnigraph.graph.upkeep import Caretaker, Upkeep
 from omnigraph.ids import UlidSource
 from omnigraph.lang import CompiledQuery, compile_query, compile_schema
 from omnigraph.limits import COMPILED_QUERIES_MAX
@@ -76,6 +77,7 @@ class Handle:
         embedder: Embedder | None = None,
         policy: Policy | None = None,
         storage_options: Mapping[str, str] | None = None,
+        upkeep: Upkeep | bool = True,
     ) -> None:
         if mode not in ("rw", "ro"):
             raise BadRequestError(f"mode must be 'rw' or 'ro', not {mode!r}")
@@ -120,7 +122,11 @@ class Handle:
         self._maintenance = Maintenance(
             self._location.uri, self._lines, self._tables, self._ids, self._merging
         )
-        self._auto: AutoMaintenance | None = None
+        settings = Upkeep.of(upkeep) if mode == "rw" else None
+        self.upkeep = (
+            None if settings is None else Caretaker(settings, partial(self._keep_up, settings))
+        )
+        """What looks after the graph in the background of this handle, None when nothing does."""
         self.recovered: list[Verdict] = []
         if mode == "rw":
             self.recovered = self._lines.sweep()
@@ -153,9 +159,8 @@ class Handle:
         if not self._owner:
             self._closed = True
             return
-        if self._auto is not None:
-            self._auto.close()
-            self._auto = None
+        if self.upkeep is not None:
+            self.upkeep.close()
         self._closed = True
         self._lines.close()
         self._syncer.close()
@@ -285,14 +290,17 @@ class Handle:
             return
         if fold:
             line.folding.run_if_due(self._schema)
-        if self._auto is not None:
-            self._auto.note_commit()
+        if self.upkeep is not None:
+            self.upkeep.note_commit(line.branch.name)
         if not self._remembers:
             return
         pins = line.coordinator.capture(fresh=False).pins
         for change in changes.effective():
             key = change.entity.table_key
             self._observed(line)[key] = pins[key].place
+
+    def _keep_up(self, settings: Upkeep, branches: frozenset[str]) -> None:
+        self._maintenance.keep_up(self._contract.validate(), branches, settings)
 
     def _compile_mutation(
         self, source: str, name: str | None, schema: AcceptedSchema

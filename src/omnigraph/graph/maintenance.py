@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from omnigraph.catalog import AcceptedSchema
+from omnigraph.errors import Conflict, NotFoundError
 from omnigraph.graph.lines import Lines
 from omnigraph.graph.merging import Merging
+from omnigraph.graph.upkeep import Upkeep
 from omnigraph.ids import UlidSource
+from omnigraph.limits import OPTIMIZE_ATTEMPTS_MAX, UPKEEP_LOSSES_MAX
 from omnigraph.manifest import (
     MAIN,
     BranchId,
@@ -134,6 +138,8 @@ class Maintenance:
         branch: str,
         progress: Progress | None,
         workers: Workers | None = None,
+        *,
+        losses_max: int = OPTIMIZE_ATTEMPTS_MAX,
     ) -> OptimizeReport:
         """Compact and index the tables a branch owns; on main also build what is declared."""
         line = self._lines.get(branch)
@@ -145,6 +151,7 @@ class Maintenance:
             columns_of=indexed_columns,
             progress=progress,
             workers=workers,
+            losses_max=losses_max,
         )
         commit, tables = work.run()
         if branch == MAIN and not any(item.skipped for item in tables):
@@ -154,6 +161,17 @@ class Maintenance:
             commit = commit or indexes.commit
             tables = [_with_pending(item, indexes.pending) for item in tables]
         return OptimizeReport(uri=self._uri, branch=branch, commit=commit, tables=tuple(tables))
+
+    def keep_up(
+        self, schema: AcceptedSchema, branches: Iterable[str], upkeep: Upkeep
+    ) -> CleanupReport:
+        """Optimize branches that were written to, and remove old states, beside the writers."""
+        if upkeep.optimize:
+            for name in sorted(branches):
+                with contextlib.suppress(Conflict, NotFoundError):
+                    # Writers came first, or the branch was deleted: another time.
+                    self.optimize(schema, name, None, losses_max=UPKEEP_LOSSES_MAX)
+        return self.cleanup(upkeep.retention(), dry_run=False, progress=None)
 
     def ensure_indices(
         self, schema: AcceptedSchema, branch: str, actor_id: str | None
@@ -182,26 +200,30 @@ class Maintenance:
     def cleanup(
         self, retention: Retention, *, dry_run: bool, progress: Progress | None
     ) -> CleanupReport:
-        """Remove old versions while nobody makes or removes a branch or tag."""
+        """Remove old versions; one cleanup at a time."""
         directory = self._lines.directory
-        with directory.control() as slot:
-            coordinators = [self._lines.get(info.name).coordinator for info in directory.branches()]
-            retired, gone = self._retired()
-            work = Cleanup(
-                coordinators,
-                lambda: self._kept_states(gone),
-                self._tables,
-                retention,
-                retired=retired,
-                gone=gone,
-                lapsed=lambda: slot.lapsed,
-                dry_run=dry_run,
-                progress=progress,
-            )
-            tables = work.run()
-            if not dry_run:
-                for branch in gone:
-                    directory.purge(branch)
+        with directory.cleaning() as slot:
+            with directory.control():
+                branches = [self._lines.get(info.name) for info in directory.branches()]
+                retired, gone = self._retired()
+                work = Cleanup(
+                    [line.coordinator for line in branches],
+                    lambda: self._kept_states(gone),
+                    self._tables,
+                    retention,
+                    retired=retired,
+                    gone=gone,
+                    lapsed=lambda: slot.lapsed,
+                    dry_run=dry_run,
+                    progress=progress,
+                )
+                removal = work.plan()
+            # What was announced may go while branches and tags are made.
+            tables = work.run(removal)
+            if gone and not dry_run and not slot.lapsed:
+                with directory.control():
+                    for branch in gone:
+                        directory.purge(branch)
         return CleanupReport(
             uri=self._uri,
             keep=retention.keep,

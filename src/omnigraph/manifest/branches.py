@@ -63,6 +63,7 @@ from omnigraph.store import (
 )
 
 CONTROL_SLOT = "branches@control.json"
+CLEANING_SLOT = "cleanup@control.json"
 TAG_RESERVED = "omnigraph_"
 
 
@@ -207,20 +208,26 @@ class BranchDirectory:
 
     # ---- changing -------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def control(self) -> Iterator[HeldSlot]:
+    def control(self) -> contextlib.AbstractContextManager[HeldSlot]:
         """Hold the slot that lets one process at a time change branches or the schema."""
+        return self._alone(CONTROL_SLOT, "branches have been changing")
+
+    def cleaning(self) -> contextlib.AbstractContextManager[HeldSlot]:
+        """Hold the slot that lets one process at a time clean up."""
+        return self._alone(CLEANING_SLOT, "another cleanup has been running")
+
+    @contextlib.contextmanager
+    def _alone(self, name: str, what: str) -> Iterator[HeldSlot]:
         for _attempt in range(BRANCH_CONTROL_ATTEMPTS_MAX):
-            slot = self._slots.take(CONTROL_SLOT, b"") or self._slots.seize(CONTROL_SLOT)
+            slot = self._slots.take(name, b"") or self._slots.seize(name)
             if slot is not None:
                 break
-            if not self._slots.wait(CONTROL_SLOT, timeout_s=SLOT_WAIT_S):
+            if not self._slots.wait(name, timeout_s=SLOT_WAIT_S):
                 raise ConflictError(
-                    f"branches have been changing for more than {SLOT_WAIT_S:g} seconds",
-                    hint="try again",
+                    f"{what} for more than {SLOT_WAIT_S:g} seconds", hint="try again"
                 )
         else:
-            raise ConflictError("many are changing branches at once", hint="try again")
+            raise ConflictError(f"{what}, again and again", hint="try again")
         with slot:
             try:
                 self.check_graph()

@@ -23,7 +23,7 @@ from omnigraph.errors import (
 )
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.limits import (
-    LATE_PUBLISH_S,
+    LEASE_S,
     PUBLISH_ATTEMPTS_MAX,
     SLOT_WAIT_S,
 )
@@ -81,7 +81,15 @@ class PublishPlan:
 
 
 class Lost(Exception):
-    """Somebody else's commit came first; nothing of this attempt is or will become visible."""
+    """Somebody else's commit came first.
+
+    Nothing of this attempt is visible. Unless `may_land`, nothing of it ever will be: recovery may
+    finish an attempt whose tables had all moved when its owner's lease lapsed.
+    """
+
+    def __init__(self, *, may_land: bool = False) -> None:
+        super().__init__()
+        self.may_land = may_land
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +112,8 @@ class _Tenure:
     """How long an owner may rely on what it saw when it had just taken the slot.
 
     While the slot is held nobody else moves the head, and no version above the captured one can
-    have been removed. An owner that was out for longer than its lease, or than a cleanup waits,
-    knows neither.
+    have been removed. An owner that was out for longer than a lease knows neither, even if its own
+    lease looks good: its slot may have been removed by a request that was late.
     """
 
     def __init__(self, slot: HeldSlot) -> None:
@@ -115,12 +123,12 @@ class _Tenure:
     @property
     def holds(self) -> bool:
         """Whether what was seen still holds."""
-        return not self._slot.lapsed and elapsed_s() - self._since <= LATE_PUBLISH_S
+        return not self._slot.lapsed and elapsed_s() - self._since <= LEASE_S
 
     def check(self) -> None:
         """Raise `Lost` when another owner may be at work by now: the next attempt looks again."""
         if self._slot.lapsed:
-            raise Lost
+            raise Lost(may_land=True)
 
 
 class Publisher:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from omnigraph.clock import now_us
 from omnigraph.errors import BadRequestError, ConflictError, OmniGraphError
 from omnigraph.failpoints import Failpoint, fire
-from omnigraph.limits import CLEANUP_GRACE_S, ORPHAN_AGE_S
+from omnigraph.limits import CLEANUP_GRACE_S, ORPHAN_AGE_S, RETAIN_S, RETAIN_VERSIONS
 from omnigraph.manifest import BranchId, Coordinator, GraphCommit
 from omnigraph.store import Tables, split_branch
 from omnigraph.store.floors import Floor, read_floors, write_floors
@@ -30,6 +30,7 @@ from omnigraph.store.reclaim import (
     stray_trees,
     torn_folder,
     tree_bytes,
+    version_times_us,
 )
 
 MANIFEST_KEY = "__manifest"
@@ -43,16 +44,29 @@ class Retention:
     older_than_s: float | None = None
     grace_s: float = CLEANUP_GRACE_S
 
+    @classmethod
+    def of(
+        cls, keep: int | None, older_than_s: float | None, grace_s: float = CLEANUP_GRACE_S
+    ) -> Retention:
+        """Return the rules a caller gave, or the default ones when it gave none."""
+        if keep is None and older_than_s is None:
+            keep, older_than_s = RETAIN_VERSIONS, RETAIN_S
+        return cls(keep=keep, older_than_s=older_than_s, grace_s=grace_s)
+
     def __post_init__(self) -> None:
-        if self.keep is None and self.older_than_s is None:
-            raise BadRequestError("say how much history to keep: a number of versions, or an age")
         if self.keep is not None and self.keep < 1:
             raise BadRequestError("at least one version must be kept")
         if self.older_than_s is not None and self.older_than_s < 0:
             raise BadRequestError("an age cannot be negative")
 
-    def kept(self, commits: list[GraphCommit], now: int) -> list[int]:
-        """Return the graph versions of a branch that stay, given its commits, oldest first."""
+    def kept(
+        self, commits: list[GraphCommit], now: int, published_us: Mapping[int, int]
+    ) -> list[int]:
+        """Return the graph versions of a branch that stay, given its commits, oldest first.
+
+        `published_us` is when versions were published: a commit's own time is when its write
+        began, which may be long before the state it replaced stopped being current.
+        """
         found: list[int] = []
         for number, commit in enumerate(commits):
             newest = number >= len(commits) - (self.keep or 1)
@@ -60,7 +74,10 @@ class Retention:
                 self.older_than_s is not None
                 and now - commit.created_at_us < self.older_than_s * 1e6
             )
-            ended_us = commits[number + 1].created_at_us if number + 1 < len(commits) else now
+            ended_us = now
+            if number + 1 < len(commits):
+                after = commits[number + 1]
+                ended_us = published_us.get(after.manifest_version, after.created_at_us)
             recent = now - ended_us < self.grace_s * 1e6
             # With both rules a version goes only if neither wants it.
             if newest or young or recent or (self.keep is None and number == len(commits) - 1):
@@ -115,13 +132,23 @@ State = tuple[BranchId, int]
 """A graph version of a branch."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """What a cleanup has decided: what must stay, and where to look for the rest."""
+
+    needed: _Needed
+    oldest: Mapping[BranchId, int]
+    roots: Mapping[str, list[str]]
+    dropped: tuple[str, ...]
+    """Tables of dropped types that no kept state needs."""
+
+
 class Cleanup:
-    """Removes old versions of one graph. The caller keeps branches and tags from changing.
+    """Removes old versions of one graph.
 
     `states` returns graph versions that stay whatever their age: tagged ones, those that branches
     were made from, and those that merges start from. Of `retired` branches the states that were
-    merged stay, of those in `gone` nothing. `lapsed` tells that the caller can no longer keep
-    others from changing branches.
+    merged stay, of those in `gone` nothing. `lapsed` tells that another cleanup may be running.
     """
 
     def __init__(
@@ -147,28 +174,41 @@ class Cleanup:
         self._dry_run = dry_run
         self._progress = progress or (lambda _name: None)
 
-    def run(self) -> list[CleanedTable]:
-        """Do it, table by table and the manifest last; a failure of one does not stop others."""
+    def plan(self) -> Removal:
+        """Decide what goes, and announce it. The caller keeps branches and tags from changing."""
         windows = self._windows()
         states = self._announced(windows)
         needed = self._needed(windows, states)
-        fire(Failpoint.CLEANUP_POST_PLAN)
         roots: dict[str, list[str]] = {}
         for path in sorted(needed.floors.keys() | needed.single.keys()):
             roots.setdefault(split_branch(path)[0], []).append(path)
-        found = [self._clean_table(root, paths, needed) for root, paths in roots.items()]
-        found += [self._drop_table(path) for path in self._dropped(roots)]
+        known = set().union(*(item.ledger.paths() for item in self._coordinators))
+        fire(Failpoint.CLEANUP_POST_PLAN)
+        return Removal(
+            needed=needed,
+            oldest={branch: min(kept) for branch, kept in windows.items()},
+            roots=roots,
+            dropped=tuple(sorted(known - roots.keys())),
+        )
+
+    def run(self, removal: Removal) -> list[CleanedTable]:
+        """Do it, table by table and the manifest last; a failure of one does not stop others.
+
+        Branches and tags may change meanwhile: they find what they need above the floors.
+        """
+        found = [self._clean_table(r, paths, removal.needed) for r, paths in removal.roots.items()]
+        found += [
+            self._drop_table(path)
+            for path in removal.dropped
+            if stored_versions(self._tables, path)
+        ]
         for item in old_scratch(self._tables, older_than_s=ORPHAN_AGE_S):
             # Rows of a load whose driver was killed.
             freed = self._removed(item)
             found.append(CleanedTable(table_key=SCRATCH, bytes_removed=freed))
         fire(Failpoint.CLEANUP_PRE_MANIFEST)
-        return [*sorted(found, key=lambda item: item.table_key), self._clean_manifest(windows)]
-
-    def _dropped(self, used: Iterable[str]) -> list[str]:
-        """Return the tables of dropped types that nothing is left of but their files."""
-        known = set().union(*(item.ledger.paths() for item in self._coordinators))
-        return [path for path in sorted(known - set(used)) if stored_versions(self._tables, path)]
+        manifest = self._clean_manifest(removal.oldest)
+        return [*sorted(found, key=lambda item: item.table_key), manifest]
 
     def _drop_table(self, path: str) -> CleanedTable:
         versions = len(stored_versions(self._tables, path))
@@ -191,7 +231,8 @@ class Cleanup:
         for coordinator in self._coordinators:
             version = coordinator.capture().version
             commits = coordinator.ledger.commits_to(version)
-            found[coordinator.branch] = self._retention.kept(commits, now)
+            published_us = version_times_us(self._tables, coordinator.branch.path)
+            found[coordinator.branch] = self._retention.kept(commits, now, published_us)
         return found
 
     def _announced(self, windows: Mapping[BranchId, list[int]]) -> set[State]:
@@ -215,7 +256,7 @@ class Cleanup:
     def _check_held(self) -> None:
         if self._lapsed() and not self._dry_run:
             raise ConflictError(
-                "the cleanup was stopped for too long, others may have made branches or tags",
+                "the cleanup was stopped for too long, another one may be running",
                 hint="run it again",
             )
 
@@ -247,6 +288,11 @@ class Cleanup:
         return needed
 
     def _clean_table(self, root: str, paths: list[str], needed: _Needed) -> CleanedTable:
+        """Clean one table; once more if a branch was deleted under it."""
+        found = self._clean_once(root, paths, needed)
+        return found if found.error is None else self._clean_once(root, paths, needed)
+
+    def _clean_once(self, root: str, paths: list[str], needed: _Needed) -> CleanedTable:
         key = needed.keys.get(root, root)
         total, forks = Reclaimed(), 0
         self._check_held()
@@ -300,13 +346,13 @@ class Cleanup:
         freed += sum(remove_tree(self._tables, tree) for tree in strays)
         return len(names) + len(strays), freed
 
-    def _clean_manifest(self, windows: Mapping[BranchId, list[int]]) -> CleanedTable:
+    def _clean_manifest(self, oldest: Mapping[BranchId, int]) -> CleanedTable:
         versions = freed = 0
         self._check_held()
         try:
-            for branch, kept in windows.items():
+            for branch, kept_from in oldest.items():
                 stored = stored_versions(self._tables, branch.path)
-                removable = [version for version in stored if version < min(kept)]
+                removable = [version for version in stored if version < kept_from]
                 if removable and not self._dry_run:
                     announce_removal(self._tables.files, self._tables.folder(branch.path))
                 gone = remove_versions(self._tables, branch.path, removable, dry_run=self._dry_run)

@@ -104,8 +104,10 @@ class Optimize:
         columns_of: Callable[[Entity], tuple[str, ...]],
         progress: Callable[[str], None] | None = None,
         workers: Workers | None = None,
+        losses_max: int = OPTIMIZE_ATTEMPTS_MAX,
     ) -> None:
         self._publisher = publisher
+        self._losses_max = losses_max
         self._recovery = recovery
         self._schema = schema
         self._ids = ids
@@ -116,7 +118,7 @@ class Optimize:
 
     def run(self) -> tuple[GraphCommit | None, list[OptimizedTable]]:
         """Do it; None for the commit when there was nothing to do."""
-        for losses in range(OPTIMIZE_ATTEMPTS_MAX):
+        for losses in range(self._losses_max):
             capture = self._publisher.coordinator.capture()
             if capture.head.schema_hash != self._schema.ir_hash():
                 raise SchemaMovedError
@@ -151,9 +153,7 @@ class Optimize:
                 continue
             done = [_optimized(work) for work in works]
             return commit, sorted(done + skipped, key=lambda item: item.table_key)
-        raise ConflictError(
-            f"writers came first {OPTIMIZE_ATTEMPTS_MAX} times", hint="try again later"
-        )
+        raise ConflictError(f"writers came first {self._losses_max} times", hint="try again later")
 
     def _identity(self, capture: Capture) -> Identity:
         return Identity(

@@ -54,7 +54,7 @@ _ON_STORAGE = frozenset(
         "cleanup",
         "ensure_indices",
         "recover",
-        "maintain_automatically",
+        "upkeep",
         "dump",
         "bulk",
     }

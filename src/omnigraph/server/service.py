@@ -14,7 +14,7 @@ from omnigraph.cluster import ServedGraph as ClusterGraph
 from omnigraph.cluster import read_cluster
 from omnigraph.embed import Embedder, embedder_from
 from omnigraph.errors import BadRequestError, OmniGraphError
-from omnigraph.graph import Graph, open_graph
+from omnigraph.graph import Graph, Upkeep, open_graph
 from omnigraph.policy import Policy, ServerState, load_policy, policy_for, server_state
 from omnigraph.server.admission import Admission
 from omnigraph.server.graphs import ServedGraph, ServedGraphs
@@ -153,7 +153,7 @@ def _read(
     decides = policy_for(state, policy)
     graph = next(iter(known.values()), None)
     if graph is None:
-        graph = open_one(str(settings.store), env, embedder_from(env))
+        graph = open_one(str(settings.store), settings, env, embedder_from(env))
     queries = {}
     if settings.queries is not None:
         queries = stored_in(settings.queries, graph.catalog)
@@ -166,9 +166,17 @@ def _read(
     )
 
 
-def open_one(uri: str, env: Mapping[str, str], embedder: Embedder | None) -> Graph:
+def open_one(
+    uri: str, settings: Settings, env: Mapping[str, str], embedder: Embedder | None
+) -> Graph:
     """Open one graph the way servers do."""
-    return open_graph(uri, durability=env.get("OMNIGRAPH_DURABILITY", "full"), embedder=embedder)
+    upkeep = Upkeep(keep=settings.retain_versions, older_than_s=settings.retain_seconds)
+    return open_graph(
+        uri,
+        durability=env.get("OMNIGRAPH_DURABILITY", "full"),
+        embedder=embedder,
+        upkeep=upkeep if settings.upkeep else False,
+    )
 
 
 def _read_cluster(
@@ -186,7 +194,7 @@ def _read_cluster(
     try:
         for graph_id, found in cluster.graphs.items():
             try:
-                graph, identity = _graph_of(found, env, known)
+                graph, identity = _graph_of(found, settings, env, known)
             except OmniGraphError as error:
                 if settings.require_all_graphs:
                     raise
@@ -225,7 +233,7 @@ def _read_cluster(
 
 
 def _graph_of(
-    found: ClusterGraph, env: Mapping[str, str], known: Known
+    found: ClusterGraph, settings: Settings, env: Mapping[str, str], known: Known
 ) -> tuple[Graph, tuple[object, ...]]:
     """Return a graph of the cluster and what tells it from others of its name."""
     if found.problems:
@@ -235,7 +243,7 @@ def _graph_of(
         # A graph that was removed and made again lies in the same place.
         if tuple(same) == about and _domain(found.uri) == domain:
             return graph, (*about, domain)
-    graph = open_one(found.uri, env, found.embedder(env))
+    graph = open_one(found.uri, settings, env, found.embedder(env))
     return graph, (*about, graph.accepted_schema().domain)
 
 

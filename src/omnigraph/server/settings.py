@@ -15,6 +15,8 @@ from omnigraph.limits import (
     REQUEST_BYTES_MAX,
     REQUEST_HEAD_SECONDS_MAX,
     REQUESTS_IN_FLIGHT_MAX,
+    RETAIN_S,
+    RETAIN_VERSIONS,
     SERVER_DRAIN_SECONDS,
     SERVER_QUERY_SECONDS_MAX,
     SERVER_THREADS,
@@ -48,6 +50,9 @@ class Settings:
     actor_bytes_max: int = ACTOR_BYTES_MAX
     query_seconds_max: float = SERVER_QUERY_SECONDS_MAX
     drain_seconds: float = SERVER_DRAIN_SECONDS
+    upkeep: bool = True
+    retain_versions: int = RETAIN_VERSIONS
+    retain_seconds: float = RETAIN_S
 
     def __post_init__(self) -> None:
         if (self.store is None) == (self.cluster is None):

@@ -19,7 +19,7 @@ from omnigraph.store.counters import count
 from omnigraph.store.files import Files
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.tables import TREE, Tables
-from omnigraph.store.torn import ASIDE, newest_version, versions_on_disk
+from omnigraph.store.torn import ASIDE, newest_version, version_of, versions_on_disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,17 @@ class Reclaimed:
 def stored_versions(tables: Tables, path: str) -> list[int]:
     """Return every version a dataset still has, oldest first."""
     return sorted(versions_on_disk(tables.files, tables.folder(path)))
+
+
+def version_times_us(tables: Tables, path: str) -> dict[int, int]:
+    """Return when each version a dataset still has was made, in microseconds."""
+    folder = f"{tables.folder(path)}/_versions"
+    found: dict[int, int] = {}
+    for entry in tables.files.entries(folder):
+        version = version_of(entry.path.rpartition("/")[2])
+        if version is not None:
+            found[version] = int(entry.changed_at_s * 1e6)
+    return found
 
 
 def remove_versions(

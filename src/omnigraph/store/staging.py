@@ -172,7 +172,7 @@ def stage_index(
     """Stage a BTREE segment over some fragments; other segments of that name stay."""
     count("data_stages")
     with translated(f"indexing {parent.path}"):
-        segment = parent.dataset.create_index_uncommitted(
+        segment = parent.own_handle().create_index_uncommitted(
             column, "BTREE", name=name, fragment_ids=list(fragment_ids), replace=True
         )
     operation = LanceOperation.CreateIndex([segment], [])

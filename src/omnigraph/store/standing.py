@@ -134,7 +134,7 @@ def _note(tables: Tables, path: str, version: int, ours: Collection[str]) -> Ver
     count("transaction_reads")
     try:
         table = tables.open(path, version)
-        transaction: Any = table.dataset.read_transaction(version)
+        transaction: Any = table.own_handle().read_transaction(version)
     except TypeError as error:
         # The library cannot describe a compaction that rewrote an index; it is one all the same.
         rewrite = "RewrittenIndex" in str(error)

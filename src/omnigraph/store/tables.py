@@ -7,6 +7,7 @@ version of one dataset, safe to share between threads.
 from __future__ import annotations
 
 import contextlib
+import copy
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -128,6 +129,13 @@ class Table:
         """The table version this handle is fixed to."""
         return int(self.dataset.version)
 
+    def own_handle(self) -> Any:
+        """Return a handle for calls that want it alone: they fail while another thread uses it.
+
+        Remembered tables are shared between threads; a copy costs nothing.
+        """
+        return copy.copy(self.dataset)
+
     @property
     def schema(self) -> Any:
         """Arrow schema of the stored columns."""
@@ -226,7 +234,7 @@ class Table:
     def transaction_uuid(self) -> str:
         """Return the identity of the transaction that made this version, empty if unreadable."""
         try:
-            found: Any = self.dataset.read_transaction(self.version)
+            found: Any = self.own_handle().read_transaction(self.version)
         except (OSError, ValueError, TypeError):
             return ""
         return "" if found is None else str(found.uuid)
@@ -234,7 +242,7 @@ class Table:
     def made_by_engine(self) -> bool:
         """Whether the transaction of this version carries an operation id of ours."""
         try:
-            found: Any = self.dataset.read_transaction(self.version)
+            found: Any = self.own_handle().read_transaction(self.version)
         except (OSError, ValueError, TypeError):
             return False
         properties = getattr(found, "transaction_properties", None) or {}

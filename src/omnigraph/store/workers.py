@@ -6,6 +6,7 @@ caller, so it makes no difference to the outcome who did the work.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -93,7 +94,8 @@ def _rewritten(table: Table) -> list[Any]:
 
 def build_part(dataset: Any, part: IndexPart) -> Any:
     """Build one index over the fragments of a part."""
-    return dataset.create_index_uncommitted(
+    # Through a handle of its own: the call fails while another thread uses the one it is made on.
+    return copy.copy(dataset).create_index_uncommitted(
         part.column,
         part.kind,
         name=part.name,
@@ -128,6 +130,6 @@ def joined(table: Table, part: IndexPart, segments: list[Any]) -> Any:
     """Return segments of one index as one."""
     # Without this step an inverted index would be listed, and every search on it fail.
     if len(segments) > 1 or part.kind == INVERTED:
-        dataset: Any = table.dataset
+        dataset: Any = table.own_handle()
         return dataset.merge_existing_index_segments(segments)
     return segments[0]

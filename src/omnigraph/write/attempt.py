@@ -9,7 +9,13 @@ from typing import Protocol
 
 from omnigraph.catalog import AcceptedSchema
 from omnigraph.clock import now_us
-from omnigraph.errors import ConflictError, PreconditionFailedError, VersionConflictError
+from omnigraph.errors import (
+    ConflictError,
+    OmniGraphError,
+    OutcomeUnknownError,
+    PreconditionFailedError,
+    VersionConflictError,
+)
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
 from omnigraph.limits import (
@@ -203,6 +209,7 @@ class _Attempts:
         self._request = request
         self._schema = schema
         self._first: Capture | None = None
+        self._may_land = False
         self._identity = Identity(
             operation_id=request.operation_id,
             commit_id=writer.new_id(),
@@ -245,16 +252,21 @@ class _Attempts:
                     return None, prepared.changes
                 try:
                     commit = self._publisher.publish(capture, prepared.plan, reserved=slot)
-                except Lost:
+                except Lost as lost:
+                    self._may_land |= lost.may_land
                     self._clear_dead_owner(capture)
                     prepared = self._reusable(prepared)
                     continue
                 self._learn(prepared)
                 return commit, prepared.changes
-        raise ConflictError(
-            f"the branch moved {WRITE_ATTEMPTS_MAX} times while this write was prepared",
-            hint="try again",
-        )
+        raise self._given_up()
+
+    def _given_up(self) -> OmniGraphError:
+        text = f"the branch moved {WRITE_ATTEMPTS_MAX} times while this write was prepared"
+        if self._may_land:
+            # Recovery may still finish an attempt of it.
+            return OutcomeUnknownError(text, operation_id=self._identity.operation_id)
+        return ConflictError(text, hint="try again")
 
     def rehearse(self) -> ChangeSet:
         capture = self._publisher.coordinator.capture()
