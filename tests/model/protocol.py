@@ -67,8 +67,8 @@ class Rules:
     floor_grows: bool = True
     tag_reads_floor: bool = True
     retire: bool = False
+    """A deleted branch gets a last commit and keeps its versions; otherwise they are removed."""
     incarnations: bool = True
-    exists_under_slot: bool = True
 
 
 class Recover(NamedTuple):
@@ -96,6 +96,8 @@ class Writing(NamedTuple):
     restores: int = 0
     blind: bool = False
     recover: Recover | None = None
+    life: int = 0
+    """The life of the branch it captured."""
 
 
 DONE = "done"
@@ -381,7 +383,7 @@ class Writer(Actor):
         if self.commit in ids(view) and self.rules.outcome_by_lineage:
             acked = self._acknowledged(local, shared)
             return [(f"{label}: the commit is there", Writing(DONE, local.line), acked)]
-        return [(label, local._replace(at="slot", view=view), shared)]
+        return [(label, local._replace(at="slot", view=view, life=line.life), shared)]
 
     def _transaction(self, local: Writing, place: int) -> int:
         return UNSTAGED if self.fold else (self.number + 1) * 64 + local.stage * 8 + place
@@ -408,16 +410,11 @@ class Writer(Actor):
         return [(f"seizes the slot of head {head}", after, seized)]
 
     def _exists(self, local: Writing, shared: Shared) -> list[Step]:
-        if shared.lines[local.line].state == LIVE or not self.rules.exists_under_slot:
+        if shared.lines[local.line].state == LIVE:
             return [("sees that the branch exists", local._replace(at="verify"), shared)]
-        ended = [
-            (label, after if after.at == "drop" else Writing(DONE, local.line), result)
-            for label, after, result in self._lost(local, shared, "finds the branch deleted")
-        ]
-        return [
-            (label, after._replace(attempt=0) if after.at == "drop" else after, result)
-            for label, after, result in ended
-        ]
+        # The last attempt: after it there is no other.
+        last = local._replace(attempt=self.attempts)
+        return self._lost(last, shared, "finds the branch deleted")
 
     def _verify(self, local: Writing, shared: Shared) -> list[Step]:
         line = shared.lines[local.line]
@@ -474,7 +471,7 @@ class Writer(Actor):
     def _publish(self, local: Writing, shared: Shared) -> list[Step]:
         pins = tuple(zip(self.tables, local.landed, strict=True))
         view = successor(local.view, self.commit, pins)
-        line = create_version(shared.lines[local.line], view)
+        line = create_version(shared.lines[local.line], view, local.life)
         name = f"version {len(view)} as commit {self.commit}"
         look = local._replace(at="look")
         if line is None:
@@ -628,12 +625,13 @@ class Cleaner:
         kept = pins_at(local.view, local.tag) if 0 < local.tag <= len(local.view) else ()
         for table, versions in enumerate(line.tables):
             floor = local.view[-1][1][table]
-            for item in versions:
-                if item[0] < floor and not (kept and kept[table] == item[0]):
-                    left = tuple(other for other in versions if other != item)
-                    tables = (*line.tables[:table], left, *line.tables[table + 1 :])
-                    result = with_line(shared, 0, line._replace(tables=tables))
-                    return [(f"removes version {item[0]} of table {table}", local, result)]
+            left = tuple(
+                item for item in versions if item[0] >= floor or (kept and kept[table] == item[0])
+            )
+            if left != versions:
+                tables = (*line.tables[:table], left, *line.tables[table + 1 :])
+                result = with_line(shared, 0, line._replace(tables=tables))
+                return [(f"removes old versions of table {table}", local, result)]
         for view in line.files:
             if len(view) < len(local.view) and len(view) != local.tag:
                 files = tuple(other for other in line.files if other != view)
@@ -746,5 +744,9 @@ class Deleter(Actor):
             after = Writing("create", 0)
             return [("deletes its slot", after, self.drop(shared, 0, head[0][0]))]
         place = 1 if self.rules.incarnations else 0
-        made = new_line(LIVE, len(line.tables))
-        return [("makes the branch again", Writing(DONE, 0), with_line(shared, place, made))]
+        made = new_line(LIVE, len(line.tables))._replace(life=line.life + 1, slots=line.slots)
+        result = with_line(shared, place, made)
+        if place == 0:
+            # What was acknowledged went with the first life.
+            result = result._replace(acks=(0,) * len(shared.acks))
+        return [("makes the branch again", Writing(DONE, 0), result)]

@@ -51,8 +51,9 @@ class Line(NamedTuple):
     floor: int
     removed: int
     """The highest manifest version that was ever removed."""
+    life: int
     after: tuple[int, ...]
-    """Commits whose version was written after the branch was deleted."""
+    """Commits made from what was captured in an earlier life."""
 
 
 class Shared(NamedTuple):
@@ -71,7 +72,7 @@ def new_line(state: int, tables: int, *, leftover: bool = False) -> Line:
     versions: tuple[TableVersion, ...] = ((1, 0, 0),)
     if leftover:
         versions = (*versions, (2, LEFTOVER, GONE))
-    return Line(state, (((0, (1,) * tables),),), (versions,) * tables, (), 0, 0, ())
+    return Line(state, (((0, (1,) * tables),),), (versions,) * tables, (), 0, 0, 0, ())
 
 
 def ids(view: View) -> list[int]:
@@ -94,11 +95,11 @@ def has_version(line: Line, number: int) -> bool:
     return any(len(view) == number for view in line.files)
 
 
-def create_version(line: Line, view: View) -> Line | None:
+def create_version(line: Line, view: View, life: int | None = None) -> Line | None:
     """Create a manifest version's file; None when there is one of that number."""
     if has_version(line, len(view)):
         return None
-    after = line.after if line.state == LIVE else (*line.after, view[-1][0])
+    after = line.after if life in (None, line.life) else (*line.after, view[-1][0])
     return line._replace(files=tuple(sorted((*line.files, view), key=len)), after=after)
 
 
@@ -155,7 +156,7 @@ def problem(shared: Shared, effects: Mapping[int, tuple[int, ...]]) -> str | Non
                 if line.state == LIVE and write + 1 not in ids(latest(line)):
                     return f"P1: write {write + 1} was acknowledged and is not in the lineage"
                 if write + 1 in line.after:
-                    return f"P1: write {write + 1} was acknowledged on a deleted branch"
+                    return f"P1: write {write + 1} was acknowledged in another life of its branch"
         if line.state == LIVE:
             found = _problem_of(line, shared.tag if at == 0 else (0, 0), effects)
             if found is not None:
