@@ -21,7 +21,7 @@ ONE, TWO = ((0,), 1), ((0,), 2)
 
 RECOVERY = Scenario("two writers, a recoverer", (TWO, TWO), recoverer=True)
 TABLES = Scenario("two writers of two tables", (((0, 1), 2), ((0, 1), 2)), tables=2)
-LEFTOVER = Scenario("two writers, a cleaner, a leftover", (TWO, TWO), cleaners=1, leftover=True)
+LEFTOVER = Scenario("two writers, a cleaner, a leftover", (ONE, TWO), cleaners=1, leftover=True)
 CLEANED = Scenario("three commits, a cleaner", (ONE, TWO), fold=True, cleaners=1, clean_from=3)
 TAGS = Scenario("a tag, two cleaners", (ONE, ONE), tagger=True, cleaners=2)
 DELETED = Scenario("a branch is deleted and made again", (ONE, ONE), deleter=True)
@@ -45,9 +45,10 @@ LARGER = [
     Scenario("full: two tables, a recoverer", TABLES.writers, tables=2, recoverer=True),
     replace(DELETED, name="full: a branch is deleted", writers=(TWO, TWO)),
     replace(RETIRED, name="full: a branch is retired", writers=(TWO, TWO)),
+    replace(LEFTOVER, name="full: a cleaner, a leftover", writers=(TWO, TWO)),
     Scenario("full: leftover, recoverer", (ONE, TWO), recoverer=True, cleaners=1, leftover=True),
 ]
-SHORT = Scenario("short", (ONE, TWO), cleaners=1, clean_from=3, leftover=True)
+SHORT = replace(LEFTOVER, clean_from=3)
 
 
 @pytest.fixture(autouse=True)
