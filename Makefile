@@ -80,6 +80,10 @@ test-faults: $(READY) ## Kill writers at every boundary and call, and 500 at ran
 	OMNIGRAPH_FAULTS=full OMNIGRAPH_TORTURE_KILLS=500 \
 		$(PYTEST) -n $(JOBS) --dist loadfile --timeout 3600 tests/faults
 
+.PHONY: test-model
+test-model: $(READY) ## Explore larger bounds of the commit protocol's model (minutes)
+	OMNIGRAPH_MODEL=full $(PYTEST) --timeout 3600 tests/model
+
 .PHONY: test-s3
 test-s3: $(READY) ## Run every test that can on a real S3 server as well (half an hour)
 	OMNIGRAPH_S3=full $(PYTEST) -n $(JOBS) --dist loadfile --timeout 3600 \
@@ -87,7 +91,7 @@ test-s3: $(READY) ## Run every test that can on a real S3 server as well (half a
 		tests/cluster tests/cost
 
 .PHONY: test-all
-test-all: test test-spark test-faults test-s3 demo bench ## Run every test in full, the demo and the benchmarks
+test-all: test test-spark test-faults test-model test-s3 demo bench ## Run every test in full, the demo and the benchmarks
 
 .PHONY: lint
 lint: $(READY) ## Check style, formatting, spelling and import contracts
