@@ -320,7 +320,7 @@ class Publisher:
         if undo is not None and not slot.lapsed:
             try:
                 undo(slot)
-            except (Lost, OmniGraphError) as second:
+            except OmniGraphError as second:
                 raise _interrupted(identity, second) from error
             return
         if isinstance(error, (Lost, ConflictError, DriftError)):

@@ -132,19 +132,19 @@ def refuse_drift(found: TableStanding) -> None:
 
 def _note(tables: Tables, path: str, version: int, ours: Collection[str]) -> VersionNote:
     count("transaction_reads")
+    unknown = VersionNote(version=version, operation=UNREADABLE, author=Author.UNKNOWN)
     try:
         table = tables.open(path, version)
         transaction: Any = table.own_handle().read_transaction(version)
     except TypeError as error:
         # The library cannot describe a compaction that rewrote an index; it is one all the same.
-        rewrite = "RewrittenIndex" in str(error)
-        operation = "Rewrite" if rewrite else UNREADABLE
-        author = Author.MAINTENANCE if rewrite else Author.UNKNOWN
-        return VersionNote(version=version, operation=operation, author=author)
+        if "RewrittenIndex" not in str(error):
+            return unknown
+        return VersionNote(version=version, operation="Rewrite", author=Author.MAINTENANCE)
     except (OSError, ValueError, OmniGraphError):
-        transaction = None
+        return unknown
     if transaction is None:
-        return VersionNote(version=version, operation=UNREADABLE, author=Author.UNKNOWN)
+        return unknown
     operation = type(transaction.operation).__name__
     if is_marked(transaction) or operation in ours:
         author = Author.ENGINE
