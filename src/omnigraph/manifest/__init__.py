@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnigraph.manifest.ancestry import OwnHistory, lines_in_use, merge_base
+from omnigraph.manifest.ancestry import OwnHistory, lines_in_use, merge_bases
 from omnigraph.manifest.audit import AUDIT, RecoveryAudit, RecoveryKind, RecoveryRecord
 from omnigraph.manifest.branch_ids import MAIN_BRANCH, MANIFEST, BranchId, parse_incarnation
 from omnigraph.manifest.branches import CONTROL_SLOT, BranchDirectory, BranchInfo, Tag
@@ -68,7 +68,7 @@ __all__ = [
     "encode",
     "lines_in_use",
     "manifest_schema",
-    "merge_base",
+    "merge_bases",
     "parse_incarnation",
     "slot_name",
 ]

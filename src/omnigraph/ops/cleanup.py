@@ -189,6 +189,7 @@ class Cleanup:
                     if coordinator.branch.owns(pin.table_branch):
                         needed.keep_from(pin.path, pin.version)
                     needed.keep(pin.path, pin.version)
+        for coordinator in (*self._coordinators, *self._retired):
             for branch, version in self._states:
                 if branch == coordinator.branch:
                     for pin in coordinator.ledger.pins_at(version).values():

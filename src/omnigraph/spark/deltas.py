@@ -32,9 +32,9 @@ _MOVED = "tag int, bucket int, side int, rows binary"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:
-    """What to compare: the parts of one or two differences of a type's table.
+    """What to compare: the parts of one or more differences of a type's table.
 
-    `tag` numbers the types of a job. With two differences the first is theirs, the second ours.
+    `tag` numbers the types of a job. Of several differences the first is theirs, the second ours.
     """
 
     tag: int

@@ -45,6 +45,7 @@ from omnigraph.store.delta import delta_parts
 from omnigraph.write import Problem, Problems, TableChange, rows_schema
 from omnigraph.write.three_way import Conflict, Decide, Merged, RowsOf, merge_table
 from omnigraph.write.validate import check_values
+from omnigraph.write.virtual_base import Rebased, rebased
 
 Entity = NodeType | EdgeType
 
@@ -102,15 +103,21 @@ class SparkMerge:
 
     def merge(self, entity: Entity, sides: Sides, decide: Decide, rows_of: RowsOf) -> Merged | None:
         """Return the outcome for one table, None if it is too small to bother."""
-        differences = [delta_parts(sides.origin, side) for side in (sides.theirs, sides.ours)]
+        states = (sides.theirs, sides.ours, *sides.others.values())
+        differences = [delta_parts(sides.origin, side) for side in states]
         delta = Delta(tag=0, entity=entity, differences=differences)
         if delta.rows < self._rows_min:
             return None
-        states = (sides.origin, sides.theirs, sides.ours)
-        key = tuple(None if item is None else (item.path, item.version) for item in states)
+        key = (
+            sides.tree,
+            *(
+                None if item is None else (item.path, item.version)
+                for item in (sides.origin, *states)
+            ),
+        )
         answers = self._known.get(key)
         if answers is None:
-            answers = self._known[key] = self._judge(delta, decide, rows_of)
+            answers = self._known[key] = self._judge(delta, sides, decide, rows_of)
         refused = next((item.refused for item in answers if item.refused is not None), None)
         if refused is not None:
             raise refused
@@ -121,11 +128,15 @@ class SparkMerge:
             [problem for item in answers for problem in item.problems],
         )
 
-    def _judge(self, delta: Delta, decide: Decide, rows_of: RowsOf) -> list[_Answer]:
-        scratch = self._scratch
+    def _judge(
+        self, delta: Delta, sides: Sides, decide: Decide, rows_of: RowsOf
+    ) -> list[_Answer]:
+        scratch, tree, numbers = self._scratch, sides.tree, tuple(sides.others)
 
         def judge(delta: Delta, changes: list[RowChanges]) -> Any:
-            answer = pickle.dumps(_merged(delta.entity, changes, decide, rows_of, scratch))
+            theirs, ours, *others = changes
+            found = rebased(tree, theirs, ours, dict(zip(numbers, others, strict=True)))
+            answer = pickle.dumps(_merged(delta.entity, found, decide, rows_of, scratch))
             return pa.table({"answer": pa.array([answer], pa.binary())})
 
         with failures():
@@ -182,12 +193,11 @@ class SparkMerge:
 
 
 def _merged(
-    entity: Entity, changes: list[RowChanges], decide: Decide, rows_of: RowsOf, scratch: str
+    entity: Entity, found: Rebased, decide: Decide, rows_of: RowsOf, scratch: str
 ) -> _Answer:
     """Merge one group of ids, in a worker, and leave its rows in a file."""
-    theirs, ours = changes
     try:
-        merged = merge_table(entity, theirs, ours, decide, rows_of)
+        merged = merge_table(entity, found.theirs, found.ours, decide, rows_of, found.undefined)
     except OmniGraphError as error:
         # An answer, not a failure: it would be the same however often the task is repeated.
         return _Answer(refused=error)
