@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -202,12 +203,8 @@ class Merging:
         done = target.coordinator.commit_of(request.operation_id)
         if done is not None:
             return self._outcome_of(done, target), done, None
-        setup = self._setup(source, into)
+        setup = self._setup(source, into, source_head)
         head = setup.captured.head.graph_commit_id
-        if source_head not in (None, head):
-            raise ReadSetConflictError(
-                member=f"branch '{source}'", expected=str(source_head), actual=head
-            )
         if setup.outcome == ALREADY_UP_TO_DATE:
             return setup.outcome, None, None
         merge = self._merge(schema, setup, decide, workers)
@@ -217,6 +214,23 @@ class Merging:
         except _UpToDate:
             return ALREADY_UP_TO_DATE, None, None
         return setup.outcome, commit, changes
+
+    @contextlib.contextmanager
+    def trial(
+        self,
+        schema: AcceptedSchema,
+        source: str,
+        into: str,
+        decide: Callable[[Conflict], Decision],
+        source_head: str,
+    ) -> Iterator[Capture]:
+        """Hold the state a merge would lead to, for reading; no branch moves or is made."""
+        setup = self._setup(source, into, source_head)
+        if setup.outcome == ALREADY_UP_TO_DATE:
+            yield setup.target.coordinator.capture()
+            return
+        with setup.target.writer.trial(self._merge(schema, setup, decide), schema) as merged:
+            yield merged
 
     def _maker(self, setup: _Setup) -> str:
         """Return the life of the branch that the head of the source was made on.
@@ -299,11 +313,16 @@ class Merging:
         found = ancestors.behind(bases)[0] if bases else []
         return [(ancestors.holder(item).branch, item.manifest_version) for item in found]
 
-    def _setup(self, source: str, into: str) -> _Setup:
+    def _setup(self, source: str, into: str, source_head: str | None = None) -> _Setup:
         if source == into:
             raise BadRequestError("a branch cannot be merged into itself")
         line, target = self._lines.get(source), self._lines.get(into)
         captured, now = line.coordinator.capture(), target.coordinator.capture()
+        head = captured.head.graph_commit_id
+        if source_head not in (None, head):
+            raise ReadSetConflictError(
+                member=f"branch '{source}'", expected=str(source_head), actual=head
+            )
         bases = Ancestors(self._lines, line, target).bases(captured.head, now.head)
         outcome = _outcome(bases, captured.head, now.head)
         return _Setup(source=line, target=target, captured=captured, outcome=outcome, bases=bases)

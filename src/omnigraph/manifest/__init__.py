@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from omnigraph.manifest.ancestry import OwnHistory, lines_in_use, merge_bases
 from omnigraph.manifest.audit import AUDIT, RecoveryAudit, RecoveryKind, RecoveryRecord
-from omnigraph.manifest.branch_ids import MAIN_BRANCH, MANIFEST, BranchId, parse_incarnation
+from omnigraph.manifest.branch_ids import (
+    MAIN_BRANCH,
+    MANIFEST,
+    BranchId,
+    new_branch,
+    parse_incarnation,
+)
 from omnigraph.manifest.branches import CONTROL_SLOT, BranchDirectory, BranchInfo, Tag
 from omnigraph.manifest.coordinator import Capture, Coordinator, check_stamp
 from omnigraph.manifest.intents import slot_name
@@ -69,6 +75,7 @@ __all__ = [
     "lines_in_use",
     "manifest_schema",
     "merge_bases",
+    "new_branch",
     "parse_incarnation",
     "slot_name",
 ]

@@ -128,9 +128,7 @@ class SparkMerge:
             [problem for item in answers for problem in item.problems],
         )
 
-    def _judge(
-        self, delta: Delta, sides: Sides, decide: Decide, rows_of: RowsOf
-    ) -> list[_Answer]:
+    def _judge(self, delta: Delta, sides: Sides, decide: Decide, rows_of: RowsOf) -> list[_Answer]:
         scratch, tree, numbers = self._scratch, sides.tree, tuple(sides.others)
 
         def judge(delta: Delta, changes: list[RowChanges]) -> Any:

@@ -246,9 +246,7 @@ def _chosen(left: _State, right: _State, from_right: Any, there: Any) -> Any:
         place = np.arange(size) + np.where(from_right[number], size, 0)
         both = pa.chunked_array([*left.rows[name].chunks, *right.rows[name].chunks])
         column = both.take(pa.array(place, mask=~there))
-        rows = rows.set_column(
-            rows.schema.get_field_index(name), rows.schema.field(name), column
-        )
+        rows = rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), column)
     return rows
 
 
