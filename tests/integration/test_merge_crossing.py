@@ -1,4 +1,4 @@
-"""Merging after merges that crossed: two or more best common ancestors, none better than another."""
+"""Merging after merges that crossed: several best common ancestors, none above another."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class History:
     """One graph and what the model knows of it."""
 
     def __init__(self, folder: Path, seed: int) -> None:
-        self.rng = random.Random(seed)
+        self.rng = random.Random(seed)  # noqa: S311 - a test, not a secret
         self.graph = og.init(folder, SCHEMA, durability="none")
         self.changes = Changes()
         self.lines = {"main": Line()}
@@ -173,10 +173,11 @@ def test_no_merge_brings_back_what_was_deleted_or_undoes_an_edit(tmp_path: Path)
         history = History(tmp_path / str(seed), seed)
         try:
             seen += history.run()
-        except BaseException:
-            print(f"OMNIGRAPH_SEED={seed} OMNIGRAPH_CROSSING_HISTORIES=1")
-            print("\n".join(history.steps))
+        except BaseException as error:
+            error.add_note(f"OMNIGRAPH_SEED={seed} OMNIGRAPH_CROSSING_HISTORIES=1")
+            error.add_note("\n".join(history.steps))
             raise
-    print(dict(seen))
-    assert seen["crossed"] >= HISTORIES
-    assert seen["plain"] >= HISTORIES
+    assert seen["crossed"] >= HISTORIES, seen
+    assert seen["plain"] >= HISTORIES, seen
+    # A conflict more is safe, but a merge that only asks would pass every test above.
+    assert 10 * seen["needless"] <= seen["conflicts"], seen

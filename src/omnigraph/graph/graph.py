@@ -24,7 +24,6 @@ from omnigraph.graph.dumping import DumpReport, dump
 from omnigraph.graph.explanation import Explanation
 from omnigraph.graph.handle import Mode, check_actor
 from omnigraph.graph.history import Commits
-from omnigraph.graph.lines import Line
 from omnigraph.graph.maintenance import (
     CleanupReport,
     OptimizeReport,

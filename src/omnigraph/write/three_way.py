@@ -245,10 +245,9 @@ def _known(image: Image | None, unknown: frozenset[str]) -> Image | None:
     if image is None or not unknown:
         return image
     left_out = unknown | {_ENDS[name] for name in unknown & _ENDS.keys()}
-    data = image["data"]
-    assert isinstance(data, Mapping)
-    found = {name: value for name, value in image.items() if name not in left_out}
-    return {**found, "data": {name: data[name] for name in data if name not in left_out}}
+    rest = {name: value for name, value in image.items() if name not in left_out}
+    values = {name: value for name, value in _values(rest).items() if name not in left_out}
+    return _with_values(rest, values)
 
 
 # ---- deciding -----------------------------------------------------------------------------
