@@ -21,6 +21,7 @@ from omnigraph.errors import BadRequestError
 from omnigraph.write.changes import TableChange
 from omnigraph.write.entities import envelopes
 from omnigraph.write.problems import Problem
+from omnigraph.write.same_edges import key_columns, unified
 from omnigraph.write.virtual_base import Undefined
 
 Entity = NodeType | EdgeType
@@ -113,7 +114,11 @@ def merge_table(
     """Merge two sides' changes of one table. `rows_of` turns decided values into a row.
 
     `undefined` says which values of the base are not known: both sides count as changing them.
+    Edges that `@unique` makes one are judged as one, under the id the target has.
     """
+    if key_columns(entity):
+        one = unified(entity, theirs, ours, undefined or {})
+        theirs, ours, undefined = one.theirs, one.ours, one.undefined
     touched = ours.ids()
     added = _not_in(theirs.inserted, touched)
     changed = _not_in(theirs.new, touched)
