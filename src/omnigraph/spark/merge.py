@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import pickle
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -41,8 +41,10 @@ from omnigraph.store import (
     stage_delete,
     stage_fragments,
 )
+from omnigraph.store.bulk import read_delta
 from omnigraph.store.delta import delta_parts
 from omnigraph.write import Problem, Problems, TableChange, rows_schema
+from omnigraph.write.same_edges import key_columns, same_keys
 from omnigraph.write.three_way import Conflict, Decide, Merged, RowsOf, merge_table
 from omnigraph.write.validate import check_values
 from omnigraph.write.virtual_base import Rebased, rebased
@@ -130,6 +132,7 @@ class SparkMerge:
 
     def _judge(self, delta: Delta, sides: Sides, decide: Decide, rows_of: RowsOf) -> list[_Answer]:
         scratch, tree, numbers = self._scratch, sides.tree, tuple(sides.others)
+        delta = replace(delta, together=self._together(delta))
 
         def judge(delta: Delta, changes: list[RowChanges]) -> Any:
             theirs, ours, *others = changes
@@ -143,6 +146,22 @@ class SparkMerge:
             )
             found = frame.collect()
         return [pickle.loads(bytes(row["answer"])) for row in found]  # noqa: S301 - our workers
+
+    def _together(self, delta: Delta) -> Mapping[str, str]:
+        """Return which edges have to be judged together, because only one of them may exist."""
+        rules = key_columns(delta.entity)
+        if not rules:
+            return {}
+        schema = rows_schema(delta.entity)
+        names = [name for name in schema.names if name == "id" or name in set().union(*rules)]
+        keys = pa.schema([schema.field(name) for name in names])
+        found = [keys.empty_table()]
+        with reaching(self._engine.given):
+            for parts in delta.differences:
+                for part in parts:
+                    batches = list(read_delta(part, names, blob_bytes=False))
+                    found += [pa.Table.from_batches([batch]).cast(keys) for batch in batches]
+        return same_keys(rules, pa.concat_tables(found))
 
     def _change(self, entity: Entity, answers: list[_Answer]) -> TableChange:
         filled = [item for item in answers if item.added or item.changed]

@@ -42,6 +42,30 @@ def key_columns(entity: Entity) -> list[list[str]]:
     return [columns for number, columns in enumerate(found) if columns not in found[:number]]
 
 
+def same_keys(rules: Iterable[list[str]], rows: Any) -> Pairs:
+    """Return for every id that shares a key with others the id that stands for all of them.
+
+    `rows` are those of all states that are compared. An edge that moved links those it met.
+    """
+    stands: Pairs = {}
+
+    def root(name: str) -> str:
+        while (above := stands.get(name, name)) != name:
+            stands[name] = stands.get(above, above)
+            name = above
+        return name
+
+    for columns in rules:
+        keys = _complete(columns, rows)
+        groups = keys.group_by(columns).aggregate([("id", "min"), ("id", "max")])
+        shared = groups.filter(pc.not_equal(groups["id_min"], groups["id_max"]))
+        both = keys.join(shared.select([*columns, "id_min"]), keys=columns, join_type="inner")
+        for name, first in zip(both["id"].to_pylist(), both["id_min"].to_pylist(), strict=True):
+            one, other = sorted((root(name), root(first)))
+            stands[other] = one
+    return {name: root(name) for name in list(stands)}
+
+
 def unified(entity: Entity, theirs: RowChanges, ours: RowChanges, undefined: Undefined) -> Unified:
     """Put changes of one edge under one id, that of the target if it has the edge."""
     columns = key_columns(entity)
