@@ -279,10 +279,8 @@ class BranchMachine(RuleBasedStateMachine):
         plan = graph.branches.merge_plan(
             source, target, resolve=resolve, property_merge=by_property
         )
-        assert plan.base_commit_id in self.world.bases(source, target)
-        wanted = self.world.merge(
-            source, target, plan.base_commit_id or "", resolve=resolve, by_property=by_property
-        )
+        wanted = self.world.merge(source, target, resolve=resolve, by_property=by_property)
+        assert plan.base_commit_ids == tuple(wanted.bases)
         assert plan.outcome == wanted.outcome
         self.check_conflicts(wanted, [item.to_json() for item in plan.conflicts])
         if wanted.conflicts or wanted.loose:
