@@ -38,6 +38,7 @@ class Failpoint(StrEnum):
     PUBLISH_POST_MANIFEST_COMMIT = "publish.post_manifest_commit"
     PUBLISH_PRE_SLOT_DELETE = "publish.pre_slot_delete"
     FORK_POST_CREATE = "fork.post_create"
+    FORK_POST_TRIAL = "fork.post_trial"
     SCHEMA_POST_RESERVE = "schema.post_reserve"
     SCHEMA_POST_VALIDATE = "schema.post_validate"
     SCHEMA_POST_HISTORY = "schema.post_history"

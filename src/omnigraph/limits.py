@@ -356,6 +356,10 @@ SPARK_INPUT_BYTES_MIN: Final = 2 * 1024**3
 SPARK_PIECE_BYTES: Final = 16 * 1024 * 1024
 """Bytes of JSONL one Spark task parses: seconds of work, so that a repeated task costs little."""
 
+MERGE_BASE_STATES_MAX: Final = 24
+"""States merged into the base of a merge after merges that crossed. Each costs a comparison; what
+lies further back is taken as not known, which can only show a conflict more."""
+
 SPARK_FRAME_ROWS: Final = 262_144
 """Rows of a Spark frame or Parquet file parsed at once; bounds a worker's memory."""
 

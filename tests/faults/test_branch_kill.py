@@ -12,14 +12,15 @@ import pytest
 
 import omnigraph as og
 from omnigraph.manifest import RecoveryKind
+from omnigraph.ops import cleanup
 from omnigraph.store import locate
 from tests.faults.matrix import drawn, full_only
-from tests.faults.rig import ADD, DROP, MEET, NAME, State, new_graph, slots_of, state_of
+from tests.faults.rig import ADD, DROP, MEET, NAME, SCHEMA, State, new_graph, slots_of, state_of
 from tests.faults.victim import OPERATION, Zygote
-from tests.places import AnyPath, copy_tree, dataset, remove_tree
+from tests.places import AnyPath, copy_tree, dataset, files_below, remove_tree
 
 FULL = os.environ.get("OMNIGRAPH_FAULTS", "") == "full"
-WRITES = ("branch_insert", "branch_drop", "merge", "merge_back")
+WRITES = ("branch_insert", "branch_drop", "merge", "merge_checked", "merge_back")
 CONTROL = ("branch_create", "branch_delete", "lazy_delete")
 DECIDES = {
     "branch_create": "branch",
@@ -38,11 +39,11 @@ def grow(root: AnyPath, action: str) -> None:
     with og.open(root, durability="none") as graph:
         graph.branches.create("dev")
         graph.branches.create("lazy")
-        if action in ("merge", *CONTROL):
+        if action in ("merge", "merge_checked", *CONTROL):
             graph.mutate(ADD, {"s": "mine"}, branch="dev")
             graph.mutate(DROP, {"s": "p0"}, branch="dev")
             graph.mutate(MEET, {"i": "k9", "a": "p1", "b": "mine"}, branch="dev")
-        if action in ("merge", "merge_back"):
+        if action in ("merge", "merge_checked", "merge_back"):
             graph.mutate(NAME, {"s": "p5", "n": "changed"})
             graph.mutate(MEET, {"i": "k8", "a": "p2", "b": "p3"})
 
@@ -254,3 +255,33 @@ def test_a_half_made_branch_is_no_branch(place: AnyPath) -> None:
         graph.branches.create("half")
         graph.mutate(ADD, {"s": "probe"}, branch="half")
         graph.branches.delete("half")
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_a_merge_killed_while_it_is_checked_leaves_no_branch(
+    zygote: Zygote, place: AnyPath, monkeypatch: pytest.MonkeyPatch, side: str
+) -> None:
+    """What it leaves is space: in nobody's way, and gone with the next cleanup once it is old."""
+    root = place / "graph"
+    grow(root, "merge_checked")
+    before = read(root)
+    if side == "before":
+        assert zygote.run("merge_checked", root, call="commit", number=0, side="after")["killed"]
+    else:
+        assert zygote.run("merge_checked", root, point="fork.post_trial", number=1)["killed"]
+    left = {name for name, _ in files_below(root) if "merge-check" in name}
+    assert left
+    assert not slots_of(root)
+    with og.open(root, durability="none") as graph:
+        assert graph.recovered == []
+        assert graph.branches.list() == ["main", "dev", "lazy"]
+        assert world_of(graph) == before
+        for name in ("dev", "lazy"):
+            graph.branches.delete(name)
+        graph.schema.apply(SCHEMA.replace("level: I64?", "level: I64?  age: I32?"))
+        graph.cleanup(keep=1, grace=0, dry_run=False)
+        assert left <= {name for name, _ in files_below(root)}, "a check may be under way"
+        monkeypatch.setattr(cleanup, "ORPHAN_AGE_S", -60.0)
+        graph.cleanup(keep=1, grace=0, dry_run=False)
+        assert not any("merge-check" in name for name, _ in files_below(root))
+        assert ("Person", "p0") in state_of(graph)

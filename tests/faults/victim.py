@@ -159,6 +159,9 @@ def write(graph: Graph, action: str) -> None:
             graph.mutate(DROP, {"s": "p0"}, branch="dev", operation_id=OPERATION)
         case "merge":
             graph.branches.merge("dev", operation_id=OPERATION)
+        case "merge_checked":
+            check = 'query q() { match { $p: Person { slug: "nobody" } } return { $p.slug } }'
+            graph.branches.merge("dev", checks=[check], operation_id=OPERATION)
         case "merge_back":
             graph.branches.merge("main", "lazy", operation_id=OPERATION)
         case "branch_create":

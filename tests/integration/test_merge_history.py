@@ -33,25 +33,6 @@ def test_merging_both_ways_in_turn(graph: og.Graph) -> None:
         assert values(graph) == values(graph, "dev") == {"a": number + 1, "b": number + 1}
 
 
-def test_a_criss_cross_starts_from_the_nearest_and_newest_common_commit(graph: og.Graph) -> None:
-    put(graph, "dev", a=1)
-    nearest = [graph.commits.head("dev").graph_commit_id]
-    put(graph, "main", c=1)
-    put(graph, "main", b=1)
-    nearest.append(graph.commits.head().graph_commit_id)
-    graph.branches.create("other", from_="dev")
-    graph.branches.merge("main", "dev")
-    graph.branches.merge("other")
-    put(graph, "dev", a=2)
-    put(graph, "main", b=2)
-    plan = graph.branches.merge_plan("dev")
-    assert plan.base_commit_id == nearest[1]
-    # Seen from there dev changed `a` twice and main took the first of the two.
-    assert listed(plan.conflicts) == [("node:Item", "a", "divergent_update")]
-    graph.branches.merge("dev", resolve="theirs")
-    assert values(graph) == {"a": 2, "b": 2, "c": 1}
-
-
 def test_what_was_deleted_after_a_merge_stays_deleted(graph: og.Graph) -> None:
     put(graph, "dev", c=1)
     graph.branches.merge("dev")

@@ -15,6 +15,7 @@ from typing import Any
 import omnigraph as og
 from tests.faults.model import EDGES, ENDS, NODES, WORKS_MAX, Model, Row
 from tests.faults.rig import State
+from tests.property.base_model import ABSENT, UNKNOWN, Edges, Start, joined, one_id, settled
 
 Rows = dict[str, dict[str, Row]]
 Found = set[tuple[str, str, str]]
@@ -50,11 +51,15 @@ class Merge:
     """What a merge must do."""
 
     outcome: str
-    bases: set[str]
+    bases: list[str]
     rows: Rows
     conflicts: Found = field(default_factory=set)
     loose: set[tuple[str, str]] = field(default_factory=set)
     """Violations whose culprit may be either of several rows: table key and kind."""
+
+
+UNIQUE = ("Works",)
+"""Edges of which only one joins two nodes."""
 
 
 def table_key(name: str) -> str:
@@ -148,59 +153,81 @@ class World:
                     queue.append(parent)
         return found
 
-    def bases(self, source: str, target: str) -> set[str]:
-        """Return the common ancestors no other grew from: the nearest, and of equals the newest."""
-        ours = self._distances(self.branches[target].head)
-        theirs = self._distances(self.branches[source].head)
-        common = ours.keys() & theirs.keys()
-        older = {old for item in common for old in self._distances(item) if old != item}
-        ranks = {
-            item: (ours[item] + theirs[item], -self.commits[item].version)
-            for item in common - older
-        }
-        best = min(ranks.values())
-        return {item for item, rank in ranks.items() if rank == best}
+    def bases(self, source: str, target: str) -> list[str]:
+        """Return the common ancestors of two branches that no other one grew from, in order."""
+        return self._bases([self.branches[source].head], [self.branches[target].head])
 
-    def merge(
-        self, source: str, target: str, base: str, *, resolve: str | None, by_property: bool
-    ) -> Merge:
-        """Say what merging must do from a given base."""
+    def _bases(self, one: list[str], other: list[str]) -> list[str]:
+        """Return the best common ancestors: the nearest first, of equals the newest."""
+        ways = [self._nearest(heads) for heads in (one, other)]
+        common = ways[0].keys() & ways[1].keys()
+        older = {old for item in common for old in self._distances(item) if old != item}
+        return sorted(
+            common - older,
+            key=lambda c: (ways[0][c] + ways[1][c], -self.commits[c].version, c),
+        )
+
+    def _nearest(self, heads: list[str]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for head in heads:
+            for name, steps in self._distances(head).items():
+                found[name] = min(steps, found.get(name, steps))
+        return found
+
+    def _start(self, bases: list[str], name: str, key: str) -> Start:
+        """Return a row of the state that merging from these commits starts from."""
+        first, *rest = bases
+        found = Start(self.commits[first].rows[name].get(key))
+        for place, commit in enumerate(rest, start=1):
+            older = self._bases(bases[:place], [commit])
+            base = self._start(older, name, key) if older else UNKNOWN
+            found = joined(found, Start(self.commits[commit].rows[name].get(key)), base)
+        return found
+
+    def merge(self, source: str, target: str, *, resolve: str | None, by_property: bool) -> Merge:
+        """Say what merging must do."""
         theirs, ours = self.head(source), self.head(target)
+        bases = self.bases(source, target)
         outcome = "merged"
-        if base == theirs.id:
+        if theirs.id in bases:
             outcome = "already_up_to_date"
-        elif base == ours.id:
+        elif ours.id in bases:
             outcome = "fast_forward"
-        found = Merge(outcome, {base}, copy.deepcopy(ours.rows))
+        found = Merge(outcome, bases, copy.deepcopy(ours.rows))
         if outcome == "already_up_to_date":
             return found
         for name in (*NODES, *EDGES):
-            _merge_type(
-                found, name, self.commits[base].rows, theirs.rows, ours.rows, resolve, by_property
+            keys = {key for c in (*bases, theirs.id, ours.id) for key in self.commits[c].rows[name]}
+            starts = {key: self._start(bases, name, key) for key in keys}
+            edges = Edges(
+                {key: start for key, start in starts.items() if start != ABSENT},
+                dict(theirs.rows[name]),
+                dict(ours.rows[name]),
             )
+            if name in UNIQUE:
+                one_id(edges)
+            _merge_type(found, name, edges, resolve, by_property)
         if not found.conflicts:
             _violations(found)
         return found
 
 
 def _merge_type(
-    found: Merge,
-    name: str,
-    base: Rows,
-    theirs: Rows,
-    ours: Rows,
-    resolve: str | None,
-    by_property: bool,
+    found: Merge, name: str, edges: Edges, resolve: str | None, by_property: bool
 ) -> None:
-    for key in base[name].keys() | theirs[name].keys() | ours[name].keys():
-        b, s, t = base[name].get(key), theirs[name].get(key), ours[name].get(key)
-        kind = verdict(b, s, t)
+    for key in edges.base.keys() | edges.theirs.keys() | edges.ours.keys():
+        start, s, t = edges.base.get(key, ABSENT), edges.theirs.get(key), edges.ours.get(key)
+        if s is not None and t is not None:
+            start = settled(start, s, t)
+        kind = verdict_from(start, s, t)
+        if key in edges.forced:
+            kind = "delete_vs_update"
         if kind in ("take", "keep"):
             result = s if kind == "take" else t
         else:
-            joined = _join(b, s, t) if by_property and b and s and t else None
-            if joined is not None:
-                result = joined
+            mixed = _join(start, s, t) if by_property and start.row and s and t else None
+            if mixed is not None:
+                result = mixed
             elif resolve is None:
                 found.conflicts.add((table_key(name), key, kind))
                 continue
@@ -210,6 +237,15 @@ def _merge_type(
             found.rows[name].pop(key, None)
         else:
             found.rows[name][key] = dict(result)
+
+
+def verdict_from(start: Start, s: Row | None, t: Row | None) -> str:
+    """Return the verdict on a row whose start may not be known, or not in every column."""
+    if start.whole or start == ABSENT:
+        return verdict(start.row, s, t)
+    if s == t:
+        return "keep"
+    return "divergent_update" if s is not None and t is not None else "delete_vs_update"
 
 
 def verdict(b: Row | None, s: Row | None, t: Row | None) -> str:
@@ -237,13 +273,13 @@ def verdict(b: Row | None, s: Row | None, t: Row | None) -> str:
             return "keep"
 
 
-def _join(b: Row, s: Row, t: Row) -> Row | None:
+def _join(start: Start, s: Row, t: Row) -> Row | None:
     """Join two updates that changed different properties."""
-    found = dict(t)
+    found, b = dict(t), start.row or {}
     for key in s:
-        if s[key] == b[key] or s[key] == t[key]:
+        if s[key] == t[key] or (key not in start.undefined and s[key] == b[key]):
             continue
-        if t[key] != b[key]:
+        if key in start.undefined or t[key] != b[key]:
             return None
         found[key] = s[key]
     return found

@@ -270,19 +270,59 @@ class BranchMachine(RuleBasedStateMachine):
     def merge(
         self, handle: int, data: st.DataObject, resolve: str | None, by_property: bool, drop: bool
     ) -> None:
-        graph = self.handles[handle]
         source, target = self.pick(data, "source"), self.pick(data, "target")
         if source == target:
             with pytest.raises(og.BadRequestError):
-                graph.branches.merge(source, target)
+                self.handles[handle].branches.merge(source, target)
             return
+        self.merge_into(handle, source, target, resolve, by_property, drop)
+
+    @precondition(lambda self: len(self.world.branches) > 1)
+    @rule(
+        handle=handles,
+        data=st.data(),
+        resolve=st.lists(st.sampled_from(["ours", "theirs"]), min_size=2, max_size=2),
+        by_property=st.booleans(),
+        then=st.lists(ops, min_size=2, max_size=2),
+    )
+    def cross(
+        self,
+        handle: int,
+        data: st.DataObject,
+        resolve: list[str],
+        by_property: bool,
+        then: list[Op],
+    ) -> None:
+        """Merge two branches into each other, each at its old head, and go on on both."""
+        one, other = self.pick(data, "one"), self.pick(data, "other")
+        if one == other:
+            return
+        self.handles[handle].branches.create("old", from_=other)
+        self.world.create("old", other, self.world.branches[other].head)
+        self.merge_into(handle, one, other, resolve[0], by_property, drop=False)
+        self.merge_into(handle, "old", one, resolve[1], by_property, drop=True)
+        if "old" in self.world.branches:
+            self.handles[handle].branches.delete("old")
+            del self.world.branches["old"]
+        self.write(handle, one, then[0])
+        self.write(handle, other, then[1])
+
+    def merge_into(
+        self,
+        handle: int,
+        source: str,
+        target: str,
+        resolve: str | None,
+        by_property: bool,
+        drop: bool,
+    ) -> None:
+        """Merge, and compare with what the world says of it."""
+        graph = self.handles[handle]
         plan = graph.branches.merge_plan(
             source, target, resolve=resolve, property_merge=by_property
         )
-        assert plan.base_commit_id in self.world.bases(source, target)
-        wanted = self.world.merge(
-            source, target, plan.base_commit_id or "", resolve=resolve, by_property=by_property
-        )
+        wanted = self.world.merge(source, target, resolve=resolve, by_property=by_property)
+        assert plan.base_commit_ids == tuple(wanted.bases)
         assert plan.outcome == wanted.outcome
         self.check_conflicts(wanted, [item.to_json() for item in plan.conflicts])
         if wanted.conflicts or wanted.loose:

@@ -219,6 +219,77 @@ def test_every_kind_of_conflict_is_found(spark: Any, new_graph: NewGraph, tmp_pa
     }
 
 
+PAIRS = """\
+node Item { slug: String @key  v: I32?  w: I32? }
+edge Pair: Item -> Item { v: I32?  @unique(src, dst) }
+"""
+
+
+def _crossing(rng: random.Random, graph: og.Graph) -> None:
+    """Let two branches merge each other crosswise, decide as comes, and go on on both."""
+    names = [f"i{n}" for n in range(12)]
+    rows = [{"type": "Item", "data": {"slug": name, "v": 0, "w": 0}} for name in names]
+    graph.load(rows, mode="append")
+    graph.branches.create("dev")
+    for number in range(2):
+        for branch in ("dev", "main"):
+            _pairs(rng, graph, branch, names, number)
+        graph.branches.create("old", from_="dev")
+        for source, into in (("main", "dev"), ("old", "main")):
+            graph.branches.merge(source, into, resolve=rng.choice(["ours", "theirs"]))
+        graph.branches.delete("old")
+    for branch in ("dev", "main"):
+        _pairs(rng, graph, branch, names, 9)
+
+
+def _pairs(rng: random.Random, graph: og.Graph, branch: str, names: list[str], at: int) -> None:
+    for _ in range(3):
+        rows: list[dict[str, Any]] = [
+            {"type": "Item", "data": {"slug": name, "v": rng.randrange(2), "w": rng.randrange(2)}}
+            for name in rng.sample(names, 3)
+        ]
+        _try(partial(graph.load, rows, mode="merge", branch=branch))
+        ends = rng.sample(names[:5], 2)
+        edge = {"id": f"{branch}{at}{rng.random()}", "v": rng.randrange(2)}
+        pair = {"edge": "Pair", "from": ends[0], "to": ends[1], "data": edge}
+        _try(partial(graph.load, [pair], mode="merge", branch=branch))
+    held = _live(graph, branch, "Pair")
+    text = "query q($i: String) { delete Pair where id = $i }"
+    if held:
+        graph.mutate(text, {"i": rng.choice(held)}, branch=branch)
+
+
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_merges_that_crossed_and_edges_under_two_ids_come_to_the_same(
+    spark: Any, new_graph: NewGraph, tmp_path: Path, seed: int
+) -> None:
+    rng = random.Random(seed)  # noqa: S311
+    graph = new_graph(PAIRS)
+    _crossing(rng, graph)
+    assert len(graph.branches.merge_plan("dev").base_commit_ids) == 2
+    for options in ({}, {"resolve": "theirs"}, {"resolve": "ours", "property_merge": True}):
+        _same(spark, graph, tmp_path, options)
+
+
+def test_the_same_edge_added_on_both_sides_is_one(
+    spark: Any, new_graph: NewGraph, tmp_path: Path
+) -> None:
+    graph = new_graph(PAIRS)
+    graph.load([{"type": "Item", "data": {"slug": f"i{n}"}} for n in range(30)], mode="append")
+    graph.branches.create("dev")
+    for branch in ("dev", "main"):
+        rows = [
+            {"edge": "Pair", "from": f"i{n}", "to": "i0", "data": {"id": f"{branch}{n}", "v": n}}
+            for n in range(30)
+        ]
+        graph.load(rows, mode="append", branch=branch)
+    assert _same(spark, graph, tmp_path, {}) == "merged"
+    graph.mutate("query q() { update Pair set { v: 99 } where v = 7 }", branch="dev")
+    (found,) = _same(spark, graph, tmp_path, {})
+    assert (found["entity_id"], found["kind"]) == ("main7", "divergent_insert")
+    assert _same(spark, graph, tmp_path, {"resolve": "theirs"}) == "merged"
+
+
 @pytest.mark.parametrize("seed", range(2 if FULL else 1))
 def test_a_diff_is_a_frame(spark: Any, new_graph: NewGraph, seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311

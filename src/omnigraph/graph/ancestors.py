@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from omnigraph.graph.lines import Line, Lines
-from omnigraph.manifest import Coordinator, GraphCommit, merge_base
+from omnigraph.limits import MERGE_BASE_STATES_MAX
+from omnigraph.manifest import Coordinator, GraphCommit, merge_bases
+from omnigraph.ops.merge import Origin
+from omnigraph.write.virtual_base import BaseTree, Join
 
 
 class Ancestors:
@@ -13,9 +18,33 @@ class Ancestors:
         self._lines = lines
         self._known = [line.coordinator for line in near]
 
-    def base(self, source: GraphCommit, target: GraphCommit) -> GraphCommit | None:
-        """Return the commit that merging one head into the other starts from."""
-        return merge_base(source, target, self.find)
+    def bases(self, source: GraphCommit, target: GraphCommit) -> tuple[GraphCommit, ...]:
+        """Return the commits that merging one head into the other starts from, nearest first."""
+        return tuple(merge_bases([source], [target], self.find))
+
+    def origin(self, bases: Sequence[GraphCommit]) -> Origin:
+        """Return the state that a merge with these best common ancestors starts from."""
+        commits, tree = self.behind(bases)
+        states = [self.holder(item).at_version(item.manifest_version).pins for item in commits]
+        return Origin(states=states, tree=tree)
+
+    def behind(self, bases: Sequence[GraphCommit]) -> tuple[list[GraphCommit], BaseTree]:
+        """Return the commits whose states a merge looks at, and how these are merged."""
+        states: list[GraphCommit] = []
+        return states, self._tree(bases, states)
+
+    def _tree(self, commits: Sequence[GraphCommit], states: list[GraphCommit]) -> BaseTree:
+        """Merge commits one after the other, each from what it has in common with those before."""
+        numbers = [_number(states, item) for item in commits]
+        tree: BaseTree = numbers[0]
+        for place in range(1, len(commits)):
+            older = merge_bases(commits[:place], [commits[place]], self.find)
+            usable = len(older) > 0 and len(states) + len(older) <= MERGE_BASE_STATES_MAX
+            # Rows of another schema cannot be compared with these.
+            usable = usable and {item.schema_hash for item in older} == {commits[0].schema_hash}
+            base = self._tree(older, states) if usable else None
+            tree = Join(tree, numbers[place], base)
+        return tree
 
     def find(self, commit_id: str, branch: str | None = None) -> GraphCommit | None:
         """Return a commit; `branch` is the life of the branch it was made on, if that is known.
@@ -36,3 +65,9 @@ class Ancestors:
     def holder(self, commit: GraphCommit) -> Coordinator:
         """Return the manifest a found commit was found in: it knows the state it made."""
         return next(item for item in self._known if commit.graph_commit_id in item.ledger.commits)
+
+
+def _number(states: list[GraphCommit], commit: GraphCommit) -> int:
+    if commit not in states:
+        states.append(commit)
+    return states.index(commit)

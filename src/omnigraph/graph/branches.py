@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Protocol
@@ -14,7 +13,7 @@ from omnigraph.graph.lines import Line, Lines
 from omnigraph.graph.merging import MergePlan, MergeResult, Merging, Resolution, decider
 from omnigraph.graph.result import Result
 from omnigraph.graph.targets import has_branch, resolve, resolve_name
-from omnigraph.manifest import MAIN, BranchInfo, GraphCommit, Tag
+from omnigraph.manifest import MAIN, BranchInfo, Capture, GraphCommit, Tag
 from omnigraph.ops.merge import MergeWorkers
 from omnigraph.policy import Action, Permit
 from omnigraph.write import ChangeSet, Request
@@ -53,7 +52,7 @@ class Branches:
     """The branches of a graph: isolated lines of work that share everything until written to."""
 
     def __init__(
-        self, host: Host, lines: Lines, merging: Merging, ask: Callable[[str, Line], Result]
+        self, host: Host, lines: Lines, merging: Merging, ask: Callable[[str, Capture], Result]
     ) -> None:
         self._host = host
         self._ask = ask
@@ -105,12 +104,8 @@ class Branches:
         """
         self._host.check_writable()
         self._host.permit(Action.BRANCH_DELETE, target_branch=name, actor=actor)
-        self._delete(name)
-
-    def _delete(self, name: str, *, keep_history: bool = True) -> None:
         line = self._lines.get(name)
-        directory = self._lines.directory
-        directory.delete(line.publisher, line.recovery, keep_history=keep_history)
+        self._lines.directory.delete(line.publisher, line.recovery)
         self._lines.forget(name)
 
     def merge_plan(
@@ -260,23 +255,14 @@ class Branches:
         expected_head: str | None,
         source_head: str,
     ) -> str:
-        """Merge on a throw-away branch and ask there; return the head the verdict holds for."""
-        target = self._lines.get(into)
-        head = target.coordinator.capture()
-        trial = f"merge-check-{head.head.graph_commit_id}-{time.time_ns()}"
-        self._lines.create(trial, head)
-        try:
-            line = self._lines.get(trial)
-            request = self._host.request(line, None, None, None)
-            schema = self._host.accepted_schema()
-            self._merging.run(schema, source, trial, decide, request, source_head=source_head)
+        """Ask on the merged state, kept out of sight; return the head the verdict holds for."""
+        schema = self._host.accepted_schema()
+        with self._merging.trial(schema, source, into, decide, source_head) as merged:
             for text in queries:
-                found = self._ask(text, line)
+                found = self._ask(text, merged)
                 if len(found):
                     raise CheckFailedError(found.query_name, found.to_pylist()[:10], len(found))
-        finally:
-            self._delete(trial, keep_history=False)
-        return expected_head or head.head.graph_commit_id
+        return expected_head or merged.head.graph_commit_id
 
 
 class Tags:

@@ -23,7 +23,6 @@ from omnigraph.graph.dumping import DumpReport, dump
 from omnigraph.graph.explanation import Explanation
 from omnigraph.graph.handle import Mode, check_actor
 from omnigraph.graph.history import Commits
-from omnigraph.graph.lines import Line
 from omnigraph.graph.maintenance import (
     CleanupReport,
     OptimizeReport,
@@ -272,9 +271,8 @@ class Graph(BulkHandle):
             snapshot=snapshot,
         )
 
-    def _ask(self, source: str, line: Line) -> Result:
-        """Run a read query of the engine's own on a branch; who may see the answer asked before."""
-        capture = line.coordinator.capture()
+    def _ask(self, source: str, capture: Capture) -> Result:
+        """Run a read query of the engine's own on a state; who may see the answer asked before."""
         compiled, table = self._run(source, None, None, capture, Running())
         return Result(table, query_name=compiled.name, commit_id=capture.head.graph_commit_id)
 

@@ -283,6 +283,17 @@ class Lines:
             branch, capture = line.branch, line.coordinator.at_version(capture.version)
         return capture
 
+    def maker(self, capture: Capture) -> BranchId:
+        """Return the branch that the head of a captured state was made on."""
+        branch = capture.branch
+        while not branch.is_main:
+            info = self.directory.info(branch)
+            parent = parse_incarnation(info.parent or MAIN)
+            if parent is None or capture.head.manifest_version > info.forked_at:
+                break
+            branch = parent
+        return branch
+
     def warm(self) -> list[Line]:
         """Return the branches in use that still exist."""
         with self._lock:

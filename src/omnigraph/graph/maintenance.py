@@ -265,13 +265,11 @@ class Maintenance:
         yield from self._merge_bases()
 
     def _merge_bases(self) -> list[State]:
-        """Return the states that merging each branch with its parent or main would start from."""
+        """Return the states that merging each branch with its parent or main would look at."""
         infos = self._lines.directory.branches()
         names = {info.id.incarnation: info.name for info in infos}
         found: list[State] = []
         for info in infos:
             for other in {names.get(info.parent or MAIN, MAIN), MAIN} - {info.name}:
-                base = self._merging.base(info.name, other)
-                if base is not None:
-                    found.append(base)
+                found += self._merging.bases(info.name, other)
         return found

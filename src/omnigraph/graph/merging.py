@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -18,8 +19,8 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.ancestors import Ancestors
 from omnigraph.graph.lines import Line, Lines
-from omnigraph.manifest import BranchId, Capture, GraphCommit, Pin
-from omnigraph.ops.merge import Merge, MergeOutcome, MergeWorkers
+from omnigraph.manifest import MAIN, BranchId, Capture, GraphCommit
+from omnigraph.ops.merge import Merge, MergeOutcome, MergeWorkers, Origin
 from omnigraph.store import Tables
 from omnigraph.write import ChangeSet, Request
 from omnigraph.write.entities import envelopes
@@ -66,9 +67,14 @@ class MergePlan:
     source: str
     target: str
     outcome: str
-    base_commit_id: str | None
+    base_commit_ids: tuple[str, ...]
     changes: tuple[Mapping[str, object], ...]
     conflicts: tuple[Conflict, ...]
+
+    @property
+    def base_commit_id(self) -> str | None:
+        """The commit the merge starts from; None when it starts from several, merged into one."""
+        return self.base_commit_ids[0] if len(self.base_commit_ids) == 1 else None
 
     @property
     def is_clean(self) -> bool:
@@ -82,6 +88,7 @@ class MergePlan:
             "target": self.target,
             "outcome": self.outcome,
             "base_commit_id": self.base_commit_id,
+            "base_commit_ids": list(self.base_commit_ids),
             "changes": [dict(item) for item in self.changes],
             "merge_conflicts": [item.to_review() for item in self.conflicts],
         }
@@ -144,7 +151,7 @@ class _Setup:
     target: Line
     captured: Capture
     outcome: str
-    base: GraphCommit | None
+    bases: tuple[GraphCommit, ...]
 
 
 class _UpToDate(Exception):
@@ -171,7 +178,7 @@ class Merging:
             source=source,
             target=into,
             outcome=setup.outcome,
-            base_commit_id=None if setup.base is None else setup.base.graph_commit_id,
+            base_commit_ids=tuple(item.graph_commit_id for item in setup.bases),
             changes=tuple(_listed(outcome.changes)),
             conflicts=tuple(outcome.conflicts),
         )
@@ -196,23 +203,44 @@ class Merging:
         done = target.coordinator.commit_of(request.operation_id)
         if done is not None:
             return self._outcome_of(done, target), done, None
-        setup = self._setup(source, into)
+        setup = self._setup(source, into, source_head)
         head = setup.captured.head.graph_commit_id
-        if source_head not in (None, head):
-            raise ReadSetConflictError(
-                member=f"branch '{source}'", expected=str(source_head), actual=head
-            )
         if setup.outcome == ALREADY_UP_TO_DATE:
             return setup.outcome, None, None
         merge = self._merge(schema, setup, decide, workers)
-        request = replace(
-            request, merged_parent=head, merged_branch=setup.source.branch.incarnation
-        )
+        request = replace(request, merged_parent=head, merged_branch=self._maker(setup))
         try:
             commit, changes = setup.target.writer.run(merge, request, lambda: schema)
         except _UpToDate:
             return ALREADY_UP_TO_DATE, None, None
         return setup.outcome, commit, changes
+
+    @contextlib.contextmanager
+    def trial(
+        self,
+        schema: AcceptedSchema,
+        source: str,
+        into: str,
+        decide: Callable[[Conflict], Decision],
+        source_head: str,
+    ) -> Iterator[Capture]:
+        """Hold the state a merge would lead to, for reading; no branch moves or is made."""
+        setup = self._setup(source, into, source_head)
+        if setup.outcome == ALREADY_UP_TO_DATE:
+            yield setup.target.coordinator.capture()
+            return
+        with setup.target.writer.trial(self._merge(schema, setup, decide), schema) as merged:
+            yield merged
+
+    def _maker(self, setup: _Setup) -> str:
+        """Return the life of the branch that the head of the source was made on.
+
+        A branch without commits of its own may vanish with all its history.
+        """
+        branch, made_on = setup.source.branch, setup.captured.head.branch
+        if (made_on or MAIN) != branch.name:
+            branch = self._lines.maker(setup.captured)
+        return branch.incarnation
 
     def _outcome_of(self, commit: GraphCommit, into: Line) -> str:
         """Return what an earlier merge was; one whose source is gone counts as merged."""
@@ -221,7 +249,7 @@ class Merging:
         target = ancestors.find(commit.parent_commit_id or "")
         if source is None or target is None:
             return MERGED
-        return _outcome(ancestors.base(source, target), source, target)
+        return _outcome(ancestors.bases(source, target), source, target)
 
     def apply_commit(
         self,
@@ -250,7 +278,7 @@ class Merging:
             self._tables,
             source=wanted,
             ledgers=(coordinator.ledger, target.coordinator.ledger),
-            base_of=lambda _target: origin.pins,
+            origin_of=lambda _target: Origin(states=[origin.pins]),
             decide=decide,
             kind="revert" if inverse else "cherry_pick",
         )
@@ -268,46 +296,53 @@ class Merging:
             self._tables,
             source=setup.captured,
             ledgers=(setup.source.coordinator.ledger, setup.target.coordinator.ledger),
-            base_of=partial(self._base_pins, setup),
+            origin_of=partial(self._origin, setup),
             decide=decide,
             workers=workers,
         )
 
-    def base(self, source: str, into: str) -> tuple[BranchId, int] | None:
-        """Return the state merging two branches starts from: a branch that holds it, and where."""
+    def bases(self, source: str, into: str) -> list[tuple[BranchId, int]]:
+        """Return the states merging two branches looks back to: branches that hold them, and where.
+
+        These are the best common ancestors, and what those in turn have in common.
+        """
         lines = [self._lines.get(name) for name in (source, into)]
         heads = [line.coordinator.capture().head for line in lines]
         ancestors = Ancestors(self._lines, *lines)
-        found = ancestors.base(*heads)
-        if found is None:
-            return None
-        return ancestors.holder(found).branch, found.manifest_version
+        bases = ancestors.bases(*heads)
+        found = ancestors.behind(bases)[0] if bases else []
+        return [(ancestors.holder(item).branch, item.manifest_version) for item in found]
 
-    def _setup(self, source: str, into: str) -> _Setup:
+    def _setup(self, source: str, into: str, source_head: str | None = None) -> _Setup:
         if source == into:
             raise BadRequestError("a branch cannot be merged into itself")
         line, target = self._lines.get(source), self._lines.get(into)
         captured, now = line.coordinator.capture(), target.coordinator.capture()
-        base = Ancestors(self._lines, line, target).base(captured.head, now.head)
-        outcome = _outcome(base, captured.head, now.head)
-        return _Setup(source=line, target=target, captured=captured, outcome=outcome, base=base)
+        head = captured.head.graph_commit_id
+        if source_head not in (None, head):
+            raise ReadSetConflictError(
+                member=f"branch '{source}'", expected=str(source_head), actual=head
+            )
+        bases = Ancestors(self._lines, line, target).bases(captured.head, now.head)
+        outcome = _outcome(bases, captured.head, now.head)
+        return _Setup(source=line, target=target, captured=captured, outcome=outcome, bases=bases)
 
-    def _base_pins(self, setup: _Setup, target: Capture) -> Mapping[str, Pin]:
+    def _origin(self, setup: _Setup, target: Capture) -> Origin:
         source = setup.captured
         ancestors = Ancestors(self._lines, setup.source, setup.target)
-        base = ancestors.base(source.head, target.head)
-        if base is None:
+        bases = ancestors.bases(source.head, target.head)
+        if not bases:
             raise ConflictError("the branches have no commit in common")
-        setup.outcome = _outcome(base, source.head, target.head)
+        setup.outcome = _outcome(bases, source.head, target.head)
         if setup.outcome == ALREADY_UP_TO_DATE:
             raise _UpToDate
-        return ancestors.holder(base).at_version(base.manifest_version).pins
+        return ancestors.origin(bases)
 
 
-def _outcome(base: GraphCommit | None, source: GraphCommit, target: GraphCommit) -> str:
-    if base == source:
+def _outcome(bases: Sequence[GraphCommit], source: GraphCommit, target: GraphCommit) -> str:
+    if source in bases:
         return ALREADY_UP_TO_DATE
-    return FAST_FORWARD if base == target else MERGED
+    return FAST_FORWARD if target in bases else MERGED
 
 
 def _listed(changes: ChangeSet) -> Iterable[dict[str, object]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from omnigraph.manifest.ancestry import OwnHistory, lines_in_use, merge_base
+from omnigraph.manifest.ancestry import OwnHistory, lines_in_use, merge_bases
 from omnigraph.manifest.audit import AUDIT, RecoveryAudit, RecoveryKind, RecoveryRecord
 from omnigraph.manifest.branch_ids import (
     MAIN_BRANCH,
     MANIFEST,
     BranchId,
     BranchName,
+    new_branch,
     parse_incarnation,
 )
 from omnigraph.manifest.branches import CONTROL_SLOT, BranchDirectory, BranchInfo, Tag
@@ -82,7 +83,8 @@ __all__ = [
     "encode",
     "lines_in_use",
     "manifest_schema",
-    "merge_base",
+    "merge_bases",
+    "new_branch",
     "parse_incarnation",
     "slot_name",
 ]

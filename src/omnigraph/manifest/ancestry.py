@@ -16,18 +16,21 @@ _OURS, _THEIRS, _BELOW = 1, 2, 4
 _BOTH = _OURS | _THEIRS
 
 
-def merge_base(source: GraphCommit, target: GraphCommit, lookup: Lookup) -> GraphCommit | None:
-    """Return the newest state both heads have grown from; of several the nearest to both.
+def merge_bases(
+    source: Sequence[GraphCommit], target: Sequence[GraphCommit], lookup: Lookup
+) -> list[GraphCommit]:
+    """Return the best common ancestors of two histories: no other common one grew from them.
 
-    No other common ancestor grew from it: an older one, however near, would make changes that
-    both sides have seen look like those of one side. Of equally near ones the newest is taken.
-    Looks back only as far as the two histories are apart, however long they are.
+    An older one, however near, would make changes that both sides have seen look like those of
+    one side. Merges that crossed leave several; the nearest to both sides comes first, of equally
+    near ones the newest. Each side is one head, or several that are taken together. Looks back
+    only as far as the two histories are apart, however long they are.
     """
     found = _common(source, target, lookup)
     if len(found) > 1:
         found = [item for item in found if not _grew(found, item, lookup)]
     if len(found) > 1:
-        ways = [_distances(head, found, lookup) for head in (source, target)]
+        ways = [_distances(heads, found, lookup) for heads in (source, target)]
         found.sort(
             key=lambda item: (
                 sum(way[item.graph_commit_id] for way in ways),
@@ -35,7 +38,7 @@ def merge_base(source: GraphCommit, target: GraphCommit, lookup: Lookup) -> Grap
                 item.graph_commit_id,
             )
         )
-    return found[0] if found else None
+    return found
 
 
 def _parents(commit: GraphCommit, lookup: Lookup) -> Iterator[GraphCommit]:
@@ -49,15 +52,18 @@ def _parents(commit: GraphCommit, lookup: Lookup) -> Iterator[GraphCommit]:
             yield parent
 
 
-def _common(source: GraphCommit, target: GraphCommit, lookup: Lookup) -> list[GraphCommit]:
+def _common(
+    source: Sequence[GraphCommit], target: Sequence[GraphCommit], lookup: Lookup
+) -> list[GraphCommit]:
     """Return common ancestors, those among them that no other one grew from.
 
     Goes back from both heads at once, newest first, until only ancestors of what was found are
     left. Clocks that disagree make it walk farther, and may leave an older one in the list.
     """
-    known = {source.graph_commit_id: source, target.graph_commit_id: target}
-    marks = {source.graph_commit_id: _OURS}
-    marks[target.graph_commit_id] = marks.get(target.graph_commit_id, 0) | _THEIRS
+    known = {item.graph_commit_id: item for item in (*source, *target)}
+    marks = {item.graph_commit_id: _OURS for item in source}
+    for item in target:
+        marks[item.graph_commit_id] = marks.get(item.graph_commit_id, 0) | _THEIRS
     queue = [(-item.created_at_us, name) for name, item in known.items()]
     heapq.heapify(queue)
     waiting = dict.fromkeys(known)
@@ -95,10 +101,12 @@ def _grew(others: Sequence[GraphCommit], origin: GraphCommit, lookup: Lookup) ->
     return False
 
 
-def _distances(head: GraphCommit, wanted: Sequence[GraphCommit], lookup: Lookup) -> dict[str, int]:
-    """Return how many steps lie between a head and some of its ancestors."""
-    found = {head.graph_commit_id: 0}
-    edge = [head]
+def _distances(
+    heads: Sequence[GraphCommit], wanted: Sequence[GraphCommit], lookup: Lookup
+) -> dict[str, int]:
+    """Return how many steps lie between the nearest of some heads and some of their ancestors."""
+    found = {head.graph_commit_id: 0 for head in heads}
+    edge = list(heads)
     while edge and not all(item.graph_commit_id in found for item in wanted):
         reached: list[GraphCommit] = []
         for commit in edge:

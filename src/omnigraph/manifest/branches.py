@@ -277,14 +277,12 @@ class BranchDirectory:
             self._syncer.sync(branch_files(self._files, self._root, branch.incarnation))
             return self.info(branch), view
 
-    def delete(
-        self, publisher: Publisher, recovery: Recovery, *, keep_history: bool = True
-    ) -> None:
+    def delete(self, publisher: Publisher, recovery: Recovery) -> None:
         """Remove a branch. Raises `ConflictError` while branches or tags rest on it.
 
         Merges into two other branches have its commits in common, so these are kept, out of
         sight, until a cleanup finds that no merge can start from them. One nobody wrote to goes
-        at once, and so does one whose maker knows that it was never merged anywhere.
+        at once.
         """
         branch = publisher.coordinator.branch
         if branch.is_main:
@@ -293,7 +291,7 @@ class BranchDirectory:
             self._refuse_missing(branch)
             self._refuse_needed(branch)
             with self._reserved(publisher, recovery) as (slot, capture, identity):
-                retire = keep_history and self._is_used(branch, capture)
+                retire = self._is_used(branch, capture)
                 if retire:
                     self._retire(publisher, capture, identity, slot)
                 else:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
 from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
+from omnigraph.compute.images import RowChanges
 from omnigraph.errors import BadRequestError, MergeConflictError
 from omnigraph.manifest import Capture, Ledger, Pin
 from omnigraph.store import Table, Tables
@@ -24,6 +25,7 @@ from omnigraph.write.three_way import (
     merge_table,
     no_changes,
 )
+from omnigraph.write.virtual_base import BaseTree, leaves, rebased, renumbered
 
 Entity = NodeType | EdgeType
 
@@ -37,12 +39,39 @@ class MergeOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What a merge starts from: one state, or several that `tree` says how to merge into one.
+
+    States are the published versions of all tables.
+    """
+
+    states: Sequence[Mapping[str, Pin]]
+    tree: BaseTree = 0
+
+    def of(self, table_key: str) -> tuple[BaseTree, dict[int, Pin | None]]:
+        """Return the same for one table: its versions, each once, and how to merge them.
+
+        The others are compared with the first. A number alone needs no merging.
+        """
+        pins = [state.get(table_key) for state in self.states]
+        places = [None if pin is None else (pin.path, pin.version) for pin in pins]
+        tree = renumbered(self.tree, {n: places.index(place) for n, place in enumerate(places)})
+        return tree, {number: pins[number] for number in leaves(tree)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:
-    """The three states of a type's table; None where a side does not know the type."""
+    """The states of a type's table; None where a side does not know the type.
+
+    With several best common ancestors `tree` says how they are merged: `origin` is its first state
+    and `others` are the other ones by their numbers.
+    """
 
     origin: Table | None
     theirs: Table | None
     ours: Table | None
+    tree: BaseTree = 0
+    others: Mapping[int, Table | None] = field(default_factory=dict)
 
 
 class MergeWorkers(Protocol):
@@ -65,7 +94,7 @@ class Merge:
         *,
         source: Capture,
         ledgers: tuple[Ledger, Ledger],
-        base_of: Callable[[Capture], Mapping[str, Pin]],
+        origin_of: Callable[[Capture], Origin],
         decide: Decide,
         kind: str = "merge",
         workers: MergeWorkers | None = None,
@@ -75,7 +104,7 @@ class Merge:
         self._tables = tables
         self._source = source
         self._their_ledger, self._our_ledger = ledgers
-        self._base_of = base_of
+        self._origin_of = origin_of
         self._decide = decide
         self._rows_of = partial(decided_row, schema)
         self._workers = workers
@@ -97,11 +126,11 @@ class Merge:
 
     def compute(self, base: Base) -> MergeOutcome:
         """Compute the merge, conflicts included; nothing is written."""
-        origin = self._base_of(base.capture)
+        origin = self._origin_of(base.capture)
         outcome = MergeOutcome(changes=ChangeSet())
         values: list[Problem] = []
         for entity in self._schema.catalog.entities():
-            merged = self._merge_type(base, entity, origin.get(entity.table_key))
+            merged = self._merge_type(base, entity, *origin.of(entity.table_key))
             if merged is not None:
                 outcome.changes.tables[entity.table_key] = merged.change
                 outcome.conflicts += merged.conflicts
@@ -110,45 +139,50 @@ class Merge:
             outcome.conflicts += _violations(base, outcome.changes, values)
         return outcome
 
-    def _merge_type(self, base: Base, entity: Entity, origin: Pin | None) -> Merged | None:
+    def _merge_type(
+        self, base: Base, entity: Entity, tree: BaseTree, states: Mapping[int, Pin | None]
+    ) -> Merged | None:
         key = entity.table_key
         theirs_pin, ours_pin = self._source.pins.get(key), base.capture.pins.get(key)
-        if ours_pin is None or not may_differ(origin, theirs_pin):
+        (_, origin), *others = states.items()
+        # Of several states none says what theirs left alone, but what is ours already is known.
+        compared = ours_pin if others else origin
+        if ours_pin is None or not may_differ(compared, theirs_pin):
             return None
         if self._workers is not None:
             sides = Sides(
                 origin=self._opened(origin),
                 theirs=self._opened(theirs_pin),
                 ours=self._opened(ours_pin),
+                tree=tree,
+                others={number: self._opened(pin) for number, pin in others},
             )
             merged = self._workers.merge(entity, sides, self._decide, self._rows_of)
             if merged is not None:
                 base.pin(entity)
                 return merged
-        theirs = table_changes(
-            self._tables,
-            entity,
-            origin,
-            theirs_pin,
-            descends=self._their_ledger.grew_from(theirs_pin, origin),
-        )
-        if theirs is None:
+        theirs = self._changes(entity, origin, theirs_pin, self._their_ledger)
+        if theirs is None and not others:
             return None
         base.pin(entity)
-        ours = table_changes(
-            self._tables,
-            entity,
-            origin,
-            ours_pin,
-            descends=self._our_ledger.grew_from(ours_pin, origin),
+        ours = self._changes(entity, origin, ours_pin, self._our_ledger)
+        none = no_changes(rows_schema(entity))
+        found = rebased(
+            tree,
+            theirs or none,
+            ours or none,
+            {number: self._changes(entity, origin, pin) or none for number, pin in others},
         )
         return merge_table(
-            entity,
-            theirs,
-            ours or no_changes(rows_schema(entity)),
-            self._decide,
-            self._rows_of,
+            entity, found.theirs, found.ours, self._decide, self._rows_of, found.undefined
         )
+
+    def _changes(
+        self, entity: Entity, origin: Pin | None, pin: Pin | None, ledger: Ledger | None = None
+    ) -> RowChanges | None:
+        """Return what leads from a state of a table to another, None when they are equal."""
+        descends = ledger is not None and ledger.grew_from(pin, origin)
+        return table_changes(self._tables, entity, origin, pin, descends=descends)
 
     def _opened(self, pin: Pin | None) -> Table | None:
         return None if pin is None else self._tables.open(pin.path, pin.version)

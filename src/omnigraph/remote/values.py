@@ -126,7 +126,7 @@ def merge_plan_from(body: Body) -> MergePlan:
         source=body["source"],
         target=body["target"],
         outcome=body["outcome"],
-        base_commit_id=body["base_commit_id"],
+        base_commit_ids=tuple(body["base_commit_ids"]),
         changes=tuple(body["changes"]),
         conflicts=tuple(
             Conflict(

@@ -314,6 +314,7 @@ class MergePlanOutput(BaseModel):
     target: str
     outcome: str
     base_commit_id: str | None
+    base_commit_ids: list[str]
     changes: list[JsonObject]
     merge_conflicts: list[JsonObject]
 

@@ -7,8 +7,8 @@ judge a whole table in one process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
 
@@ -32,14 +32,16 @@ _MOVED = "tag int, bucket int, side int, rows binary"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:
-    """What to compare: the parts of one or two differences of a type's table.
+    """What to compare: the parts of one or more differences of a type's table.
 
-    `tag` numbers the types of a job. With two differences the first is theirs, the second ours.
+    `tag` numbers the types of a job. Of several differences the first is theirs, the second ours.
+    Ids that `together` maps to another one go to the group of that one.
     """
 
     tag: int
     entity: Entity
     differences: Sequence[Sequence[DeltaPart]]
+    together: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -68,7 +70,7 @@ def judged(
     def read(task: int) -> Iterator[Any]:
         for index in groups[task]:
             tag, number, part = parts[index]
-            yield from _moved(by_tag[tag].entity, tag, number, part, buckets[tag])
+            yield from _moved(by_tag[tag], number, part, buckets[tag])
 
     def run(key: Any, table: Any) -> Any:
         with reaching(given):
@@ -92,18 +94,18 @@ def _row_bytes(entity: Entity) -> int:
     return 100 + found + 4 * vectors
 
 
-def _moved(entity: Entity, tag: int, number: int, part: DeltaPart, buckets: int) -> Iterator[Any]:
+def _moved(delta: Delta, number: int, part: DeltaPart, buckets: int) -> Iterator[Any]:
     """Yield the rows of a part as batches, each for one group."""
-    schema = rows_schema(entity)
+    schema = rows_schema(delta.entity)
     side = number * 2 + part.is_after
-    for batch in read_delta(part, schema.names, blob_bytes=has_blobs(entity)):
+    for batch in read_delta(part, schema.names, blob_bytes=has_blobs(delta.entity)):
         rows = pa.Table.from_batches([batch]).cast(schema)
-        groups = _buckets(rows["id"], buckets)
+        groups = _buckets(rows["id"], buckets, delta.together)
         for bucket in np.unique(groups).tolist():
             chosen = rows if buckets == 1 else rows.filter(pa.array(groups == bucket))
             yield pa.RecordBatch.from_pydict(
                 {
-                    "tag": pa.array([tag], pa.int32()),
+                    "tag": pa.array([delta.tag], pa.int32()),
                     "bucket": pa.array([bucket], pa.int32()),
                     "side": pa.array([side], pa.int32()),
                     "rows": pa.array([_packed(chosen)], pa.binary()),
@@ -111,11 +113,12 @@ def _moved(entity: Entity, tag: int, number: int, part: DeltaPart, buckets: int)
             )
 
 
-def _buckets(ids: Any, buckets: int) -> Any:
+def _buckets(ids: Any, buckets: int, together: Mapping[str, str]) -> Any:
     """Return a number for each id, the same wherever it is computed."""
     if buckets == 1:
         return np.zeros(len(ids), np.int32)
-    found = (crc32(value.encode()) % buckets for value in ids.to_pylist())
+    names = (together.get(value, value) for value in ids.to_pylist())
+    found = (crc32(name.encode()) % buckets for name in names)
     return np.fromiter(found, np.int32, len(ids))
 
 

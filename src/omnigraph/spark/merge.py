@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import pickle
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -41,10 +41,13 @@ from omnigraph.store import (
     stage_delete,
     stage_fragments,
 )
+from omnigraph.store.bulk import read_delta
 from omnigraph.store.delta import delta_parts
 from omnigraph.write import Problem, Problems, TableChange, rows_schema
+from omnigraph.write.same_edges import key_columns, same_keys
 from omnigraph.write.three_way import Conflict, Decide, Merged, RowsOf, merge_table
 from omnigraph.write.validate import check_values
+from omnigraph.write.virtual_base import Rebased, rebased
 
 Entity = NodeType | EdgeType
 
@@ -102,15 +105,21 @@ class SparkMerge:
 
     def merge(self, entity: Entity, sides: Sides, decide: Decide, rows_of: RowsOf) -> Merged | None:
         """Return the outcome for one table, None if it is too small to bother."""
-        differences = [delta_parts(sides.origin, side) for side in (sides.theirs, sides.ours)]
+        states = (sides.theirs, sides.ours, *sides.others.values())
+        differences = [delta_parts(sides.origin, side) for side in states]
         delta = Delta(tag=0, entity=entity, differences=differences)
         if delta.rows < self._rows_min:
             return None
-        states = (sides.origin, sides.theirs, sides.ours)
-        key = tuple(None if item is None else (item.path, item.version) for item in states)
+        key = (
+            sides.tree,
+            *(
+                None if item is None else (item.path, item.version)
+                for item in (sides.origin, *states)
+            ),
+        )
         answers = self._known.get(key)
         if answers is None:
-            answers = self._known[key] = self._judge(delta, decide, rows_of)
+            answers = self._known[key] = self._judge(delta, sides, decide, rows_of)
         refused = next((item.refused for item in answers if item.refused is not None), None)
         if refused is not None:
             raise refused
@@ -121,11 +130,14 @@ class SparkMerge:
             [problem for item in answers for problem in item.problems],
         )
 
-    def _judge(self, delta: Delta, decide: Decide, rows_of: RowsOf) -> list[_Answer]:
-        scratch = self._scratch
+    def _judge(self, delta: Delta, sides: Sides, decide: Decide, rows_of: RowsOf) -> list[_Answer]:
+        scratch, tree, numbers = self._scratch, sides.tree, tuple(sides.others)
+        delta = replace(delta, together=self._together(delta))
 
         def judge(delta: Delta, changes: list[RowChanges]) -> Any:
-            answer = pickle.dumps(_merged(delta.entity, changes, decide, rows_of, scratch))
+            theirs, ours, *others = changes
+            found = rebased(tree, theirs, ours, dict(zip(numbers, others, strict=True)))
+            answer = pickle.dumps(_merged(delta.entity, found, decide, rows_of, scratch))
             return pa.table({"answer": pa.array([answer], pa.binary())})
 
         with failures():
@@ -134,6 +146,22 @@ class SparkMerge:
             )
             found = frame.collect()
         return [pickle.loads(bytes(row["answer"])) for row in found]  # noqa: S301 - our workers
+
+    def _together(self, delta: Delta) -> Mapping[str, str]:
+        """Return which edges have to be judged together, because only one of them may exist."""
+        rules = key_columns(delta.entity)
+        if not rules:
+            return {}
+        schema = rows_schema(delta.entity)
+        names = [name for name in schema.names if name == "id" or name in set().union(*rules)]
+        keys = pa.schema([schema.field(name) for name in names])
+        found = [keys.empty_table()]
+        with reaching(self._engine.given):
+            for parts in delta.differences:
+                for part in parts:
+                    batches = list(read_delta(part, names, blob_bytes=False))
+                    found += [pa.Table.from_batches([batch]).cast(keys) for batch in batches]
+        return same_keys(rules, pa.concat_tables(found))
 
     def _change(self, entity: Entity, answers: list[_Answer]) -> TableChange:
         filled = [item for item in answers if item.added or item.changed]
@@ -182,12 +210,11 @@ class SparkMerge:
 
 
 def _merged(
-    entity: Entity, changes: list[RowChanges], decide: Decide, rows_of: RowsOf, scratch: str
+    entity: Entity, found: Rebased, decide: Decide, rows_of: RowsOf, scratch: str
 ) -> _Answer:
     """Merge one group of ids, in a worker, and leave its rows in a file."""
-    theirs, ours = changes
     try:
-        merged = merge_table(entity, theirs, ours, decide, rows_of)
+        merged = merge_table(entity, found.theirs, found.ours, decide, rows_of, found.undefined)
     except OmniGraphError as error:
         # An answer, not a failure: it would be the same however often the task is repeated.
         return _Answer(refused=error)

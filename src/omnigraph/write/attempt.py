@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -51,6 +51,7 @@ from omnigraph.write.base import Base, Entity
 from omnigraph.write.changes import ChangeSet, TableChange
 from omnigraph.write.forks import Forks, make_fork, owned_table
 from omnigraph.write.table_schema import stored_batches, stored_rows
+from omnigraph.write.trial import tried
 from omnigraph.write.turn import Turn
 
 
@@ -127,6 +128,17 @@ class Writer:
     def rehearse(self, operation: Operation, request: Request, schema: AcceptedSchema) -> ChangeSet:
         """Prepare and validate a write on the newest state and stop there."""
         return _Attempts(self, operation, request, schema).rehearse()
+
+    @contextlib.contextmanager
+    def trial(self, operation: Operation, schema: AcceptedSchema) -> Iterator[Capture]:
+        """Hold the state an operation would make of the newest one, for reading; see `tried`."""
+        capture = self.publisher.coordinator.capture()
+        fire(Failpoint.WRITE_POST_CAPTURE)
+        if capture.head.schema_hash != schema.ir_hash():
+            raise SchemaMovedError
+        base = self.base_at(capture, schema)
+        with tried(base, operation.prepare(base), self.stage, self.new_id) as made:
+            yield made
 
     def base(self, schema: AcceptedSchema) -> Base:
         """Return the newest state as something to compute on."""

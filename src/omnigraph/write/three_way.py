@@ -21,9 +21,12 @@ from omnigraph.errors import BadRequestError
 from omnigraph.write.changes import TableChange
 from omnigraph.write.entities import envelopes
 from omnigraph.write.problems import Problem
+from omnigraph.write.same_edges import key_columns, unified
+from omnigraph.write.virtual_base import Undefined
 
 Entity = NodeType | EdgeType
 Image = Mapping[str, object]
+_ENDS = {"src": "from", "dst": "to"}
 
 
 class ConflictKind(StrEnum):
@@ -40,7 +43,10 @@ class ConflictKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """One entity both sides changed differently. Images are envelopes; None means absent."""
+    """One entity both sides changed differently. Images are envelopes; None means absent.
+
+    Of a base merged from several states `base` leaves out the values these disagree on.
+    """
 
     table_key: str
     entity_id: str | None
@@ -103,8 +109,16 @@ def merge_table(
     ours: RowChanges,
     decide: Decide,
     rows_of: RowsOf,
+    undefined: Undefined | None = None,
 ) -> Merged:
-    """Merge two sides' changes of one table. `rows_of` turns decided values into a row."""
+    """Merge two sides' changes of one table. `rows_of` turns decided values into a row.
+
+    `undefined` says which values of the base are not known: both sides count as changing them.
+    Edges that `@unique` makes one are judged as one, under the id the target has.
+    """
+    if key_columns(entity):
+        one = unified(entity, theirs, ours, undefined or {})
+        theirs, ours, undefined = one.theirs, one.ours, one.undefined
     touched = ours.ids()
     added = _not_in(theirs.inserted, touched)
     changed = _not_in(theirs.new, touched)
@@ -112,7 +126,7 @@ def merge_table(
     merged = Merged(TableChange(entity, added=added, changed=changed, deleted=deleted), [])
     if len(touched) == 0:
         return merged
-    for clash in _clashes(entity, theirs, ours):
+    for clash in _clashes(entity, theirs, ours, undefined or {}):
         decision = decide(clash.conflict)
         if decision is None:
             merged.conflicts.append(clash.conflict)
@@ -152,7 +166,9 @@ def _after(changes: RowChanges) -> Any:
     return pa.concat_tables([changes.inserted, changes.new])
 
 
-def _clashes(entity: Entity, theirs: RowChanges, ours: RowChanges) -> Iterator[_Clash]:
+def _clashes(
+    entity: Entity, theirs: RowChanges, ours: RowChanges, undefined: Undefined
+) -> Iterator[_Clash]:
     """Yield the entities both sides changed, differently, by id."""
     shared = theirs.ids().filter(pc.is_in(theirs.ids(), value_set=ours.ids()))
     if len(shared) == 0:
@@ -181,6 +197,7 @@ def _clashes(entity: Entity, theirs: RowChanges, ours: RowChanges) -> Iterator[_
                     base=_row(before, base[number]),
                     ours=_row(our_rows, mine[number]),
                     theirs=row,
+                    unknown=undefined.get(ids[number], frozenset()),
                 ),
                 their_row=row,
                 in_target=mine[number].is_valid,
@@ -196,7 +213,15 @@ def _row(rows: Any, position: Any) -> Any:
     return rows.slice(position.as_py(), 1) if position.is_valid else None
 
 
-def _conflict(entity: Entity, entity_id: str, *, base: Any, ours: Any, theirs: Any) -> Conflict:
+def _conflict(
+    entity: Entity,
+    entity_id: str,
+    *,
+    base: Any,
+    ours: Any,
+    theirs: Any,
+    unknown: frozenset[str] | None,
+) -> Conflict:
     name = f"{entity.name} '{entity_id}'"
     if base is None:
         kind, text = ConflictKind.DIVERGENT_INSERT, f"{name} was added on both sides, differently"
@@ -210,7 +235,7 @@ def _conflict(entity: Entity, entity_id: str, *, base: Any, ours: Any, theirs: A
         entity_id=entity_id,
         kind=kind,
         message=text,
-        base=_image(entity, base),
+        base=None if unknown is None else _known(_image(entity, base), unknown),
         ours=_image(entity, ours),
         theirs=_image(entity, theirs),
     )
@@ -218,6 +243,16 @@ def _conflict(entity: Entity, entity_id: str, *, base: Any, ours: Any, theirs: A
 
 def _image(entity: Entity, row: Any) -> Image | None:
     return None if row is None else next(envelopes(entity, row))
+
+
+def _known(image: Image | None, unknown: frozenset[str]) -> Image | None:
+    """Return an image without the values that are not known."""
+    if image is None or not unknown:
+        return image
+    left_out = unknown | {_ENDS[name] for name in unknown & _ENDS.keys()}
+    rest = {name: value for name, value in image.items() if name not in left_out}
+    values = {name: value for name, value in _values(rest).items() if name not in left_out}
+    return _with_values(rest, values)
 
 
 # ---- deciding -----------------------------------------------------------------------------
@@ -230,9 +265,9 @@ def by_property(conflict: Conflict) -> Decision:
     base, ours, theirs = (_values(i) for i in (conflict.base, conflict.ours, conflict.theirs))
     joined = dict(ours)
     for name, value in theirs.items():
-        if _same(value, base.get(name)) or _same(value, ours.get(name)):
+        if _same(value, ours.get(name)) or (name in base and _same(value, base[name])):
             continue
-        if not _same(ours.get(name), base.get(name)):
+        if name not in base or not _same(ours.get(name), base[name]):
             return None
         joined[name] = value
     return _with_values(conflict.ours or {}, joined)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.manifest import GraphCommit, OwnHistory, lines_in_use, merge_base
+from omnigraph.manifest import GraphCommit, OwnHistory, lines_in_use, merge_bases
 
 
 def history(**parents: str) -> dict[str, GraphCommit]:
@@ -24,9 +24,17 @@ def history(**parents: str) -> dict[str, GraphCommit]:
     return found
 
 
+def bases(commits: dict[str, GraphCommit], source: str, target: str) -> list[str]:
+    """Return the best common ancestors of two sides, each the names of one or more heads."""
+    sides = [[commits[name] for name in side.split()] for side in (source, target)]
+    found = merge_bases(sides[0], sides[1], lambda name, _: commits.get(name))
+    return [item.graph_commit_id for item in found]
+
+
 def base(commits: dict[str, GraphCommit], source: str, target: str) -> str | None:
-    found = merge_base(commits[source], commits[target], lambda name, _: commits.get(name))
-    return None if found is None else found.graph_commit_id
+    found = bases(commits, source, target)
+    assert len(found) <= 1
+    return found[0] if found else None
 
 
 def test_a_commit_is_its_own_base() -> None:
@@ -47,10 +55,17 @@ def test_a_merge_moves_the_base_forward() -> None:
     assert base(commits, "s2", "t2") == "s1"
 
 
-def test_a_criss_cross_takes_the_nearest_and_of_equals_the_newest() -> None:
+def test_crossing_merges_leave_two_bases_the_nearest_and_of_equals_the_newest_first() -> None:
     commits = history(a="", s1="a", t1="a", s2="s1 t1", t2="t1 s1", s3="s2", t3="t2")
-    assert base(commits, "s3", "t3") == "t1"
-    assert base(commits, "t3", "s3") == "t1"
+    assert bases(commits, "s3", "t3") == ["t1", "s1"]
+    assert bases(commits, "t3", "s3") == ["t1", "s1"]
+    assert bases(commits, "s1", "t1") == ["a"]
+
+
+def test_heads_taken_together_have_the_ancestors_of_each() -> None:
+    commits = history(a="", b="a", c="b", d="a", e="d c")
+    assert bases(commits, "b d", "e") == ["d", "b"]
+    assert bases(commits, "c", "b d") == ["b"]
 
 
 def test_a_nearer_ancestor_of_a_common_ancestor_is_no_base() -> None:
@@ -60,7 +75,7 @@ def test_a_nearer_ancestor_of_a_common_ancestor_is_no_base() -> None:
 
 
 @given(st.data())
-def test_a_base_is_a_common_ancestor_that_no_other_grew_from(data: st.DataObject) -> None:
+def test_all_common_ancestors_are_found_that_no_other_grew_from(data: st.DataObject) -> None:
     names = [f"c{number}" for number in range(data.draw(st.integers(2, 14)))]
     parents = {"c0": ""}
     for number in range(1, len(names)):
@@ -76,10 +91,12 @@ def test_a_base_is_a_common_ancestor_that_no_other_grew_from(data: st.DataObject
     above: dict[str, set[str]] = {}
     for name in names:
         above[name] = {name}.union(*(above[parent] for parent in parents[name].split()))
-    source, target = data.draw(st.sampled_from(names)), data.draw(st.sampled_from(names))
-    common = above[source] & above[target]
+    heads = st.lists(st.sampled_from(names), min_size=1, max_size=2, unique=True)
+    source, target = data.draw(heads), data.draw(heads)
+    common = set().union(*(above[n] for n in source)) & set().union(*(above[n] for n in target))
     best = {name for name in common if not any(name in above[o] - {o} for o in common)}
-    assert base(commits, source, target) in best
+    found = bases(commits, " ".join(source), " ".join(target))
+    assert (set(found), len(found)) == (best, len(best))
 
 
 def test_the_sum_of_both_ways_counts() -> None:

@@ -1,0 +1,65 @@
+"""States that are looked at before they become a commit: written, and named by no manifest."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from omnigraph.errors import OmniGraphError
+from omnigraph.failpoints import Failpoint, fire
+from omnigraph.manifest import BranchId, Capture, Pin, PlannedTable, new_branch
+from omnigraph.store import Tables, commit_staged, delete_forks
+from omnigraph.write.base import Base
+from omnigraph.write.changes import ChangeSet
+
+TRIAL = "merge-check"
+
+
+class Staging(Protocol):
+    """Writes the files of a change set."""
+
+    def __call__(self, base: Base, changes: ChangeSet, operation_id: str) -> Sequence[PlannedTable]:
+        """Stage the changes of every table on the line of versions of the base's branch."""
+
+
+@contextlib.contextmanager
+def tried(
+    base: Base, changes: ChangeSet, stage: Staging, new_id: Callable[[], str]
+) -> Iterator[Capture]:
+    """Hold the state that changes lead to, for reading.
+
+    Its tables are lines of versions of a branch that does not exist, so nothing else can see or
+    write to it. Whoever is killed meanwhile leaves lines that the next cleanups find in no
+    manifest, as those of any interrupted first write on a branch.
+    """
+    branch = new_branch(TRIAL, new_id())
+    apart = replace(base, capture=replace(base.capture, branch=branch))
+    try:
+        staged = stage(apart, changes, new_id())
+        pins = dict(base.capture.pins)
+        for item in staged:
+            pins[item.table_key] = _committed(base.tables, item, pins[item.table_key])
+        fire(Failpoint.FORK_POST_TRIAL)
+        yield replace(base.capture, pins=pins)
+    finally:
+        _discard(base.tables, branch, [base.capture.pins[key].path for key in changes.tables])
+
+
+def _committed(tables: Tables, planned: PlannedTable, pin: Pin) -> Pin:
+    table = commit_staged(tables, planned.staged)
+    return replace(
+        pin,
+        path=planned.staged.path,
+        version=table.version,
+        row_count=table.count_rows(),
+        transaction_uuid=table.transaction_uuid(),
+    )
+
+
+def _discard(tables: Tables, branch: BranchId, paths: Sequence[str]) -> None:
+    """Free what was written: it is only space, so a failure is left to a cleanup."""
+    for path in paths:
+        with contextlib.suppress(OmniGraphError):
+            delete_forks(tables, path, prefix=f"{branch.incarnation}.")
