@@ -19,6 +19,7 @@ from omnigraph.store.counters import count
 from omnigraph.store.files import Files
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.parallel import side_by_side
+from omnigraph.store.strays import no_strays
 from omnigraph.store.tables import TREE, Table, Tables
 
 RETIRED = "_retired"
@@ -142,7 +143,8 @@ def make_branch(dataset: Any, name: str, version: int) -> Any:
     with translated(f"creating branch {name}"):
         # Through a handle of its own: the call locks the one it is made on against every reader.
         dataset = copy.copy(dataset)
-        return dataset.create_branch(name, version)
+        with no_strays(dataset):
+            return dataset.create_branch(name, version)
 
 
 def delete_branch(dataset: Any, name: str) -> None:
@@ -175,7 +177,7 @@ def list_tags(dataset: Any) -> list[TagRef]:
 
 def create_tag(dataset: Any, name: str, branch: str | None, version: int) -> None:
     """Name a version for good. The name must be free."""
-    with translated(f"creating tag {name}"):
+    with translated(f"creating tag {name}"), no_strays(dataset):
         dataset.tags.create(name, version if branch is None else (branch, version))
 
 
