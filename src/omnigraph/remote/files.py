@@ -44,11 +44,13 @@ def with_file_name(error: DataError, data: Loadable) -> DataError:
 def _lines(
     items: Iterable[Mapping[str, object]], catalog: Callable[[], Catalog]
 ) -> Iterator[bytes]:
+    problems = Problems(source="the input")
     for line in EnvelopeWriter(catalog).lines(items):
         if isinstance(line, Problem):
-            found = line.to_json()
-            raise DataError(f"line {line.line}: {line.message}", problems=[found])
-        yield line + b"\n"
+            problems.add(line)
+        elif not problems.count:
+            yield line + b"\n"
+    problems.raise_any()
 
 
 def frame_envelopes(
