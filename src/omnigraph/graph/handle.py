@@ -55,7 +55,7 @@ Mode = Literal["rw", "ro"]
 
 
 def _compile(text: str) -> Catalog:
-    return compile_schema(text, name="_schema.pg").catalog
+    return compile_schema(text, name="_schema.pg", stored=True).catalog
 
 
 class Handle:

@@ -132,7 +132,7 @@ class RemoteGraph:
     @property
     def catalog(self) -> Catalog:
         """The accepted schema as data."""
-        return compile_schema(self.schema_source, name="_schema.pg").catalog
+        return compile_schema(self.schema_source, name="_schema.pg", stored=True).catalog
 
     def as_actor(self, actor: str) -> NoReturn:
         """Refuse: the token decides who the commits are by."""
