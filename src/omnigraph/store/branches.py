@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
@@ -164,15 +164,19 @@ def list_tags(dataset: Any) -> list[TagRef]:
     """Return the tags of a dataset, by name."""
     with translated("listing tags"):
         found = dataset.tags.list()
-    return [
-        TagRef(
+    return [_tag(name, known) for name, known in sorted(found.items())]
+
+
+def _tag(name: str, known: Mapping[str, Any]) -> TagRef:
+    try:
+        return TagRef(
             name=name,
             branch=known["branch"],
             version=int(known["version"]),
             created_at_us=int(known["created_at"].timestamp() * 1e6),
         )
-        for name, known in sorted(found.items())
-    ]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise StorageError(f"the file of tag '{name}' is damaged: {error}") from error
 
 
 def create_tag(dataset: Any, name: str, branch: str | None, version: int) -> None:

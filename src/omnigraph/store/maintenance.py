@@ -26,7 +26,8 @@ def index_name(column: str) -> str:
 def strip_auto_cleanup(tables: Tables, table: Table) -> Table:
     """Remove settings that would make Lance delete versions by itself. Needs the slot."""
     dataset: Any = table.dataset
-    keys = [name for name in dataset.config() if name.startswith("lance.auto_cleanup.")]
+    with translated(f"reading {table.path}"):
+        keys = [name for name in dataset.config() if name.startswith("lance.auto_cleanup.")]
     if not keys:
         return table
     count("data_commits")
@@ -69,7 +70,7 @@ def _indexed_elsewhere(table: Table) -> set[int]:
     """
     return {
         fragment_id
-        for item in table.dataset.describe_indices()
+        for item in table.indexes()
         for segment in item.segments
         if segment.base_id is not None
         for fragment_id in segment.fragment_ids

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from omnigraph.store.counters import count
+from omnigraph.store.lance_errors import calm
 from omnigraph.store.tables import Table, Tables
 
 _MAINTENANCE = {"Rewrite", "CreateIndex"}
@@ -21,7 +22,8 @@ def describe_version(tables: Tables, path: str, version: int) -> tuple[str, bool
     table = tables.open(path, version)
     maintenance = _is_maintenance(tables, path, version)
     try:
-        transaction: Any = table.dataset.read_transaction(version)
+        with calm():
+            transaction: Any = table.dataset.read_transaction(version)
     except TypeError:
         return "Rewrite", maintenance
     except (OSError, ValueError):
@@ -43,7 +45,8 @@ def _is_maintenance(tables: Tables, path: str, version: int) -> bool:
     count("transaction_reads")
     table = tables.open(path, version)
     try:
-        transaction: Any = table.dataset.read_transaction(version)
+        with calm():
+            transaction: Any = table.dataset.read_transaction(version)
     except TypeError as error:
         # The library cannot describe a compaction that rewrote an index; it is one all the same.
         return "RewrittenIndex" in str(error)
