@@ -19,6 +19,7 @@ from omnigraph.write.base import Base
 from omnigraph.write.changes import ChangeSet, TableChange
 from omnigraph.write.problems import Problem, Problems, some_rows
 from omnigraph.write.references import check_references
+from omnigraph.write.sizes import check_sizes
 
 Entity = NodeType | EdgeType
 
@@ -51,6 +52,7 @@ def check_values(entity: Entity, rows: Any, problems: Problems) -> None:
             wrong = _not_finite(column, is_list=declared.type.is_list)
             bad = some_rows(rows, wrong, declared.name)
             _report(problems, entity, bad, declared.name, lambda v, d=declared: _infinite(d, v))
+    check_sizes(entity, rows, problems)
     for item in entity.ranges:
         for bound, word, function in (
             (item.low, "min", pc.less),
