@@ -11,9 +11,11 @@ import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import omnigraph as og
+from omnigraph.graph.handle import Mode
 
 SCHEMA = """\
 node Person {
@@ -147,14 +149,13 @@ def trial(template: Path, root: Path, seed: int) -> list[str]:
 
     work = list(WORK.items())
     draw.shuffle(work)
-    for mode in ("ro", "rw"):
-        graph = attempt(
-            f"open {mode}", lambda mode=mode: og.open(root, mode=mode, durability="none")
-        )
+    modes: tuple[Mode, ...] = ("ro", "rw")
+    for mode in modes:
+        graph = attempt(f"open {mode}", partial(og.open, root, mode=mode, durability="none"))
         if not isinstance(graph, og.Graph):
             continue
         for name, call in work:
-            attempt(f"{name} {mode}", lambda call=call, graph=graph: call(graph))
+            attempt(f"{name} {mode}", partial(call, graph))
         attempt("close", graph.close)
     return escaped
 

@@ -11,11 +11,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from lance import LanceDataset
 
 import omnigraph as og
-from omnigraph.store import staging
 from omnigraph.store.lance_errors import LancePanic, calm, translated
 from tests.faults.damage import WORK, make
 
@@ -112,17 +113,17 @@ def test_a_panicking_commit_is_undone_or_told(
 ) -> None:
     copied = tmp_path / "graph"
     shutil.copytree(template, copied)
-    real = staging.LanceDataset.commit
+    real: Any = LanceDataset.commit
     falls = [1]
 
-    def commit(*arguments: object, **options: object) -> object:
+    def commit(*arguments: Any, **options: Any) -> Any:
         if falls:
             falls.pop()
             raise panic()
         return real(*arguments, **options)
 
     with og.open(copied, durability="none") as graph:
-        monkeypatch.setattr(staging.LanceDataset, "commit", staticmethod(commit))
+        monkeypatch.setattr(LanceDataset, "commit", staticmethod(commit))
         graph.mutate('query q() { insert Person { name: "after" } }')
         assert not falls
         assert graph.query(FIND).scalar() == "after"

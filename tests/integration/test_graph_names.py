@@ -92,9 +92,10 @@ def test_a_name_that_cannot_work_is_refused_before_anything_is_made(
     tmp_path: Path, cli: Cli, name: str, message: str
 ) -> None:
     place = f"{tmp_path}/{name}"
-    for call in (lambda: og.init(place, SCHEMA), lambda: og.open(place)):
-        with pytest.raises(og.BadRequestError, match=message):
-            call()
+    with pytest.raises(og.BadRequestError, match=message):
+        og.init(place, SCHEMA)
+    with pytest.raises(og.BadRequestError, match=message):
+        og.open(place)
     if name.isprintable():
         (tmp_path / "s.pg").write_text(SCHEMA, encoding="utf-8")
         shown = cli("init", place, "--schema", "s.pg")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +173,7 @@ def loads(graph: AnyGraph, note: Notes, folder: Path) -> None:
     note.fails(lambda: graph.load([{"type": "Person", "data": {"name": {1}}}], mode="merge"))
     for column in ({"born": [0, 2_932_897]}, {"score": ["a", "b"]}, {"age": [1, 2**40]}):
         wrong = pa.table({"name": ["x", "y"], **column})
-        note.fails(lambda wrong=wrong: graph.load_table("Person", wrong, mode="append"))
+        note.fails(partial(graph.load_table, "Person", wrong, mode="append"))
     ends = pa.table({"from": ["ed", None], "to": ["flo", "ed"]})
     note.fails(lambda: graph.load_table("Knows", ends, mode="append"))
     note.fails(lambda: graph.load_table("Knows", ends.drop(["to"]), mode="append"))
