@@ -20,6 +20,7 @@ import omnigraph as og
 from omnigraph.store.lance_errors import LancePanic, calm, translated
 from tests.faults.damage import WORK, make
 
+pytestmark = pytest.mark.local
 TRIALS = int(os.environ.get("OMNIGRAPH_DAMAGE") or 12)
 SEED = int(os.environ.get("OMNIGRAPH_SEED") or 0)
 SECONDS_PER_TRIAL = 30
