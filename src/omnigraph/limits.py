@@ -95,8 +95,8 @@ RESERVE_AFTER_LOSSES: Final = 2
 COMPILED_QUERIES_MAX: Final = 256
 """Compiled queries a handle keeps, so that a repeated call is not compiled again."""
 
-LINE_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Longest line of a JSONL input: one entity, blobs included."""
+LINE_BYTES_MAX: Final = 512 * 1024 * 1024
+"""Longest line of one entity, blobs included. None larger is stored, so that exports load."""
 
 LOAD_CHUNK_ROWS: Final = 65_536
 """Rows of one type parsed before they become an Arrow chunk; bounds Python objects in memory."""

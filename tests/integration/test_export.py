@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import omnigraph as og
+from omnigraph.catalog.temporal import DAYS_MAX, DAYS_MIN, MILLIS_MAX, MILLIS_MIN
 from tests.integration.helpers import (
     Envelope,
     NewGraph,
@@ -64,8 +65,8 @@ def single(value: float) -> float:
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 doubles = st.floats(allow_nan=False, allow_infinity=False)
 singles = st.floats(width=32, allow_nan=False, allow_infinity=False)
-days = st.integers(-(2**31), 2**31 - 1)
-moments = st.integers(-(2**63), 2**63 - 1)
+days = st.integers(DAYS_MIN, DAYS_MAX)
+moments = st.integers(MILLIS_MIN, MILLIS_MAX)
 longs = st.integers(-(2**63), 2**63 - 1)
 base64 = string.ascii_letters + string.digits + "+/"
 blobs = st.text(base64, max_size=5).map(lambda text: f"base64:{text * 4}")

@@ -346,8 +346,16 @@ def test_parameters_are_checked_first(
         people.query(TWO, params, name="one")
 
 
-def test_undeclared_parameters_are_ignored(people: og.Graph) -> None:
-    assert len(people.query(TWO, {"other": 1}, name="two")) == 2
+def test_a_parameter_the_query_does_not_declare_is_refused(people: og.Graph) -> None:
+    with pytest.raises(og.BadRequestError, match="it declares no parameters"):
+        people.query(TWO, {"other": 1}, name="two")
+    text = "query q($oldest: I32?) { match { $p: Person  $p.age <= $oldest } return { $p.name } }"
+    for call in (people.query, people.explain):
+        with pytest.raises(og.BadRequestError, match=r"'oldst': .*did you mean `oldest`"):
+            call(text, {"oldst": 1})
+    change = "query q($a: I32?) { update Person set { age: $a } where age = 1 }"
+    with pytest.raises(og.BadRequestError, match="'age': the query declares no such parameter"):
+        people.mutate(change, {"age": 1})
 
 
 def test_bad_text_is_a_compile_error(people: og.Graph) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,8 @@ def query_failures(graph: AnyGraph, note: Notes, _folder: Path) -> None:
     note.fails(lambda: graph.query(ALL, timestamp="1999-01-01T00:00:00Z"))
     note.fails(lambda: graph.query("query q($n: I32) { match { $p: Person } return { $p.name } }"))
     note.fails(lambda: graph.query(ALL, snapshot="01ARZ3NDEKTSV4RRFFQ69G5FAV"))
+    note.fails(lambda: graph.query(ALL, {"nobody": 1}))
+    note.fails(lambda: graph.explain(ALL, {"nobody": 1}))
 
 
 @story
@@ -139,6 +142,7 @@ def mutations(graph: AnyGraph, note: Notes, _folder: Path) -> None:
     note(graph.mutate(ADD, {"n": "tried"}, dry_run=True), graph.query(ALL))
     note.fails(lambda: graph.mutate(ADD, {"n": 3}, dry_run=True))
     note.fails(lambda: graph.mutate(ALL))
+    note.fails(lambda: graph.mutate(ADD, {"n": "x", "ag": 3}))
     note.fails(lambda: graph.mutate(ADD, {"n": 3}))
     note.fails(lambda: graph.mutate(ADD, {"n": "x"}, branch="nope"))
     note(graph.query(ALL))
@@ -165,6 +169,15 @@ def loads(graph: AnyGraph, note: Notes, folder: Path) -> None:
     note(graph.load_table("Person", table, mode="append"))
     edges = pa.table({"from": ["ed"], "to": ["flo"], "since": [datetime.date(2020, 2, 29)]})
     note(graph.load_table("Knows", edges, mode="append"))
+    note.fails(lambda: graph.load([{"type": "Person", "data": {"name": b"raw"}}], mode="merge"))
+    note.fails(lambda: graph.load([{"type": "Person", "data": {"name": {1}}}], mode="merge"))
+    for column in ({"born": [0, 2_932_897]}, {"score": ["a", "b"]}, {"age": [1, 2**40]}):
+        wrong = pa.table({"name": ["x", "y"], **column})
+        note.fails(partial(graph.load_table, "Person", wrong, mode="append"))
+    ends = pa.table({"from": ["ed", None], "to": ["flo", "ed"]})
+    note.fails(lambda: graph.load_table("Knows", ends, mode="append"))
+    note.fails(lambda: graph.load_table("Knows", ends.drop(["to"]), mode="append"))
+    note.fails(lambda: graph.load_table("Nope", ends, mode="append"))
     note(graph.query(ALL))
 
 

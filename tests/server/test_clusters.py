@@ -105,6 +105,8 @@ def test_stored_queries_of_a_cluster_are_called(api: Api) -> None:
     assert api.ok(api.post(path, {}, headers=by("act-lena")))["rows"] == []
     assert api.send("POST", path, headers=by("act-lena")).status_code == 200
     error(api.post(path, {}, headers=by("act-guest")), 404, "not_found")
+    wrong = api.post(path, {"params": {"nobody": 1}}, headers=by("act-lena"))
+    assert "it declares no parameters" in error(wrong, 400, "bad_request")["error"]
     wrong = api.post(path, {"expect_mutation": True}, headers=by("act-lena"))
     error(wrong, 400, "bad_request")
 

@@ -70,6 +70,35 @@ def test_problems_name_file_and_line(spark: Any, new_graph: NewGraph, tmp_path: 
     assert len(graph.commits.list()) == 1
 
 
+def test_an_edge_without_an_end_is_left_out_itself(
+    spark: Any, new_graph: NewGraph, tmp_path: Path
+) -> None:
+    graph = new_graph()
+    graph.load([{"type": "Person", "data": {"name": name}} for name in "abcd"], mode="append")
+    (tmp_path / "knows.csv").write_text("from,to\na,b\nb,c\n,d\nd,\n", encoding="utf-8")
+    frame = pa.table({"from": ["a", "b", None, "d"], "to": ["b", "c", "d", None]})
+    for data in (str(tmp_path / "knows.csv"), frame):
+        result = graph.bulk(
+            {"Knows": data}, mode="overwrite", allow_rejects=2, engine="spark", session=spark
+        )
+        assert (result.rejected, dict(result.edges)) == (2, {"Knows": 2})
+        ends = read(spark, graph.uri, "Knows", columns=["src", "dst"]).collect()
+        assert sorted(tuple(row) for row in ends) == [("a", "b"), ("b", "c")]
+    wrong = pa.table({"name": ["x", "y"], "age": ["1", "2"]})
+    with pytest.raises(og.DataError, match="cannot be loaded as") as refused:
+        graph.bulk({"Person": wrong}, mode="append", allow_rejects=9, engine="spark", session=spark)
+    assert "line" not in refused.value.problems[0]
+
+
+def test_days_outside_the_years_1_to_9999_are_refused(spark: Any, new_graph: NewGraph) -> None:
+    graph = new_graph()
+    far = pa.table({"name": ["x", "y"], "born": pa.array([0, 2_932_897], pa.int32())})
+    for frame in (far, far.cast(pa.schema([("name", pa.string()), ("born", pa.date32())]))):
+        with pytest.raises(og.DataError, match="line 2: property 'born': 2932897 is outside"):
+            load(graph, {"Person": frame}, mode="append", session=spark)
+    assert len(graph.commits.list()) == 1
+
+
 def test_snapshots_are_read_as_they_were(spark: Any, new_graph: NewGraph) -> None:
     graph = new_graph()
     data = {"zone": 1, "name": "x", "code": 2**64 - 1, "open": True}

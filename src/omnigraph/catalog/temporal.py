@@ -15,6 +15,12 @@ _INSTANT = re.compile(
     re.ASCII,
 )
 
+DAYS_MIN, DAYS_MAX = -719_162, 2_932_896
+"""0001-01-01 and 9999-12-31 as days since 1970-01-01: no other day has a date in Python."""
+
+MILLIS_MIN, MILLIS_MAX = DAYS_MIN * 86_400_000, (DAYS_MAX + 1) * 86_400_000 - 1
+"""The first and the last millisecond of these days, in UTC."""
+
 DATE_FORM = "YYYY-MM-DD"
 DATETIME_FORM = "YYYY-MM-DDTHH:MM:SS[.mmm][Z|+HH:MM]"
 
@@ -54,3 +60,27 @@ def parse_datetime(text: str) -> datetime.datetime:
     except OverflowError as error:
         raise ValueError(f"{text!r} lies outside the years 1 to 9999") from error
     return shifted.replace(tzinfo=datetime.UTC)
+
+
+def check_days(days: int) -> int:
+    """Return a number of days since 1970-01-01 if it is a date. Raises `ValueError`."""
+    return _within(days, DAYS_MIN, DAYS_MAX, "days")
+
+
+def check_millis(millis: int) -> int:
+    """Return a number of milliseconds since 1970-01-01 if it is an instant.
+
+    Raises `ValueError`.
+    """
+    return _within(millis, MILLIS_MIN, MILLIS_MAX, "milliseconds")
+
+
+def _within(number: int, low: int, high: int, unit: str) -> int:
+    if low <= number <= high:
+        return number
+    raise ValueError(outside_years(number, low, high, unit))
+
+
+def outside_years(number: object, low: int, high: int, unit: str) -> str:
+    """Return what to say about a number that is no date or instant."""
+    return f"{number} is outside the years 1 to 9999 ({low} to {high} {unit} since 1970)"

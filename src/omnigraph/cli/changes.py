@@ -108,11 +108,16 @@ def _value(value: object, declared: PropertyType | None) -> str:
     if value is None:
         return "<null>"
     scalar = None if declared is None else str(declared.scalar)
-    if scalar == "Date" and isinstance(value, int):
-        return (datetime.date(1970, 1, 1) + datetime.timedelta(days=value)).isoformat()
-    if scalar == "DateTime" and isinstance(value, int):
-        moment = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-        return (moment + datetime.timedelta(milliseconds=value)).isoformat(timespec="milliseconds")
+    try:
+        if scalar == "Date" and isinstance(value, int):
+            return (datetime.date(1970, 1, 1) + datetime.timedelta(days=value)).isoformat()
+        if scalar == "DateTime" and isinstance(value, int):
+            moment = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+            moment += datetime.timedelta(milliseconds=value)
+            return moment.isoformat(timespec="milliseconds")
+    except OverflowError:
+        # Outside the years 1 to 9999; the number itself says more than nothing.
+        pass
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -143,7 +143,7 @@ def _plan_files(
     from omnigraph.lang.schema_plan import plan_schema
 
     refuse_two_stdins(accepted, desired)
-    before = compile_schema(read_text(accepted), name=display_name(accepted))
+    before = compile_schema(read_text(accepted), name=display_name(accepted), stored=True)
     after = compile_schema(read_text(desired), name=display_name(desired))
     found = plan_schema(
         accept_initial(before.catalog, domain=UlidSource().next()),

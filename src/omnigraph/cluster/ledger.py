@@ -129,11 +129,7 @@ class Ledger:
                 "unsupported_state_version",
                 f"the ledger has version {version}; this release reads {STATE_VERSION}",
             )
-        try:
-            found = msgspec.json.decode(body, type=State)
-        except msgspec.DecodeError as error:
-            raise LedgerError("invalid_state_json", f"the ledger is damaged: {error}") from error
-        return found, _digest(body)
+        return _decoded(body, State, "the ledger"), _digest(body)
 
     def write(self, state: State, *, expected: str | None, lock: Lock) -> str:
         """Replace the ledger if it still is what was read and the lock is still held."""
@@ -175,7 +171,7 @@ class Ledger:
             return None
         try:
             return msgspec.json.decode(found[0], type=LockBody), found[1]
-        except msgspec.DecodeError:
+        except _UNREADABLE:
             return LockBody(id="", operation="unreadable", pid=0, created_at=0), found[1]
 
     def force_unlock(self, lock_id: str) -> None:
@@ -298,6 +294,9 @@ def payload_name(address: str, digest: str) -> str:
     return f"{FOLDER}/resources/policy/{rest}/{digest}.yaml"
 
 
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
 def _digest(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 
@@ -310,7 +309,7 @@ def now_us() -> int:
 def _version(body: bytes) -> object:
     try:
         found = msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
+    except _UNREADABLE as error:
         raise LedgerError("invalid_state_json", f"the ledger is damaged: {error}") from error
     return found.get("version") if isinstance(found, dict) else None
 
@@ -318,5 +317,5 @@ def _version(body: bytes) -> object:
 def _decoded(body: bytes, shape: type[T], name: str) -> T:
     try:
         return msgspec.json.decode(body, type=shape)
-    except msgspec.DecodeError as error:
+    except _UNREADABLE as error:
         raise LedgerError("invalid_state_json", f"{name} is damaged: {error}") from error

@@ -21,6 +21,7 @@ from omnigraph.cluster.reports import (
 )
 from omnigraph.errors import BadRequestError, OmniGraphError
 from omnigraph.graph import open_graph
+from omnigraph.policy import check_actor
 
 Folder = str | os.PathLike[str]
 Body = dict[str, object]
@@ -56,6 +57,7 @@ def apply(folder: Folder, *, actor: str | None = None) -> Report:
 
     What needs an approval and has none stays as it is; `converged` tells whether all was done.
     """
+    check_actor(actor)
 
     def work(desired: Desired, ledger: Ledger, findings: Findings) -> Body:
         with ledger.lock("apply") as lock:
@@ -156,6 +158,7 @@ def approve(folder: Folder, resource: str, *, actor: str) -> Report:
     """Agree to one destructive change, exactly as it stands in the plan now."""
     if not actor.strip():
         raise BadRequestError("an approval needs an actor", hint="name yourself with --as")
+    check_actor(actor)
 
     def work(desired: Desired, ledger: Ledger, findings: Findings) -> Body:
         known = ledger.read()

@@ -135,6 +135,8 @@ def _graph(ledger: Ledger, state: State, graph_id: str) -> ServedGraph:
         problems.append(_problem(error.diagnostic, f"graph.{graph_id}", error.message))
     except BadRequestError as error:
         problems.append(_problem("policy_invalid", f"graph.{graph_id}", error.message))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        problems.append(_problem("catalog_payload_read_error", f"graph.{graph_id}", str(error)))
     return ServedGraph(
         graph_id=graph_id,
         uri=graph_uri(ledger.root, graph_id),

@@ -10,6 +10,7 @@ from omnigraph.compute.evaluate import (
 )
 from omnigraph.compute.filters import storage_filter
 from omnigraph.compute.keys import group_key
+from omnigraph.compute.values import python_values
 
 __all__ = [
     "Columns",
@@ -17,5 +18,6 @@ __all__ = [
     "evaluate_condition",
     "evaluate_value",
     "group_key",
+    "python_values",
     "storage_filter",
 ]

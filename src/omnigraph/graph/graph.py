@@ -21,7 +21,7 @@ from omnigraph.graph.bulk import BulkHandle
 from omnigraph.graph.changes import ChangeFeed, Changes, Diff
 from omnigraph.graph.dumping import DumpReport, dump
 from omnigraph.graph.explanation import Explanation
-from omnigraph.graph.handle import Mode, check_actor
+from omnigraph.graph.handle import Mode
 from omnigraph.graph.history import Commits
 from omnigraph.graph.maintenance import (
     CleanupReport,
@@ -49,7 +49,7 @@ from omnigraph.ops.export import (
 )
 from omnigraph.ops.indexing import PendingIndex
 from omnigraph.plan import ReadPlan, explain
-from omnigraph.policy import Action, Policy
+from omnigraph.policy import Action, Policy, check_actor
 from omnigraph.read import Running, watched
 from omnigraph.store import Durability, Table, measured
 from omnigraph.store.workers import Workers

@@ -37,7 +37,7 @@ from omnigraph.manifest import (
     Verdict,
 )
 from omnigraph.plan import MutationPlan
-from omnigraph.policy import Access, Action, Policy, check
+from omnigraph.policy import Access, Action, Policy, check, check_actor, text_problem
 from omnigraph.read import CacheStats, Reader
 from omnigraph.store import (
     ControlFiles,
@@ -57,7 +57,7 @@ Mode = Literal["rw", "ro"]
 
 
 def _compile(text: str) -> Catalog:
-    return compile_schema(text, name="_schema.pg").catalog
+    return compile_schema(text, name="_schema.pg", stored=True).catalog
 
 
 class Handle:
@@ -199,6 +199,7 @@ class Handle:
 
         Raises `PolicyDeniedError`. Every operation asks here before it does anything.
         """
+        check_actor(actor)
         if self._policy is not None:
             who = actor if actor is not None else self.actor
             access = Access(action=action, actor=who, branch=branch, target_branch=target_branch)
@@ -268,8 +269,7 @@ class Handle:
     ) -> Request:
         """Return what a caller says about a write."""
         check_actor(actor)
-        if operation_id is not None and not operation_id.strip():
-            raise BadRequestError("operation_id must not be blank")
+        _check_operation_id(operation_id)
         return Request(
             actor_id=actor if actor is not None else self.actor,
             operation_id=operation_id or self._ids.next(),
@@ -342,7 +342,10 @@ class Handle:
             raise BadRequestError("the graph is open read-only", hint="open it with mode='rw'")
 
 
-def check_actor(actor: str | None) -> None:
-    """Refuse an actor nobody could be. Raises `BadRequestError`."""
-    if actor is not None and not actor.strip():
-        raise BadRequestError("the actor must not be blank")
+def _check_operation_id(operation_id: str | None) -> None:
+    if operation_id is None:
+        return
+    if not operation_id.strip():
+        raise BadRequestError("operation_id must not be blank")
+    if problem := text_problem(operation_id, "operation_id"):
+        raise BadRequestError(problem)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from omnigraph.compute import python_values
 from omnigraph.errors import QueryError
 
 SAFE_INTEGER = 2**53 - 1
@@ -76,7 +77,14 @@ class Result:
 
     def to_pandas(self, **options: Any) -> Any:
         """Return the rows as a pandas frame."""
-        return self._table.to_pandas(**options)
+        try:
+            return self._table.to_pandas(**options)
+        except (OverflowError, ValueError) as error:
+            # Dates before the year 1 or after 9999 are there only if an older release wrote them.
+            raise QueryError(
+                f"'{self.query_name}' returns values that pandas cannot hold: {error}",
+                hint="take them with to_arrow() or to_pylist()",
+            ) from error
 
     def to_polars(self) -> Any:
         """Return the rows as a polars frame. Raises `QueryError` when a name is repeated."""
@@ -92,8 +100,12 @@ class Result:
         return polars.from_arrow(self._table)
 
     def to_pylist(self) -> list[dict[str, Any]]:
-        """Return the rows as dictionaries of Python values."""
-        columns = [column.to_pylist() for column in self._table.columns]
+        """Return the rows as dictionaries of Python values.
+
+        A date outside the years 1 to 9999, which only an older release could store, is a number:
+        days or milliseconds since 1970.
+        """
+        columns = [python_values(column) for column in self._table.columns]
         names = self.columns
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
@@ -152,7 +164,7 @@ class Result:
 
 
 def _plain_rows(table: Any, *, ints: str) -> Iterator[tuple[Any, ...]]:
-    columns = [[_plain(v, ints=ints) for v in column.to_pylist()] for column in table.columns]
+    columns = [[_plain(v, ints=ints) for v in python_values(column)] for column in table.columns]
     return zip(*columns, strict=True)
 
 

@@ -92,6 +92,20 @@ class _PredicateChecker(_InputChecker):
             return None
         return PropertyOf(variable=ROW, property=node.name, type=declared.type)
 
+    def literal(self, node: LiteralNode) -> Expression | None:
+        """Refuse `true` and `false` where they could mean a property: the row or every row."""
+        for item in (node, *node.items):
+            word = str(item.value).lower() if item.kind is LiteralKind.BOOL else ""
+            if word in self._owner.properties:
+                self.scope.error(
+                    "T11",
+                    item.span,
+                    f"`{word}` may mean the literal or the property of {self._owner.name}",
+                    hint="use a parameter, or give the property another name with @rename_from",
+                )
+                return None
+        return super().literal(node)
+
 
 def check_mutation(
     query: QueryNode,

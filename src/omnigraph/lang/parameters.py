@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.catalog.values import convert
 from omnigraph.errors import BadRequestError
+from omnigraph.lang.source import did_you_mean
 from omnigraph.plan import Parameter
 
 ParameterValues = dict[str, LiteralValue]
@@ -15,9 +16,10 @@ ParameterValues = dict[str, LiteralValue]
 def bind_parameters(
     declared: tuple[Parameter, ...], values: Mapping[str, object] | None
 ) -> ParameterValues:
-    """Return a typed value for every declared parameter; keys nobody declared are ignored.
+    """Return a typed value for every declared parameter.
 
-    Raises `BadRequestError` naming every parameter that is missing, null or of the wrong type.
+    Raises `BadRequestError` naming every parameter that is missing, null or of the wrong type, and
+    every name the query does not declare: a misspelt optional one would drop its filter silently.
     """
     if values is not None and not isinstance(values, Mapping):
         raise BadRequestError("parameters must be an object of names and values")
@@ -31,7 +33,9 @@ def bind_parameters(
                 _check_null(item, present=item.name in given)
             found[item.name] = None if value is None else convert(value, item.type)
         except ValueError as error:
+            found[item.name] = None
             problems.append(f"parameter '{item.name}': {error}")
+    problems += [_unknown(str(name), declared) for name in given if name not in found]
     if problems:
         raise BadRequestError("; ".join(problems))
     return found
@@ -43,3 +47,12 @@ def _check_null(item: Parameter, *, present: bool) -> None:
     if present:
         raise ValueError("null is not accepted for non-nullable parameter")
     raise ValueError(f"not provided, expected {item.type}")
+
+
+def _unknown(name: str, declared: tuple[Parameter, ...]) -> str:
+    names = [item.name for item in declared]
+    meant = did_you_mean(name, names)
+    if meant is None:
+        listed = ", ".join(names)
+        meant = f"it declares {listed}" if names else "it declares no parameters"
+    return f"parameter '{name}': the query declares no such parameter; {meant}"

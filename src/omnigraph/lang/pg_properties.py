@@ -36,6 +36,9 @@ RESERVED = {
     TypeKind.NODE: ("id",),
     TypeKind.EDGE: ("id", "src", "dst", "from", "to"),
 }
+LITERALS = ("true", "false", "null")
+"""Words that a mutation's `where` takes for a value, so that no property may be meant by them."""
+
 FLAGS = ("key", "unique", "index")
 PROPERTY_ANNOTATIONS = (*FLAGS, "embed", "default", "description", "rename_from")
 TYPE_ANNOTATIONS = ("description", "instruction", "rename_from")
@@ -53,6 +56,20 @@ class DraftProperty:
     def span(self) -> Span:
         """Where the property's name stands."""
         return self.syntax.name.span
+
+
+def refuse_literal_name(
+    syntax: PropertySyntax, kind: TypeKind, owner: str, diagnostics: Diagnostics
+) -> None:
+    """Refuse a new property named as a literal; a graph of an earlier release may have one."""
+    name = syntax.name.text
+    if name in LITERALS:
+        diagnostics.error(
+            "S03",
+            syntax.name.span,
+            f"property name `{name}` is reserved on {kind} {owner}",
+            hint=f'it is a literal; a property of this name gets another by @rename_from("{name}")',
+        )
 
 
 def check_property(

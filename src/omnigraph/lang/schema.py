@@ -8,6 +8,7 @@ from omnigraph.catalog import Catalog
 from omnigraph.lang.pg_ast import SchemaSyntax
 from omnigraph.lang.pg_check import check_schema
 from omnigraph.lang.pg_parser import parse_schema
+from omnigraph.lang.pg_properties import refuse_literal_name
 from omnigraph.lang.source import Diagnostic, Diagnostics, SourceText
 
 
@@ -21,18 +22,22 @@ class CompiledSchema:
     warnings: tuple[Diagnostic, ...] = ()
 
 
-def compile_schema(text: str, *, name: str = "<schema>") -> CompiledSchema:
+def compile_schema(text: str, *, name: str = "<schema>", stored: bool = False) -> CompiledSchema:
     """Compile `.pg` text. Raises `CompileError` with every error found.
 
     Args:
         text: Schema source.
         name: What messages call it, usually its path.
+        stored: Whether a graph has it already; names that earlier releases took are fine then.
     """
     source = SourceText(name, text)
     diagnostics = Diagnostics(source)
     syntax = parse_schema(source, diagnostics)
     # Checking a partial parse would report types as missing that merely failed to parse.
     diagnostics.raise_errors()
+    for item in () if stored else syntax.declarations:
+        for declared in item.properties:
+            refuse_literal_name(declared, item.kind, item.name.text, diagnostics)
     catalog = check_schema(syntax, diagnostics)
     diagnostics.raise_errors()
     return CompiledSchema(

@@ -138,7 +138,10 @@ class RecoveryAudit:
 
     def _rows(self, view: JournalView) -> list[dict[str, Any]]:
         tables = self._journal.unread_rows(view, set())
-        return [row for table in tables for row in table.to_pylist()]
+        try:
+            return [row for table in tables for row in table.to_pylist()]
+        except ValueError as error:
+            raise StorageError(f"the record of recoveries is damaged: {error}") from error
 
     def _create(self) -> None:
         try:
@@ -149,15 +152,18 @@ class RecoveryAudit:
 
 
 def _record(row: dict[str, Any]) -> RecoveryRecord:
-    return RecoveryRecord(
-        graph_commit_id=row["graph_commit_id"],
-        recovery_kind=RecoveryKind(row["recovery_kind"]),
-        recovery_for_actor=row["recovery_for_actor"],
-        operation_id=row["operation_id"],
-        writer_kind=row["sidecar_writer_kind"],
-        tables=tuple(TableOutcome(**item) for item in row["per_table_outcomes"] or ()),
-        created_at_us=row["created_at"],
-    )
+    try:
+        return RecoveryRecord(
+            graph_commit_id=row["graph_commit_id"],
+            recovery_kind=RecoveryKind(row["recovery_kind"]),
+            recovery_for_actor=row["recovery_for_actor"],
+            operation_id=row["operation_id"],
+            writer_kind=row["sidecar_writer_kind"],
+            tables=tuple(TableOutcome(**item) for item in row["per_table_outcomes"] or ()),
+            created_at_us=row["created_at"],
+        )
+    except (ValueError, LookupError, TypeError) as error:
+        raise StorageError(f"the record of recoveries is damaged: {error}") from error
 
 
 def new_record(

@@ -40,6 +40,9 @@ class Intent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     tables: tuple[IntentTable, ...] = ()
 
 
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
 def encode_intent(intent: Intent) -> bytes:
     """Return the body of a slot."""
     return msgspec.json.encode(intent)
@@ -49,7 +52,7 @@ def decode_intent(body: bytes) -> Intent | None:
     """Return the intent in a slot's body, None when the body is torn or foreign."""
     try:
         return msgspec.json.decode(body, type=Intent)
-    except (msgspec.DecodeError, msgspec.ValidationError):
+    except _UNREADABLE:
         return None
 
 
@@ -57,7 +60,7 @@ def newer_format(body: bytes) -> int | None:
     """Return the format number of an intent some newer release wrote, else None."""
     try:
         found = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except _UNREADABLE:
         return None
     number = found.get("format") if isinstance(found, dict) else None
     return number if isinstance(number, int) and number > INTENT_FORMAT else None

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.errors import FormatError
+from omnigraph.errors import FormatError, StorageError
 from omnigraph.store import primary_key_field, split_branch
 
 MAIN = "main"
@@ -216,7 +216,16 @@ def _json(value: dict[str, object]) -> str:
 
 
 def decode(rows: Any) -> Iterator[Record]:
-    """Yield the records of manifest rows."""
+    """Yield the records of manifest rows. Raises `StorageError` for one that is damaged."""
+    try:
+        yield from _decoded(rows)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise StorageError(
+            f"the manifest holds a damaged row: {error}", hint="restore it from a backup"
+        ) from error
+
+
+def _decoded(rows: Any) -> Iterator[Record]:
     columns = ["object_id", "object_type", "location", "metadata", "table_key", "table_branch"]
     numbers = ["table_version", "row_count"]
     values = zip(*(rows[name].to_pylist() for name in (*columns, *numbers)), strict=True)

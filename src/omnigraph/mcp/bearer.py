@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.policy import check_actor, text_problem
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -24,11 +25,13 @@ class Tokens:
     """Knows actors by their tokens. Only digests are kept."""
 
     def __init__(self, tokens: Mapping[str, str]) -> None:
+        for actor, token in tokens.items():
+            check_actor(actor)
+            if not token.strip() or text_problem(token, "the token"):
+                raise BadRequestError(f"the token of '{actor}' is blank or not valid Unicode")
         self._actors = {hashlib.sha256(t.encode()).digest(): actor for actor, t in tokens.items()}
         if not tokens or len(self._actors) != len(tokens):
             raise BadRequestError("every actor needs a token of its own")
-        if any(not actor.strip() or not token.strip() for actor, token in tokens.items()):
-            raise BadRequestError("an actor or a token is blank")
 
     def actor_of(self, header: bytes | None) -> str | None:
         """Return who a header names; None for no token, another scheme or an unknown one.

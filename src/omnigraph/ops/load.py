@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import io
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -14,13 +12,13 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
+from omnigraph.catalog import AcceptedSchema, Catalog, EdgeType, NodeType
 from omnigraph.errors import BadRequestError, KeyConflictError, NotFoundError
 from omnigraph.limits import EMBED_CHUNK_ROWS, LOAD_CHUNK_ROWS, PROBLEMS_MAX
 from omnigraph.store import open_file
 from omnigraph.write import Base, ChangeSet, Problem, Problems, TableChange, validate
-from omnigraph.write.blobs import encode_blob
 from omnigraph.write.embeddings import Embeddings
+from omnigraph.write.envelope_text import EnvelopeWriter
 from omnigraph.write.envelopes import EnvelopeReader, TypeRows, file_blocks
 from omnigraph.write.input_reader import InputReader
 from omnigraph.write.inputs import Input, as_arrow
@@ -142,7 +140,7 @@ class Load:
             except IsADirectoryError:
                 raise BadRequestError(f"{os.fspath(data)} is a directory") from None
         else:
-            reader.read(_encoded(data, problems))
+            reader.read(_encoded(data, self._schema.catalog, problems))
         problems.raise_any()
 
     def _problems(self, data: object = None) -> Problems:
@@ -369,21 +367,11 @@ def existing_id(entity: Entity, entity_id: str, place: str) -> KeyConflictError:
     )
 
 
-def _encoded(items: Iterable[Mapping[str, object]], problems: Problems) -> Iterator[bytes]:
+def _encoded(
+    items: Iterable[Mapping[str, object]], catalog: Catalog, problems: Problems
+) -> Iterator[bytes]:
     """Yield envelopes as lines; what JSON cannot express is a problem, not a null."""
-    for number, item in enumerate(items, 1):
-        try:
-            yield json.dumps(item, allow_nan=False, ensure_ascii=False, default=_plain).encode()
-        except (TypeError, ValueError) as error:
-            problems.add(Problem(message=f"not expressible as JSON: {error}", line=number))
-            yield b""
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, datetime.date):
-        return value.isoformat()
-    if isinstance(value, bytes):
-        return encode_blob(value)
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"a {type(value).__name__}")
+    for line in EnvelopeWriter(lambda: catalog).lines(items):
+        if isinstance(line, Problem):
+            problems.add(line)
+        yield b"" if isinstance(line, Problem) else line

@@ -6,6 +6,7 @@ rules (`load_policy`), or one of the defaults; this room knows neither graphs no
 
 from __future__ import annotations
 
+from omnigraph.policy.actors import actor_problem, check_actor, text_problem
 from omnigraph.policy.bundle import Bundle, copies_unread, parse_bundle, read_bundle
 from omnigraph.policy.cases import Outcome, parse_action, run_cases
 from omnigraph.policy.cedar import CedarPolicy, load_policy, policy_from_text
@@ -30,7 +31,9 @@ __all__ = [
     "Policy",
     "ReadOnlyAccess",
     "ServerState",
+    "actor_problem",
     "check",
+    "check_actor",
     "copies_unread",
     "denial",
     "load_policy",
@@ -41,4 +44,5 @@ __all__ = [
     "read_bundle",
     "run_cases",
     "server_state",
+    "text_problem",
 ]

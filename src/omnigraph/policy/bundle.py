@@ -9,6 +9,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.policy.actors import actor_problem
 from omnigraph.policy.protocol import Action
 from omnigraph.yaml_text import YamlError, parse_yaml
 
@@ -169,7 +170,8 @@ def _problems(found: _File) -> list[str]:
     for group, actors in found.groups.items():
         if not actors:
             problems.append(f"group {group!r} has no actors")
-        problems += [f"{actor!r} is no name of an actor" for actor in actors if not _named(actor)]
+        unfit = [actor for actor in actors if not _named(actor) or actor_problem(actor)]
+        problems += [f"{actor!r} is no name of an actor" for actor in unfit]
     problems += [f"{group!r} is no name of a group" for group in found.groups if not _named(group)]
     problems += [f"{b!r} is no name of a branch" for b in found.protected_branches if not _named(b)]
     seen: set[str] = set()

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from omnigraph.catalog import Catalog
 from omnigraph.errors import DataError, NotFoundError, StorageError
-from omnigraph.write.blobs import encode_blob
+from omnigraph.write.entities import envelopes
+from omnigraph.write.envelope_text import EnvelopeWriter
+from omnigraph.write.intake import frame_rows
+from omnigraph.write.problems import Problem, Problems
 
 Loadable = str | os.PathLike[str] | bytes | Iterable[Mapping[str, object]]
 
 
-def load_bytes(data: Loadable) -> bytes:
+def load_bytes(data: Loadable, catalog: Callable[[], Catalog]) -> bytes:
     """Return what a load sends: a file, its bytes, or envelopes as lines."""
     if isinstance(data, bytes):
         return data
     if not isinstance(data, str | os.PathLike):
-        return b"".join(_lines(data))
+        return b"".join(_lines(data, catalog))
     path = os.fspath(data)
     try:
         with open(path, "rb") as handle:
@@ -38,26 +41,47 @@ def with_file_name(error: DataError, data: Loadable) -> DataError:
     return DataError(message, problems=error.problems, hint=error.hint)
 
 
-def _lines(envelopes: Iterable[Mapping[str, object]]) -> Iterator[bytes]:
-    for number, item in enumerate(envelopes, 1):
-        try:
-            text = json.dumps(item, allow_nan=False, ensure_ascii=False, default=_plain)
-        except (TypeError, ValueError) as error:
-            message = f"not expressible as JSON: {error}"
-            raise DataError(
-                f"line {number}: {message}", problems=[{"line": number, "message": message}]
-            ) from error
-        yield text.encode() + b"\n"
+def _lines(
+    items: Iterable[Mapping[str, object]], catalog: Callable[[], Catalog]
+) -> Iterator[bytes]:
+    problems = Problems(source="the input")
+    for line in EnvelopeWriter(catalog).lines(items):
+        if isinstance(line, Problem):
+            problems.add(line)
+        elif not problems.count:
+            yield line + b"\n"
+    problems.raise_any()
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, datetime.date):
-        return value.isoformat()
-    if isinstance(value, bytes):
-        return encode_blob(value)
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"a {type(value).__name__}")
+def frame_envelopes(
+    catalog: Catalog, type_name: str, frame: Any, *, from_col: str, to_col: str
+) -> Iterator[dict[str, object]]:
+    """Return the rows of a frame as envelopes.
+
+    Columns and values are judged as the embedded graph judges them. Raises `DataError`.
+    """
+    entity = catalog.nodes.get(type_name) or catalog.edges.get(type_name)
+    if entity is None:
+        raise NotFoundError(f"unknown type '{type_name}'")
+    problems = Problems(source=f"the {type_name} frame")
+    lines = range(1, frame.num_rows + 1)
+    rows = frame_rows(
+        entity, frame, from_col=from_col, to_col=to_col, lines=lines, problems=problems
+    )
+    problems.raise_any()
+    given = {"id", *frame.column_names}
+    return (_given(item, given) for item in envelopes(entity, rows))
+
+
+def _given(envelope: dict[str, object], columns: set[str]) -> dict[str, object]:
+    """Leave out what the frame does not say: the server knows ids and defaults."""
+    data = envelope["data"]
+    if isinstance(data, dict):
+        found = {name: value for name, value in data.items() if name in columns}
+        if found.get("id") is None:
+            found.pop("id", None)
+        envelope["data"] = found
+    return envelope
 
 
 def copy_lines(parts: Iterable[bytes], dest: str | os.PathLike[str]) -> tuple[int, dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
@@ -31,7 +32,13 @@ from omnigraph.manifest import MAIN, PendingWrite, RecoveryRecord
 from omnigraph.remote.blobs import RemoteBlobs
 from omnigraph.remote.branches import RemoteBranches, RemoteTags
 from omnigraph.remote.connection import ARROW, Connection, Json, moment_text, state_fields
-from omnigraph.remote.files import Loadable, copy_lines, load_bytes, with_file_name
+from omnigraph.remote.files import (
+    Loadable,
+    copy_lines,
+    frame_envelopes,
+    load_bytes,
+    with_file_name,
+)
 from omnigraph.remote.history import RemoteCommits, RemoteFeed
 from omnigraph.remote.schema import RemoteSchema
 from omnigraph.remote.values import (
@@ -125,7 +132,7 @@ class RemoteGraph:
     @property
     def catalog(self) -> Catalog:
         """The accepted schema as data."""
-        return compile_schema(self.schema_source, name="_schema.pg").catalog
+        return compile_schema(self.schema_source, name="_schema.pg", stored=True).catalog
 
     def as_actor(self, actor: str) -> NoReturn:
         """Refuse: the token decides who the commits are by."""
@@ -347,7 +354,7 @@ class RemoteGraph:
         progress: Any = None,
     ) -> LoadResult:
         """Load nodes and edges as one atomic commit, as the embedded `Graph.load` does."""
-        content = load_bytes(data)
+        content = load_bytes(data, lambda: self.catalog)
         if progress is not None:
             progress(len(content))
         params = {"branch": branch, "from": create_from, "mode": str(mode), "dry_run": dry_run}
@@ -377,12 +384,9 @@ class RemoteGraph:
         dry_run: bool = False,
     ) -> LoadResult:
         """Load rows of one type from an Arrow table, pandas or polars frame, as one commit."""
-        rows = as_arrow(table).to_pylist()
-        envelopes: Iterator[Json] = ({"type": type_name, "data": row} for row in rows)
-        if type_name in self.catalog.edges:
-            envelopes = (_edge(type_name, row, from_col, to_col) for row in rows)
+        frame = as_arrow(table)
         return self.load(
-            envelopes,
+            frame_envelopes(self.catalog, type_name, frame, from_col=from_col, to_col=to_col),
             mode=mode,
             branch=branch,
             expected_head=expected_head,
@@ -414,13 +418,25 @@ class RemoteGraph:
         view.merge(base, delete_source=True)
 
 
-def _edge(type_name: str, row: Json, from_col: str, to_col: str) -> Json:
-    ends = {"from": row.pop(from_col, None), "to": row.pop(to_col, None)}
-    return {"edge": type_name, **ends, "data": row}
-
-
 def _parameters(params: Mapping[str, object] | None) -> Json | None:
-    """Return parameters as JSON takes them."""
+    """Return parameters as JSON takes them. Raises `BadRequestError` for what it cannot hold."""
     if params is None:
         return None
-    return cast("Json", msgspec.to_builtins(dict(params), builtin_types=()))
+    if not isinstance(params, Mapping):
+        raise BadRequestError("parameters must be an object of names and values")
+    return {str(name): _parameter(str(name), value) for name, value in params.items()}
+
+
+def _parameter(name: str, value: object) -> object:
+    try:
+        found = msgspec.to_builtins(value, builtin_types=(bytes,), enc_hook=_listed)
+        json.dumps(found, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadRequestError(f"parameter '{name}': not expressible as JSON: {error}") from error
+    return cast("object", found)
+
+
+def _listed(value: object) -> object:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a {type(value).__name__}")

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from omnigraph.errors import BadRequestError, UnauthorizedError
+from omnigraph.policy import actor_problem, text_problem
 
 SCHEME = "Bearer "
 TOKEN_CHARS_MAX = 4096
@@ -38,9 +39,10 @@ class Token:
         actor: str, secret: str, graphs: Iterable[str] = (), expires_at_s: float | None = None
     ) -> Token:
         """Return a token of which only the digest is kept."""
-        if not actor.strip():
-            raise BadRequestError("a token needs an actor that is not blank")
-        if not secret or secret != secret.strip() or len(secret) > TOKEN_CHARS_MAX:
+        if problem := actor_problem(actor):
+            raise BadRequestError(f"a token cannot stand for this actor: {problem}")
+        unfit = not secret or secret != secret.strip() or len(secret) > TOKEN_CHARS_MAX
+        if unfit or text_problem(secret, "the token"):
             raise BadRequestError(f"the token of '{actor}' is empty, too long or has blanks around")
         return Token(
             actor=actor,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.feather as feather
 
 from omnigraph.catalog import FLOATS, EdgeType, NodeType, PropertyType, Scalar
+from omnigraph.compute import python_values
 from omnigraph.spark.tasks import GENERATED, LINE, ScratchFile
 from omnigraph.store import reached, reaching, read_fragments, readable
 from omnigraph.write import canonical_texts, stored_rows
@@ -136,9 +136,10 @@ def _shown(text: str, declared: PropertyType | None) -> str:
     if scalar is Scalar.BOOL:
         return text.capitalize()
     if scalar is Scalar.DATE:
-        return str(datetime.date(1970, 1, 1) + datetime.timedelta(days=int(text)))
+        return str(python_values(pa.array([int(text)], pa.int32()).cast(pa.date32()))[0])
     if scalar is Scalar.DATETIME:
-        return str(pa.scalar(int(text), pa.timestamp("ms", tz="UTC")).as_py())
+        moment = pa.array([int(text)], pa.int64()).cast(pa.timestamp("ms", tz="UTC"))
+        return str(python_values(moment)[0])
     if scalar in FLOATS:
         return str(float(np.float32(text)) if scalar is Scalar.F32 else float(text))
     return text

@@ -7,6 +7,7 @@ no folder to be renamed with, `_SUCCESS` appears then.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import uuid
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
 from omnigraph.catalog import Scalar
+from omnigraph.compute import python_values
 from omnigraph.errors import AlreadyExistsError, BadRequestError, StorageError
 from omnigraph.graph import Graph
 from omnigraph.limits import SPARK_SCAN_ROWS
@@ -165,13 +167,16 @@ def _as_text(entity: Entity, table: Any) -> Any:
         if declared.type.is_list or declared.type.scalar is Scalar.VECTOR:
             values = [
                 None if item is None else msgspec.json.encode(item).decode()
-                for item in table.column(index).to_pylist()
+                for item in python_values(table.column(index))
             ]
             table = table.set_column(index, name, pa.array(values, pa.string()))
         elif declared.type.scalar is Scalar.DATETIME:
-            values = [
-                None if item is None else item.isoformat().replace("+00:00", "Z")
-                for item in table.column(index).to_pylist()
-            ]
+            values = [_moment(item) for item in python_values(table.column(index))]
             table = table.set_column(index, name, pa.array(values, pa.string()))
     return table
+
+
+def _moment(item: datetime.datetime | int | None) -> str | None:
+    if item is None or isinstance(item, int):
+        return None if item is None else str(item)
+    return item.isoformat().replace("+00:00", "Z")

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog import Catalog, EdgeType, NodeType, Scalar
-from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.errors import BadRequestError, NotFoundError, QueryError
 from omnigraph.graph import Graph, Snapshot
 from omnigraph.limits import SPARK_SCAN_ROWS
 from omnigraph.spark.tasks import bundled
@@ -121,4 +121,9 @@ def _for_spark(entity: Entity, name: str, column: Any) -> Any:
     wanted = _ARROW.get(scalar)
     if wanted is None:
         return column
-    return pc.cast(column, pa.list_(wanted) if declared.type.is_list else wanted)
+    try:
+        return pc.cast(column, pa.list_(wanted) if declared.type.is_list else wanted)
+    except pa.ArrowInvalid as error:
+        raise QueryError(
+            f"{entity.name}.{name} holds a value that Spark cannot: {error}"
+        ) from error

@@ -24,7 +24,7 @@ from omnigraph.store import new_file, open_file, readable
 from omnigraph.write import Problems
 from omnigraph.write.csv_rows import csv_columns
 from omnigraph.write.embeddings import Embeddings
-from omnigraph.write.envelopes import EnvelopeReader
+from omnigraph.write.envelopes import EnvelopeReader, read_line, skip_line
 from omnigraph.write.intake import complete_ids, frame_rows
 from omnigraph.write.validate import check_values
 
@@ -63,13 +63,13 @@ def lines_starting_in(path: str, start: int, stop: int) -> bytes:
     with open_file(path) as handle:
         if start:
             handle.seek(start - 1)
-            handle.readline()
+            skip_line(handle)
             start = handle.tell()
         if start >= stop:
             return b""
         handle.seek(start)
         body = handle.read(stop - start)
-        return body if body.endswith(b"\n") else body + handle.readline()
+        return body if body.endswith(b"\n") else body + read_line(handle)
 
 
 def _parse_lines(piece: Piece, job: Job, parsed: Parsed) -> None:

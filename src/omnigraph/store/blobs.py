@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
@@ -55,4 +56,54 @@ def open_blob(table: Table, column: str, found: BlobRef) -> BinaryIO:
     """Open a managed blob as a file that reads what is asked for."""
     with translated(f"reading {table.path}"):
         (blob,) = table.dataset.take_blobs(column, addresses=[found.address])
-    return cast(BinaryIO, blob)
+    return cast(BinaryIO, _Blob(blob, f"reading {table.path}"))
+
+
+class _Blob(io.RawIOBase):
+    """A blob as a file, whose failures are ours."""
+
+    def __init__(self, blob: Any, what: str) -> None:
+        super().__init__()
+        self._blob = blob
+        self._what = what
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return so many bytes, or all that are left; fewer only at the end."""
+        with translated(self._what):
+            return bytes(self._blob.read(-1 if size is None else size))
+
+    def readall(self) -> bytes:
+        """Return all bytes that are left."""
+        return self.read()
+
+    def readinto(self, buffer: Any) -> int:
+        """Read as many bytes as the buffer holds."""
+        with memoryview(buffer).cast("B") as view:
+            found = self.read(len(view))
+            view[: len(found)] = found
+        return len(found)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a place."""
+        with translated(self._what):
+            return int(self._blob.seek(offset, whence))
+
+    def tell(self) -> int:
+        """Return the place."""
+        with translated(self._what):
+            return int(self._blob.tell())
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if not self.closed:
+            with translated(self._what):
+                self._blob.close()
+        super().close()

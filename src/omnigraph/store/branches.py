@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, unquote
@@ -19,6 +19,7 @@ from omnigraph.store.counters import count
 from omnigraph.store.files import Files
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.parallel import side_by_side
+from omnigraph.store.strays import no_strays
 from omnigraph.store.tables import TREE, Table, Tables
 
 RETIRED = "_retired"
@@ -171,7 +172,8 @@ def make_branch(dataset: Any, name: str, version: int) -> Any:
     with translated(f"creating branch {name}"):
         # Through a handle of its own: the call locks the one it is made on against every reader.
         dataset = copy.copy(dataset)
-        return dataset.create_branch(name, version)
+        with no_strays(dataset):
+            return dataset.create_branch(name, version)
 
 
 def delete_branch(dataset: Any, name: str) -> None:
@@ -191,20 +193,24 @@ def list_tags(dataset: Any) -> list[TagRef]:
     """Return the tags of a dataset, by name."""
     with translated("listing tags"):
         found = dataset.tags.list()
-    return [
-        TagRef(
+    return [_tag(name, known) for name, known in sorted(found.items())]
+
+
+def _tag(name: str, known: Mapping[str, Any]) -> TagRef:
+    try:
+        return TagRef(
             name=name,
             branch=known["branch"],
             version=int(known["version"]),
             created_at_us=int(known["created_at"].timestamp() * 1e6),
         )
-        for name, known in sorted(found.items())
-    ]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise StorageError(f"the file of tag '{name}' is damaged: {error}") from error
 
 
 def create_tag(dataset: Any, name: str, branch: str | None, version: int) -> None:
     """Name a version for good. The name must be free."""
-    with translated(f"creating tag {name}"):
+    with translated(f"creating tag {name}"), no_strays(dataset):
         dataset.tags.create(name, version if branch is None else (branch, version))
 
 

@@ -135,7 +135,7 @@ def _as_indexes(table: Table, name: str) -> list[Any]:
             fragment_ids=segment.fragment_ids,
             index_version=segment.index_version,
         )
-        for item in table.dataset.describe_indices()
+        for item in table.indexes()
         if item.name == name
         for segment in item.segments
     ]
@@ -144,13 +144,14 @@ def _as_indexes(table: Table, name: str) -> list[Any]:
 def rebased(staged: StagedTable, table: Table) -> StagedTable | None:
     """Return staged indexes for a newer version of their table, None when they no longer fit.
 
-    They fit while every fragment they were built from is there with the rows it had.
+    They fit while every fragment they were built from is there with the rows it had, and nobody
+    has indexed one of these meanwhile: Lance knows no index that covers a fragment twice.
     """
     before = [group.signature for group in fragment_groups(staged.parent, rows_min=0)]
     now = {group.signature for group in fragment_groups(table, rows_min=0)}
-    if not now.issuperset(before):
-        return None
     known = staged.transaction
+    if not now.issuperset(before) or not _still_missing(known.operation, table):
+        return None
     return StagedTable(
         path=staged.path,
         parent=table,
@@ -162,6 +163,19 @@ def rebased(staged: StagedTable, table: Table) -> StagedTable | None:
         files=staged.files,
         rows_after=table.count_rows(),
     )
+
+
+def _still_missing(operation: Any, table: Table) -> bool:
+    """Whether a table lacks what an operation adds and has what it takes away."""
+    gone = {str(item.uuid) for item in operation.removed_indices}
+    for added in operation.new_indices:
+        segments = table.index_segments(added.name)
+        kept = [segment for segment in segments if str(segment.uuid) not in gone]
+        covered = {fragment for segment in kept for fragment in segment.fragment_ids}
+        if not covered.isdisjoint(added.fragment_ids):
+            return False
+    present = {str(segment.uuid) for item in table.indexes() for segment in item.segments}
+    return gone <= present
 
 
 def nearest_rows(table: Table, column: str, query: Any, *, limit: int) -> Any | None:

@@ -26,7 +26,7 @@ from omnigraph.failpoints import Failpoint, fire
 from omnigraph.limits import JOURNAL_CACHED_ROWS_MAX, JOURNAL_TIER_BASE
 from omnigraph.store.counters import count
 from omnigraph.store.files import Files
-from omnigraph.store.lance_errors import translate, translated
+from omnigraph.store.lance_errors import calm, translate, translated
 from omnigraph.store.location import Location
 from omnigraph.store.parallel import side_by_side
 from omnigraph.store.staging import version_file
@@ -63,7 +63,12 @@ class JournalView:
     @property
     def files(self) -> list[str]:
         """The names of the files it consists of."""
-        return [_file(fragment.metadata) for fragment in self.dataset.get_fragments()]
+        return [_file(fragment.metadata) for fragment in self.fragments()]
+
+    def fragments(self) -> list[Any]:
+        """Return the fragments it consists of."""
+        with translated("reading the manifest"):
+            return list(self.dataset.get_fragments())
 
     @property
     def metadata(self) -> dict[bytes, bytes]:
@@ -208,7 +213,7 @@ class Journal:
 
     def unread_rows(self, view: JournalView, seen: set[str]) -> list[Any]:
         """Return the rows of fragments not in `seen`, in order, and add them to it."""
-        new = [f for f in view.dataset.get_fragments() if _file(f.metadata) not in seen]
+        new = [f for f in view.fragments() if _file(f.metadata) not in seen]
         at_once = self._files.calls_at_once
         found = side_by_side(lambda fragment: self._rows(view, fragment), new, at_once=at_once)
         seen.update(_file(fragment.metadata) for fragment in new)
@@ -216,7 +221,7 @@ class Journal:
 
     def stage(self, view: JournalView, rows: Any) -> StagedAppend:
         """Write the fragment an append to this version needs; nothing is visible yet."""
-        old = view.dataset.get_fragments()
+        old = view.fragments()
         keep = _tier_cut([f.physical_rows for f in old], rows.num_rows)
         # One chunk: these rows stay in memory, and a chunk per commit takes kilobytes of each.
         merged = pa.concat_tables([*(self._rows(view, f) for f in old[keep:]), rows])
@@ -248,7 +253,8 @@ class Journal:
         transaction = lance.Transaction(view.version, operation, transaction_properties=properties)
         try:
             # max_retries=0 is what makes this a compare-and-swap: with retries it would erase.
-            dataset = LanceDataset.commit(view.dataset, transaction, max_retries=0)
+            with calm():
+                dataset = LanceDataset.commit(view.dataset, transaction, max_retries=0)
             fire(Failpoint.PUBLISH_CAS_ANSWER_LOST)
         except (OSError, StorageError) as error:
             raise StaleJournal(str(error)) from error

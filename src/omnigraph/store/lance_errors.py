@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+import pyarrow as pa
+
 from omnigraph.errors import NotFoundError, StorageError, StorageFailureKind
 
 _TRANSIENT = (
@@ -15,6 +17,9 @@ _TRANSIENT = (
     "status code: 429",
     "error sending request",
 )
+_FAILURES = (OSError, ValueError, RuntimeError, LookupError, TypeError, pa.ArrowException)
+"""What Lance and Arrow raise, over damaged files also the errors of a wrong call."""
+
 _REFUSED = ("status code: 403", "status code: 401")
 
 
@@ -48,10 +53,38 @@ def translate(error: Exception, what: str) -> Exception:
     return StorageError(f"{what}: {text}", failure=kind)
 
 
+class LancePanic(OSError):
+    """Lance gave up in the middle of a call: over damaged files, or something it cannot do.
+
+    What it raises then is no `Exception`, so that nothing that handles failures would see it.
+    """
+
+
 @contextlib.contextmanager
-def translated(what: str) -> Iterator[None]:
-    """Translate Lance and Arrow exceptions raised inside the block."""
+def calm() -> Iterator[None]:
+    """Turn a panic of Lance inside the block into `LancePanic`; all else passes."""
     try:
         yield
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception:
+        raise
+    except BaseException as error:
+        if not _is_panic(error):
+            raise
+        reason = str(error).split("\n", 1)[0]
+        raise LancePanic(f"Lance cannot go on: {reason}") from error
+
+
+def _is_panic(error: BaseException) -> bool:
+    # The class cannot be imported.
+    kind = type(error)
+    return kind.__name__ == "PanicException" and kind.__module__.startswith("pyo3_runtime")
+
+
+@contextlib.contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Translate what Lance and Arrow raise inside the block, panics included."""
+    try:
+        with calm():
+            yield
+    except _FAILURES as error:
         raise translate(error, what) from error

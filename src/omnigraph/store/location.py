@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
@@ -19,6 +20,10 @@ from omnigraph.store.storage_options import (
 
 if TYPE_CHECKING:
     from omnigraph.store.object_files import ObjectFiles
+
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_RENAME = "choose another name for the folder"
 
 
 class Location:
@@ -80,9 +85,7 @@ def locate(
     `options` say how to reach an object store, else `reaching` does; what they leave out the
     environment may say.
     """
-    text = os.fspath(uri)
-    if not text.strip():
-        raise BadRequestError("the graph location is empty")
+    text = _text(uri)
     scheme = urlparse(text).scheme if "://" in text else ""
     if scheme in ("http", "https"):
         raise BadRequestError(
@@ -102,7 +105,35 @@ def locate(
             f"{scheme}:// locations are not supported",
             hint="use a local path, or one of s3://, gs:// and az://",
         )
-    return Location(os.path.realpath(os.path.expanduser(text)))
+    return Location(_plain_path(os.path.realpath(os.path.expanduser(text))))
+
+
+def _text(uri: str | os.PathLike[str]) -> str:
+    """Return what was given as text that every part below can take. Raises `BadRequestError`."""
+    text = os.fspath(uri)
+    if not isinstance(text, str):
+        raise BadRequestError("the graph location must be text, not bytes")
+    if not text.strip():
+        raise BadRequestError("the graph location is empty")
+    return _readable(text)
+
+
+def _readable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadRequestError(f"{text!a} is not valid Unicode", hint=_RENAME) from None
+    if _CONTROL.search(text):
+        raise BadRequestError(f"{text!a} holds a control character", hint=_RENAME)
+    return text
+
+
+def _plain_path(path: str) -> str:
+    """Return a folder's real path if Lance takes it as it is; links are followed by now."""
+    if "?" in _readable(path):
+        # Lance reads the rest as the options of an address, and would write somewhere else.
+        raise BadRequestError(f"{path} holds a question mark", hint=_RENAME)
+    return path
 
 
 def _object_root(text: str, scheme: str) -> str:
@@ -117,4 +148,7 @@ def _object_root(text: str, scheme: str) -> str:
         )
     if any(part in (".", "..") for part in parts) or {"?", "#"} & set(text):
         raise BadRequestError(f"{text} is not a plain place in a bucket")
+    if unquote(text) != text:
+        # Lance would put its tables where the decoded text says.
+        raise BadRequestError(f"{text} holds an encoded character", hint="write it as it is")
     return f"{scheme}://{bucket}/{'/'.join(parts)}"

@@ -38,7 +38,8 @@ def require_current(tables: Tables, table: Table) -> None:
 
 def auto_cleanup_settings(table: Table) -> list[str]:
     """Return the settings of a table by which Lance would delete versions by itself."""
-    return [name for name in table.dataset.config() if name.startswith(AUTO_CLEANUP)]
+    with translated(f"reading {table.path}"):
+        return [name for name in table.dataset.config() if name.startswith(AUTO_CLEANUP)]
 
 
 def strip_auto_cleanup(tables: Tables, table: Table) -> Table:
@@ -123,7 +124,7 @@ def misplaced_indexes(tables: Tables, table: Table) -> list[str]:
     folder = f"{tables.folder(table.path)}/_indices"
     return [
         item.name
-        for item in table.dataset.describe_indices()
+        for item in table.indexes()
         if any(
             segment.base_id is not None and tables.files.has_folder(f"{folder}/{segment.uuid}")
             for segment in item.segments

@@ -46,7 +46,7 @@ def relocate_branches(files: Files, root: str) -> int:
             if found is not None:
                 files.replace(path, found, sync=True)
                 changed += 1
-        except ValueError as error:
+        except (ValueError, LookupError, struct.error) as error:
             raise StorageError(f"cannot read {path}: {error}") from error
     return changed
 

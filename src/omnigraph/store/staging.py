@@ -28,7 +28,7 @@ from omnigraph.limits import (
     STAGE_BATCH_ROWS_MIN,
 )
 from omnigraph.store.counters import count
-from omnigraph.store.lance_errors import translated
+from omnigraph.store.lance_errors import calm, translated
 from omnigraph.store.standing import (
     DRIFT,
     UNDOABLE,
@@ -240,7 +240,8 @@ def _commit_once(parent: Table, transaction: Any) -> LanceDataset | None:
     count("data_commits")
     wanted = parent.version + 1
     try:
-        found = LanceDataset.commit(parent.dataset, transaction, max_retries=0)
+        with calm():
+            found = LanceDataset.commit(parent.dataset, transaction, max_retries=0)
     except OSError:
         return _landed(parent, transaction, wanted)
     return found if found.version == wanted else None
@@ -249,8 +250,9 @@ def _commit_once(parent: Table, transaction: Any) -> LanceDataset | None:
 def _landed(parent: Table, transaction: Any, wanted: int) -> LanceDataset | None:
     """After an exception: the version that carries our identity, if it is there."""
     try:
-        found = parent.dataset.checkout_version(wanted)
-        landed: Any = found.read_transaction(wanted)
+        with calm():
+            found = parent.dataset.checkout_version(wanted)
+            landed: Any = found.read_transaction(wanted)
     except (OSError, ValueError, TypeError):
         return None
     return found if str(landed.uuid) == str(transaction.uuid) else None

@@ -15,6 +15,7 @@ from typing import Any
 
 from omnigraph.errors import DriftError, OmniGraphError
 from omnigraph.store.counters import count
+from omnigraph.store.lance_errors import calm
 from omnigraph.store.tables import Table, Tables
 from omnigraph.store.torn import newest_version
 
@@ -135,7 +136,8 @@ def _note(tables: Tables, path: str, version: int, ours: Collection[str]) -> Ver
     unknown = VersionNote(version=version, operation=UNREADABLE, author=Author.UNKNOWN)
     try:
         table = tables.open(path, version)
-        transaction: Any = table.own_handle().read_transaction(version)
+        with calm():
+            transaction: Any = table.own_handle().read_transaction(version)
     except TypeError as error:
         # The library cannot describe a compaction that rewrote an index; it is one all the same.
         if "RewrittenIndex" not in str(error):

@@ -32,7 +32,7 @@ from omnigraph.limits import (
     OPEN_TABLES_MAX,
 )
 from omnigraph.store.counters import count
-from omnigraph.store.lance_errors import translated
+from omnigraph.store.lance_errors import calm, translated
 from omnigraph.store.location import Location
 from omnigraph.store.torn import version_name
 
@@ -143,9 +143,9 @@ class Table:
 
     def count_rows(self, where: str | None = None) -> int:
         """Return the number of live rows, or of those that match."""
-        if where is None:
-            return int(self.dataset.count_rows())
         with self._reading():
+            if where is None:
+                return int(self.dataset.count_rows())
             return int(self.dataset.count_rows(filter=where))
 
     def scan(
@@ -234,7 +234,8 @@ class Table:
     def transaction_uuid(self) -> str:
         """Return the identity of the transaction that made this version, empty if unreadable."""
         try:
-            found: Any = self.own_handle().read_transaction(self.version)
+            with calm():
+                found: Any = self.own_handle().read_transaction(self.version)
         except (OSError, ValueError, TypeError):
             return ""
         return "" if found is None else str(found.uuid)
@@ -242,7 +243,8 @@ class Table:
     def made_by_engine(self) -> bool:
         """Whether the transaction of this version carries an operation id of ours."""
         try:
-            found: Any = self.own_handle().read_transaction(self.version)
+            with calm():
+                found: Any = self.own_handle().read_transaction(self.version)
         except (OSError, ValueError, TypeError):
             return False
         properties = getattr(found, "transaction_properties", None) or {}
@@ -250,7 +252,8 @@ class Table:
 
     def fragments(self) -> list[Any]:
         """Return the fragments of this version."""
-        return list(self.dataset.get_fragments())
+        with translated(f"reading {self.path}"):
+            return list(self.dataset.get_fragments())
 
     @cached_property
     def layout(self) -> tuple[str, ...]:
@@ -267,11 +270,13 @@ class Table:
     def index_segments(self, name: str) -> list[Any]:
         """Return the segments of an index; empty when it does not exist."""
         return [
-            segment
-            for item in self.dataset.describe_indices()
-            if item.name == name
-            for segment in item.segments
+            segment for item in self.indexes() if item.name == name for segment in item.segments
         ]
+
+    def indexes(self) -> list[Any]:
+        """Return what Lance says about the indexes of this version."""
+        with translated(f"reading {self.path}"):
+            return list(self.dataset.describe_indices())
 
 
 class Tables:

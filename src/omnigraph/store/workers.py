@@ -79,7 +79,7 @@ def indexed_elsewhere(table: Table) -> set[int]:
     """
     return {
         fragment_id
-        for item in table.dataset.describe_indices()
+        for item in table.indexes()
         for segment in item.segments
         if segment.base_id is not None
         for fragment_id in segment.fragment_ids

@@ -13,6 +13,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from typing import TypeVar
 
 from omnigraph.catalog import AcceptedSchema, Catalog, shape_hash
 from omnigraph.catalog.accepted import IR_VERSION, identities_from_json
@@ -31,6 +32,8 @@ STAGING = (f"{SOURCE}.staging", f"{STATE}.staging")
 HISTORY = "_schema_history"
 STATE_FORMAT = 1
 
+T = TypeVar("T")
+_DAMAGED = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 Compiler = Callable[[str], Catalog]
 Contents = tuple[bytes, ...]
 Tags = tuple[str | None, ...]
@@ -174,8 +177,8 @@ class SchemaContract:
             record = json.loads(raw)
             source = str(record["source"])
             accepted = self._accept(record["ir"], self._compiler(source))
-        except (ValueError, KeyError, TypeError, CompileError) as error:
-            raise StorageError(f"{name} cannot be read: {error}") from error
+        except (*_DAMAGED, CompileError) as error:
+            raise _damaged(name, error) from error
         if accepted.ir_hash() != schema_hash:
             raise StorageError(f"{name} holds another schema", hint="restore it from a backup")
         with self._lock:
@@ -238,17 +241,13 @@ class SchemaContract:
 
     def _check(self, found: Contents) -> AcceptedSchema:
         source, ir_bytes, state_bytes = found
-        try:
-            ir = json.loads(ir_bytes)
-            state = json.loads(state_bytes)
-            if not isinstance(state, dict):
-                raise TypeError(f"{STATE} holds no object")
-            identities_from_json(ir)
-            text = source.decode()
-            domain = str(ir["domain"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise StorageError(f"the schema files cannot be read: {error}") from error
-        catalog = self._compiler(text)
+        text = _read_as(SOURCE, source.decode)
+        catalog = _read_as(SOURCE, lambda: self._compiler(text))
+        ir: Json = _read_as(IR, lambda: dict(json.loads(ir_bytes)))
+        _read_as(IR, lambda: identities_from_json(ir))
+        domain = _read_as(IR, lambda: str(ir["domain"]))
+        state: Json = _read_as(STATE, lambda: dict(json.loads(state_bytes)))
+        _read_as(STATE, lambda: [state[name] for name in ("shape_hash", "ir_hash")])
         if shape_hash(catalog) != state.get("shape_hash"):
             raise FormatError(
                 f"{SOURCE} no longer describes the accepted schema",
@@ -260,6 +259,18 @@ class SchemaContract:
         if state.get("identity_domain") != domain:
             raise FormatError(f"{STATE} belongs to another graph", hint="restore the file")
         return accepted
+
+
+def _read_as(name: str, read: Callable[[], T]) -> T:
+    """Return what a file says. Raises `StorageError` that names it if it is damaged."""
+    try:
+        return read()
+    except (*_DAMAGED, CompileError) as error:
+        raise _damaged(name, error) from error
+
+
+def _damaged(name: str, error: Exception) -> StorageError:
+    return StorageError(f"{name} cannot be read: {error}", hint="restore it from a backup")
 
 
 def _refuse_staging(names: Iterable[str]) -> None:
@@ -278,7 +289,7 @@ def _named_hash(state: bytes) -> str | None:
 def _member(state: bytes, name: str) -> str | None:
     try:
         found = json.loads(state)
-    except ValueError:
+    except _DAMAGED:
         return None
     named = found.get(name) if isinstance(found, dict) else None
     return named if isinstance(named, str) else None

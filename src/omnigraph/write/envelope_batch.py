@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog import FLOATS, INTEGERS, EdgeType, NodeType, Property, Scalar
-from omnigraph.write.convert import cast_column, column_array
+from omnigraph.write.arrow_columns import cast_column
+from omnigraph.write.convert import column_array
 from omnigraph.write.table_schema import rows_schema
 
 Entity = NodeType | EdgeType
@@ -113,7 +114,7 @@ def _only_absent(text: bytes, name: str, column: Any) -> None:
         raise _Unusual
 
 
-def _refuse(_row: int, _message: str) -> None:
+def _refuse(_row: int | None, _message: str) -> None:
     raise _Unusual
 
 

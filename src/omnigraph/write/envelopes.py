@@ -7,6 +7,7 @@ are checked while parsing. Problems are collected with line and field.
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import re
@@ -196,7 +197,8 @@ class EnvelopeReader:
 
     def _at_once(self, numbers: Sequence[int], texts: list[bytes]) -> bool:
         """Take in lines all of which are plain; False, and nothing is taken, when some are not."""
-        if max(map(len, texts)) > LINE_BYTES_MAX:
+        if max(map(len, texts)) > LOAD_BLOCK_BYTES:
+            # A line that is as long as many is read alone, to be in memory a few times only.
             return False
         parsed: list[tuple[TypeRows, Any, Sequence[int]]] = []
         for head, places, mine in _by_head(numbers, texts):
@@ -249,7 +251,7 @@ class EnvelopeReader:
         """Take in one line; False when it has a problem."""
         # This runs for every row: the straight path comes first and allocates little.
         if len(text) > LINE_BYTES_MAX:
-            self._problem(number, f"the line has {len(text)} bytes; the limit is {LINE_BYTES_MAX}")
+            self._problem(number, f"the line has more than {LINE_BYTES_MAX} bytes")
             return False
         try:
             head = self._envelopes.decode(text)
@@ -482,13 +484,39 @@ def _blocks(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
 def file_blocks(handle: Any, progress: Any) -> Iterator[list[bytes]]:
     """Yield the lines of an open file in blocks and report how far it was read.
 
-    A byte-order mark is skipped.
+    A byte-order mark is skipped. Of a line above the limit only the beginning is read into memory:
+    as much as tells that it is too long.
     """
     done = 0
-    while block := handle.readlines(LOAD_BLOCK_BYTES):
+    while block := _next_lines(handle):
         if not done:
             block[0] = block[0].removeprefix(b"\xef\xbb\xbf")
         done += sum(map(len, block))
         if progress is not None:
             progress(done)
         yield block
+
+
+def _next_lines(handle: Any) -> list[bytes]:
+    """Return the next whole lines, about a block of them; none at the end."""
+    block = handle.read(LOAD_BLOCK_BYTES)
+    if not block or block.endswith(b"\n"):
+        return list(io.BytesIO(block))
+    rest = read_line(handle)
+    lines = list(io.BytesIO(block))
+    lines[-1] += rest
+    return lines
+
+
+def read_line(handle: Any) -> bytes:
+    """Return the rest of a line; of one above the limit only so much as exceeds it."""
+    found = bytes(handle.readline(LINE_BYTES_MAX + 1))
+    if found and not found.endswith(b"\n"):
+        skip_line(handle)
+    return found
+
+
+def skip_line(handle: Any) -> None:
+    """Go to the beginning of the next line."""
+    while (part := handle.readline(LOAD_BLOCK_BYTES)) and not part.endswith(b"\n"):
+        pass

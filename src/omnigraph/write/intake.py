@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
-from omnigraph.write.convert import cast_column
+from omnigraph.write.arrow_columns import cast_column, text_column
 from omnigraph.write.keys import key_ids, ulid_column
 from omnigraph.write.problems import Problem, Problems
 from omnigraph.write.table_schema import rows_schema
@@ -63,13 +63,14 @@ def _frame_column(
 ) -> Any:
     name, size = field.name, len(lines)
 
-    def report(row: int, message: str) -> None:
+    def report(row: int | None, message: str) -> None:
+        # What is wrong with a column is wrong with none of its rows alone.
         problems.add(
             Problem(
                 message=f"property '{name}': {message}",
                 type_name=entity.name,
                 field=name,
-                line=lines[row] if size else None,
+                line=None if row is None else lines[row],
             )
         )
 
@@ -77,12 +78,13 @@ def _frame_column(
         if column is None:
             if name != "id" and size:
                 word = "from" if name == "src" else "to"
-                report(0, f"edge {entity.name} needs a column with the '{word}' ids")
+                report(None, f"edge {entity.name} needs a column with the '{word}' ids")
             return pa.nulls(size, pa.string())
         found = column.combine_chunks()
-        if found.null_count and name != "id":
-            report(0, "endpoint ids must not be null")
-        return pc.cast(found, pa.string())
+        if name != "id":
+            for row in pc.indices_nonzero(pc.is_null(found)).to_pylist():
+                report(row, "endpoint ids must not be null")
+        return text_column(found, report)
     declared = entity.properties[name]
     if column is None:
         default = declared.default

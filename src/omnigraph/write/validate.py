@@ -6,18 +6,20 @@ from that very state, so a verdict cannot be overtaken.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog import FLOATS, EdgeType, NodeType, Property
+from omnigraph.compute import python_values
 from omnigraph.store import quoted
 from omnigraph.write.base import Base
 from omnigraph.write.changes import ChangeSet, TableChange
 from omnigraph.write.problems import Problem, Problems, some_rows
 from omnigraph.write.references import check_references
+from omnigraph.write.sizes import check_sizes
 
 Entity = NodeType | EdgeType
 
@@ -49,9 +51,8 @@ def check_values(entity: Entity, rows: Any, problems: Problems) -> None:
         if declared.type.scalar in FLOATS:
             wrong = _not_finite(column, is_list=declared.type.is_list)
             bad = some_rows(rows, wrong, declared.name)
-            _report(
-                problems, entity, bad, declared.name, lambda v: f"expected a finite number, got {v}"
-            )
+            _report(problems, entity, bad, declared.name, lambda v, d=declared: _infinite(d, v))
+    check_sizes(entity, rows, problems)
     for item in entity.ranges:
         for bound, word, function in (
             (item.low, "min", pc.less),
@@ -103,6 +104,10 @@ def _required(declared: Property) -> str:
     return f"missing required property '{declared.name}'"
 
 
+def _infinite(declared: Property, value: object) -> str:
+    return f"property '{declared.name}': expected a finite number, got {value}"
+
+
 def _check_enum(entity: Entity, declared: Property, rows: Any, problems: Problems) -> None:
     allowed = pa.array(declared.type.enum_values, pa.string())
     column = rows[declared.name]
@@ -122,7 +127,7 @@ def _check_enum(entity: Entity, declared: Property, rows: Any, problems: Problem
 def _report(problems: Problems, entity: Entity, bad: Any, field: str, text: Any) -> None:
     if bad.num_rows == 0:
         return
-    pairs = zip(bad["id"].to_pylist(), bad[field].to_pylist(), strict=True)
+    pairs = zip(bad["id"].to_pylist(), python_values(bad[field]), strict=True)
     for entity_id, value in pairs:
         problems.add(
             Problem(
@@ -170,9 +175,14 @@ def _complete_keys(columns: list[str], rows: Any) -> Any:
 def _check_inside(entity: Entity, columns: list[str], keys: Any, problems: Problems) -> None:
     groups = keys.group_by(columns).aggregate([("id", "count"), ("id", "min"), ("id", "max")])
     repeated = groups.filter(pc.greater(groups["id_count"], 1))
-    for row in repeated.slice(0, 1000).to_pylist():
+    for row in _dicts(repeated.slice(0, 1000)):
         holders = (row["id_min"], row["id_max"])
         problems.add(_held_twice(entity, columns, row, holders, problems))
+
+
+def _dicts(rows: Any) -> Iterator[dict[str, Any]]:
+    columns = [python_values(column) for column in rows.columns]
+    return (dict(zip(rows.column_names, row, strict=True)) for row in zip(*columns, strict=True))
 
 
 def _check_committed(
@@ -184,7 +194,7 @@ def _check_committed(
     if held.num_rows == 0:
         return
     clashes = keys.join(held.rename_columns([*columns, "held_by"]), keys=columns, join_type="inner")
-    for row in clashes.slice(0, 1000).to_pylist():
+    for row in _dicts(clashes.slice(0, 1000)):
         holders = (row["held_by"], row["id"])
         problems.add(_held_twice(change.entity, columns, row, holders, problems))
 

@@ -9,7 +9,7 @@ from typing import cast
 import numpy
 import pytest
 
-from omnigraph.catalog import Catalog
+from omnigraph.catalog import Catalog, PropertyType, Scalar
 from omnigraph.errors import BadRequestError
 from omnigraph.lang.parameters import bind_parameters
 from omnigraph.lang.queries import compile_query
@@ -192,9 +192,26 @@ def test_a_missing_required_parameter_is_refused_before_anything_runs() -> None:
             bind_parameters(declare("Vector(3)"), values)
 
 
-def test_keys_nobody_declared_are_ignored() -> None:
-    assert bind_parameters(declare("I32"), {"a": 1, "z": object()}) == {"a": 1}
-    assert bind_parameters((), {"z": 1}) == {}
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("mx", "parameter 'mx': the query declares no such parameter; did you mean `max`?"),
+        ("$max", "parameter '$max': the query declares no such parameter; did you mean `max`?"),
+        ("z", "parameter 'z': the query declares no such parameter; it declares min, max"),
+    ],
+)
+def test_a_name_the_query_does_not_declare_is_refused(name: str, message: str) -> None:
+    kind = PropertyType(scalar=Scalar.I32, nullable=True)
+    declared = tuple(Parameter(name=item, type=kind) for item in ("min", "max"))
+    with pytest.raises(BadRequestError) as error:
+        bind_parameters(declared, {name: 1})
+    assert error.value.message == message
+
+
+def test_a_query_without_parameters_takes_none() -> None:
+    with pytest.raises(BadRequestError, match=r"'z': .*; it declares no parameters"):
+        bind_parameters((), {"z": None})
+    assert bind_parameters((), {}) == {}
 
 
 def test_values_come_in_the_order_of_declaration() -> None:

@@ -1,0 +1,36 @@
+"""Columns as Python values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def python_values(column: Any) -> list[Any]:
+    """Return a column as Python values.
+
+    Python has dates of the years 1 to 9999 only. Nothing else can be written; where an older
+    release stored another day or instant it is its number, days or milliseconds since 1970.
+    """
+    try:
+        return list(column.to_pylist())
+    except (OverflowError, ValueError):
+        if pa.types.is_list(column.type):
+            return [None if item is None else python_values(item) for item in _lists(column)]
+        if not pa.types.is_date(column.type) and not pa.types.is_timestamp(column.type):
+            raise
+    numbers = pc.cast(column, pa.int32() if pa.types.is_date32(column.type) else pa.int64())
+    return [_value(item, number) for item, number in zip(column, numbers.to_pylist(), strict=True)]
+
+
+def _lists(column: Any) -> list[Any]:
+    return [item.values for item in column]
+
+
+def _value(item: Any, number: int | None) -> Any:
+    try:
+        return item.as_py()
+    except (OverflowError, ValueError):
+        return number
