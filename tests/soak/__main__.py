@@ -25,6 +25,7 @@ import tempfile
 import time
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ import omnigraph.cli.main  # noqa: E402, F401 - the same
 import omnigraph.graph  # noqa: E402, F401 - the same
 from tests.places import S3Path, copy_tree  # noqa: E402 - after the settings above
 from tests.soak.client import FEATURES, Setup  # noqa: E402 - the same
-from tests.soak.conductor import Conductor, Pace, Totals, apart  # noqa: E402 - the same
+from tests.soak.conductor import Conductor, Pace, Totals, apart, signature  # noqa: E402 - the same
 from tests.soak.model import schema_text  # noqa: E402 - the same
 
 
@@ -57,6 +58,13 @@ def arguments(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--stop-every", type=float, default=5.0, help="the same for stops")
     parser.add_argument("--lease", type=float, default=1.0, help="length of a lease on S3")
     parser.add_argument("--without", nargs="*", choices=FEATURES, default=[])
+    parser.add_argument(
+        "--tolerate",
+        nargs="*",
+        default=[],
+        metavar="PATTERN",
+        help="pass over errors whose text matches, as 'VersionReclaimedError from write'",
+    )
     parser.add_argument("--keep-going", action="store_true", help="do not end at the first failure")
     parser.add_argument("--folder", type=Path, help="where to work; otherwise a temporary folder")
     parser.add_argument("--check-only", action="store_true", help="check a folder of an earlier run")
@@ -105,6 +113,7 @@ def soak(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
             seed=str(asked.seed),
             without=frozenset(asked.without),
             lease_s=asked.lease if asked.place == "s3" else None,
+            tolerated=tuple(asked.tolerate),
         )
         roles = {f"w{number}": "writer" for number in range(asked.writers)}
         roles |= {f"m{number}": "maintainer" for number in range(asked.maintainers)}
@@ -162,7 +171,9 @@ def table(found: dict[str, Any]) -> str:
     numbers |= {k: v for k, v in found["check"].items() if isinstance(v, int)}
     lines += [f"  {name:24} {value}" for name, value in numbers.items() if name != "ok"]
     lines += [f"  {value:8} {name}" for name, value in found["errors"].items()]
-    lines += [f"FAILURE {text}" for text in found["failures"]]
+    kinds = Counter(signature(text) for text in found["failures"])
+    lines += [f"FAILED {number} times: {text}" for text, number in kinds.most_common()]
+    lines += found["failures"][:1]
     lines += [f"PROBLEM {text}" for text in found["check"]["problems"]]
     return "\n".join(lines)
 

@@ -11,6 +11,7 @@ import faulthandler
 import json
 import os
 import random
+import re
 import signal
 import sys
 import time
@@ -249,6 +250,23 @@ class Conductor:
                 f"{drought.tries} tries; the last error: {json.dumps(entry)}"
             )
             drought.since, drought.tries = at, 0
+
+
+def signature(text: str) -> str:
+    """Return what failures of one kind have in common: the error, and where the engine raised it.
+
+    Names and numbers that differ from run to run are left out.
+    """
+    frames = re.findall(r'File ".*/src/(omnigraph/[\w/]+\.py)", line \d+, in (\w+)', text)
+    last = text.strip().splitlines()
+    errors = [line for line in last if re.match(r"[\w.]*(Error|Exception|Unexpected)\b", line)]
+    error = errors[-1] if errors else (last[0] if last else "")
+    error = re.sub(r"\{.*\}", "{...}", error)
+    error = re.sub(r"\b[0-9A-HJKMNP-TV-Z]{26}\b|\b[0-9a-f]{16}\b|\d+", "#", error)
+    where = f"{frames[-1][0]}:{frames[-1][1]}" if frames else "?"
+    cause = next((line for line in errors if line.startswith("omnigraph.errors.")), "")
+    cause = re.sub(r"\b[0-9A-HJKMNP-TV-Z]{26}\b|\b[0-9a-f]{16}\b|\d+", "#", cause)
+    return f"{error[:160]} [{where}] {cause[:160]}"
 
 
 def check_threads() -> None:

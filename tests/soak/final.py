@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -99,15 +100,21 @@ class FinalLook:
 
     def run(self) -> None:
         """Check at rest, read all states, then work once more and look again."""
-        self._at_rest()
-        self._histories()
-        self._states()
-        self._tags()
-        self._differences()
-        self._blame()
-        self._feeds()
-        self._last_work()
-        self._at_rest()
+        for part in (
+            self._at_rest,
+            self._histories,
+            self._states,
+            self._tags,
+            self._differences,
+            self._blame,
+            self._feeds,
+            self._last_work,
+            self._at_rest,
+        ):
+            try:
+                part()
+            except Exception:
+                self._wrong(f"{part.__name__.strip('_')}: {traceback.format_exc()}")
 
     def _wrong(self, text: str) -> None:
         self.verdict.problems.append(text)
@@ -234,6 +241,9 @@ class FinalLook:
                 except og.VersionReclaimedError:
                     self._count("blame_reclaimed")
                     continue
+                except Exception as error:
+                    self._wrong(f"blame of {name} {entity_id}: {type(error).__name__}: {error}")
+                    continue
                 if found is None or found.graph_commit_id != line[wanted].id:
                     self._wrong(
                         f"{name} {entity_id} on {life.name}: last changed by {line[wanted].id}, "
@@ -302,8 +312,11 @@ class FinalLook:
         if errors:
             self._wrong(f"the last cleanup: {errors}")
         for name, entities in wanted.items():
-            if self._state(branch=name) != entities:
-                self._wrong(f"{name} is not as it should be after the last work on it")
+            try:
+                if self._state(branch=name) != entities:
+                    self._wrong(f"{name} is not as it should be after the last work on it")
+            except Exception as error:
+                self._wrong(f"reading {name} at last: {type(error).__name__}: {error}")
 
     def _work_on(self, branch: str, state: State | None) -> Entities | None:
         last = f"last{os.getpid()}"
