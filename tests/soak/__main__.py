@@ -142,8 +142,13 @@ def checked(setup: Setup, folder: Path) -> dict[str, Any]:
     from tests.soak.final import check_all
 
     kept = folder / "graph-before-check"
-    if not isinstance(setup.place, S3Path) and not kept.exists():
-        copy_tree(setup.place, kept)
+    if not isinstance(setup.place, S3Path):
+        if kept.exists():
+            # Checking works on the graph, and branches know their place by its name.
+            shutil.rmtree(setup.place)
+            copy_tree(kept, setup.place)
+        else:
+            copy_tree(setup.place, kept)
     return check_all(setup).to_json()
 
 

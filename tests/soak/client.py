@@ -38,6 +38,7 @@ FEATURES = (
     "kills",
     "loads",
     "main-optimize",
+    "nested-branches",
     "picks",
     "schema",
     "stops",
@@ -113,6 +114,7 @@ class Client:
         path = setup.folder / f"{name}.journal"
         self.past = [entry for entry in entries(path) if entry["t"] in ("intent", "answer")][-40:]
         self.journal = Journal(path)
+        self.known: list[str] = []
         self._life = life
         self._number = 0
         self._graph: Graph | None = None

@@ -64,6 +64,7 @@ def check_history(lineage: Lineage, book: Book) -> tuple[Replay, Verdict]:
         "commits": len(lineage.commits),
         "branches": len(lineage.lives),
         "replayed": replay.replayed,
+        "not_replayed": replay.unknown,
         "confirmed_by_readers": replay.confirmed,
         "ambiguous_merges": replay.ambiguous,
         "acknowledged_checked": answers.acknowledged,
@@ -101,7 +102,8 @@ class FinalLook:
     def run(self) -> None:
         """Check at rest, read all states, then work once more and look again."""
         for part in (
-            self._at_rest,
+            self.at_rest,
+            self._nothing_pending,
             self._histories,
             self._states,
             self._tags,
@@ -109,7 +111,7 @@ class FinalLook:
             self._blame,
             self._feeds,
             self._last_work,
-            self._at_rest,
+            self.at_rest,
         ):
             try:
                 part()
@@ -129,12 +131,16 @@ class FinalLook:
 
     # ---- at rest --------------------------------------------------------------------------
 
-    def _at_rest(self) -> None:
+    def at_rest(self) -> None:
         """No slot is left, no write is pending, and every table stands at its pin."""
         root = self.setup.place
         slots = names_in(root / "__recovery")
         if slots:
             self._wrong(f"slots are left: {slots}")
+        self._tables_at_their_pins()
+
+    def _nothing_pending(self) -> None:
+        """The command line knows of no interrupted write."""
         shown = subprocess.run(  # noqa: S603 - our own program
             [sys.executable, "-c", PROGRAM, "recover", self.setup.root, "--list", "--json"],
             cwd=ROOT,
@@ -144,6 +150,9 @@ class FinalLook:
         )
         if shown.returncode or json.loads(shown.stdout)["pending"]:
             self._wrong(f"recover --list: {shown.stdout} {shown.stderr}")
+
+    def _tables_at_their_pins(self) -> None:
+        root = self.setup.place
         for name in self.graph.branches.list():
             snapshot = self.graph.snapshot(name)
             life = next(x for x in self.graph.branches.details() if x.name == name)

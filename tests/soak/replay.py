@@ -21,6 +21,10 @@ KINDS = {"merge": "merge", "revert": "revert", "pick": "cherry_pick", "schema": 
 STATES_MAX = 16
 
 
+class _Unknown(Exception):
+    """A state that is needed could not be replayed."""
+
+
 @dataclass(slots=True)
 class Replay:
     """The possible states after every commit, and everything that is wrong."""
@@ -32,6 +36,7 @@ class Replay:
     replayed: int = 0
     confirmed: int = 0
     ambiguous: int = 0
+    unknown: int = 0
     _places: dict[str, int] = field(default_factory=dict)
     _ancestors: dict[str, int] = field(default_factory=dict)
 
@@ -44,6 +49,10 @@ class Replay:
             except Refused as refused:
                 self.problems.append(f"{self._named(commit)} cannot be replayed: {refused}")
                 found = []
+            except _Unknown:
+                # A commit it is made of could not be replayed; that was reported.
+                self.unknown += 1
+                found = []
             self.replayed += bool(found)
             self.states[commit.id] = self._seen(commit, found)
 
@@ -55,7 +64,7 @@ class Replay:
             stack = [first]
             while stack:
                 commit = stack[-1]
-                missing = [p for p in commit.parents if p in known and p not in done]
+                missing = [p for p in self._needed(commit) if p in known and p not in done]
                 if commit.id in done or not missing:
                     stack.pop()
                     if commit.id not in done:
@@ -63,6 +72,16 @@ class Replay:
                         yield commit
                 else:
                     stack.extend(known[name] for name in missing)
+
+    def _needed(self, commit: Commit) -> list[str]:
+        """Return the commits whose states a commit is made of."""
+        operation = self.book.operations.get(commit.operation_id)
+        found = list(commit.parents)
+        copied = None if operation is None else operation.op.get("commit")
+        if copied is not None:
+            found.append(copied)
+            found += self.lineage.commits[copied].parents if copied in self.lineage.commits else ()
+        return found
 
     def _enter(self, commit: Commit) -> None:
         place = self._places[commit.id] = len(self._places)
@@ -98,6 +117,8 @@ class Replay:
         found = self.states.get(commit_id)
         if found is None:
             raise Refused(f"commit {commit_id} is not known")
+        if not found:
+            raise _Unknown
         return found
 
     def _check_kind(self, commit: Commit, operation: Operation) -> None:
@@ -110,7 +131,7 @@ class Replay:
 
     def _written(self, operation: Operation, before: list[State]) -> list[State]:
         found: list[State] = []
-        reason = "its parent is unknown"
+        reason = ""
         for state in before:
             try:
                 made, touched = apply(state, operation.op)
@@ -153,7 +174,7 @@ class Replay:
         by_property: bool,
     ) -> list[State]:
         found: dict[str, State] = {}
-        reason = "a state it needs is unknown"
+        reason = ""
         for base, source, target in itertools.product(bases, theirs, ours):
             try:
                 made = merge(base, source, target, resolve=resolve, by_property=by_property)

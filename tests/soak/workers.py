@@ -111,16 +111,21 @@ def _extras(client: Client) -> tuple[str, ...]:
 
 
 def _branch(client: Client) -> str:
-    """Choose a branch, mostly main; others may have been deleted since."""
-    if not client.setup.has("branches") or client.dice.random() < 0.5:
+    """Choose a branch, mostly main or one that was there a moment ago."""
+    dice = client.dice
+    if not client.setup.has("branches") or dice.random() < 0.5:
         return "main"
-    return client.dice.choice(BRANCHES)
+    if dice.random() < 0.15:
+        _living(client)
+    if dice.random() < 0.05:
+        return dice.choice(BRANCHES)
+    return dice.choice(client.known or ["main"])
 
 
 def _living(client: Client) -> list[str]:
     found: list[str] = []
     with client.expecting("read"):
-        found = [name for name in client.graph.branches.list() if name != "main"]
+        found = client.known = [name for name in client.graph.branches.list() if name != "main"]
     return found
 
 
@@ -143,7 +148,8 @@ def _recent(client: Client, branch: str) -> str | None:
 
 def _create(client: Client) -> None:
     dice, name = client.dice, client.dice.choice(BRANCHES)
-    source, kind = dice.choice(["main", "main", *BRANCHES]), "create"
+    nested = client.setup.has("nested-branches")
+    source, kind = dice.choice(["main", "main", *(client.known if nested else ())]), "create"
     if dice.random() < 0.2:
         found = _recent(client, source)
         if found is None:
@@ -154,6 +160,7 @@ def _create(client: Client) -> None:
         kind = "create_old"
     with client.expecting(kind, name, source=source) as answer:
         made = client.graph.branches.create(name, source)
+        client.known = [*client.known, name]
         answer |= {"incarnation": made.id.incarnation, "forked_at": made.forked_at}
 
 
