@@ -45,7 +45,7 @@ class Acknowledgements:
                 self.problems.append(f"{life.incarnation} was made from an unknown branch")
                 continue
             line = self.lineage.line(life)
-            for before, after in zip(line, line[1:], strict=False):
+            for before, after in itertools.pairwise(line):
                 if after.parent != before.id or after.seq <= before.seq:
                     self.problems.append(
                         f"{life.incarnation}: commit {after.id} at {after.seq} follows "
@@ -113,7 +113,7 @@ class Acknowledgements:
                 continue
             if operation.begun > acked_after:
                 self.problems.append(
-                    f"{life.incarnation}: {operation.id} began after a later commit was acknowledged"
+                    f"{life.incarnation}: {operation.id} began after a later one was acknowledged"
                 )
             acked_after = min(acked_after, operation.commits.get(commit.id, float("inf")))
 
@@ -131,8 +131,8 @@ class Acknowledgements:
             tops = list(itertools.accumulate((seq for _, seq in items), max))
             newest[home] = ([at for at, _ in items], tops)
         for look in self.book.looks:
-            home = self.lineage.homes.get(look["head"])
-            if home is None or self.lineage.lives[home].name != look["branch"]:
+            home = self.lineage.homes.get(look["head"], "")
+            if not home or self.lineage.lives[home].name != look["branch"]:
                 # The head of a branch nobody has written to yet is its parent's.
                 continue
             times, tops = newest.get(home, ([], []))
@@ -160,7 +160,8 @@ class Acknowledgements:
         """Return by branch when somebody tried to delete it, from and to, and whether it did."""
         found: dict[str, list[tuple[float, float, bool]]] = defaultdict(list)
         never = float("inf")
-        deleted = {e["began_call"] for e in self.book.done if e["kind"] == "delete" and "error" not in e}
+        done = [entry for entry in self.book.done if entry["kind"] == "delete"]
+        deleted = {entry["began_call"] for entry in done if "error" not in entry}
         for entry in self.book.calls:
             if entry["kind"] == "delete":
                 times = (entry["at"], entry.get("ended", never))

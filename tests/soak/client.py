@@ -198,9 +198,9 @@ class Client:
             return name
         if isinstance(caught, og.OutcomeUnknownError) and unknown:
             return name
-        if isinstance(caught, og.OmniGraphError) and name in expected:
-            if "branch 'main'" not in str(caught) or name != "NotFoundError":
-                return name
+        no_main = name == "NotFoundError" and "branch 'main'" in str(caught)
+        if isinstance(caught, og.OmniGraphError) and name in expected and not no_main:
+            return name
         shown = f"{name} from {kind}: {caught}"
         if any(re.search(pattern, shown) for pattern in self.setup.tolerated):
             return f"{TOLERATED}{name}"
@@ -216,6 +216,7 @@ def perform(
 ) -> dict[str, Any]:
     """Do a write; return what was answered."""
     asked: dict[str, Any] = {"operation_id": operation_id}
+    more: dict[str, Any] = {}
     match op["op"]:
         case "merge":
             result = graph.branches.merge(
@@ -229,15 +230,13 @@ def perform(
             commit, more = result.commit, {"outcome": result.outcome}
         case "revert":
             commit = graph.branches.revert(op["commit"], branch, resolve=op["resolve"], **asked)
-            more = {}
         case "pick":
             commit = graph.branches.cherry_pick(
                 op["commit"], branch, resolve=op["resolve"], **asked
             )
-            more = {}
         case "schema":
             text = schema_text(op["extras"], op["renames"])
-            commit, more = graph.schema.apply(text, **asked).commit, {}
+            commit = graph.schema.apply(text, **asked).commit
         case "load":
             loaded = graph.load(
                 op["rows"], mode=op["mode"], branch=branch, expected_head=expected_head, **asked

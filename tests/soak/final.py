@@ -295,8 +295,12 @@ class FinalLook:
                         copy[key] = envelope(change)
             if page.caught_up:
                 return copy
-            more = {"page_token": page.next_page_token} if page.cursor is None else {}
-            page = self.graph.feed.poll(branch=branch, limit=8000, cursor=page.cursor, **more)
+            page = self.graph.feed.poll(
+                branch=branch,
+                limit=8000,
+                cursor=page.cursor,
+                page_token=page.next_page_token,
+            )
 
     # ---- once more ------------------------------------------------------------------------
 

@@ -234,7 +234,8 @@ class Replay:
             self.states[commit_id] = kept[:1]
             return
         wanted = found[0].envelopes()
-        keys = sorted(k for k in wanted.keys() | entities.keys() if wanted.get(k) != entities.get(k))
+        both = wanted.keys() | entities.keys()
+        keys = sorted(key for key in both if wanted.get(key) != entities.get(key))
         shown = [(key, wanted.get(key), entities.get(key)) for key in keys[:3]]
         commit = self.lineage.commits[commit_id]
         self.problems.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -16,10 +17,11 @@ from omnigraph.store import locate
 from tests.places import dataset
 from tests.soak.book import Book, read_book
 from tests.soak.client import Client, Setup
-from tests.soak.final import check_all, check_history
+from tests.soak.final import FinalLook, Verdict, check_all, check_history
 from tests.soak.journal import Entry, Journal, Tail, entries
 from tests.soak.lineage import Commit, Life, Lineage, life_from_json, read_lineage
 from tests.soak.model import State, apply, merge, random_schema, random_write, schema_text
+from tests.soak.replay import Replay
 from tests.soak.workers import ACTIONS, _look, _look_back
 
 TURNS = 80
@@ -200,22 +202,14 @@ def test_rows_that_nobody_wrote_are_noticed(run: Setup, tmp_path: Path) -> None:
 
 
 def test_a_slot_that_is_left_is_noticed(run: Setup, tmp_path: Path) -> None:
-    def damage(copy: Setup) -> None:
-        # The name of no branch: nothing that opens the graph takes it away.
-        location = locate(copy.root)
-        name = "_graph_commit_recoveries.lance"
-        location.files.replace(location.path("__recovery", name), b"{}", sync=False)
-
     copy = copied(run, tmp_path)
+    lineage, verdict = read_lineage(copy.place), Verdict()
     with og.open(copy.root, durability="none") as graph:
-        damage(copy)
-        from tests.soak.final import FinalLook, Verdict
-        from tests.soak.replay import Replay
-
-        lineage, verdict = read_lineage(copy.place), Verdict()
-        look = FinalLook(graph, copy, lineage, Replay(lineage, Book()), verdict)
-        look.at_rest()
-    assert any("slots are left" in text for text in verdict.problems)
+        location = locate(copy.root)
+        path = location.path("__recovery", "main@01OLD.json")
+        location.files.replace(path, b"{}", sync=False)
+        FinalLook(graph, copy, lineage, Replay(lineage, Book()), verdict).at_rest()
+    assert verdict.problems == ["slots are left: ['main@01OLD.json']"]
 
 
 def test_a_table_above_its_pin_is_noticed(run: Setup, tmp_path: Path) -> None:
@@ -285,7 +279,8 @@ def firm(slug: str) -> dict[str, Any]:
 def test_an_operation_done_twice_is_noticed() -> None:
     genesis = commit("g", 1, kind="init")
     line = [genesis, commit("a", 2, "g", op="one"), commit("b", 3, "a", op="one")]
-    _replay, verdict = check_history(lineage_of(main=(None, 0, line)), book_of(one=("main", firm("f"))))
+    asked = book_of(one=("main", firm("f")))
+    _replay, verdict = check_history(lineage_of(main=(None, 0, line)), asked)
     assert verdict.problems == ["one was done twice: a and b"]
 
 
@@ -303,7 +298,8 @@ def test_an_operation_may_be_done_on_two_lives_of_a_name() -> None:
 
 def test_a_history_with_a_gap_is_noticed() -> None:
     line = [commit("g", 1, kind="init"), commit("b", 3, "a", op="one")]
-    _replay, verdict = check_history(lineage_of(main=(None, 0, line)), book_of(one=("main", firm("f"))))
+    asked = book_of(one=("main", firm("f")))
+    _replay, verdict = check_history(lineage_of(main=(None, 0, line)), asked)
     assert any("follows a, not g" in text for text in verdict.problems)
 
 
@@ -370,8 +366,6 @@ def test_updates_of_different_properties_can_be_joined() -> None:
 
 
 def test_choices_are_the_same_for_a_seed() -> None:
-    import random
-
     one, other = (random.Random("7") for _ in range(2))  # noqa: S311 - a test
     assert [random_write(one, "n", ("x",)) for _ in range(50)] == [
         random_write(other, "n", ("x",)) for _ in range(50)
@@ -393,6 +387,10 @@ def test_half_a_line_of_a_killed_worker_is_passed_over(tmp_path: Path) -> None:
 
 def test_a_life_survives_its_journal() -> None:
     life = Life(
-        incarnation="b0.X", parent="main", forked_at=1, status="purged", commits=(commit("a", 2, "g"),)
+        incarnation="b0.X",
+        parent="main",
+        forked_at=1,
+        status="purged",
+        commits=(commit("a", 2, "g"),),
     )
     assert life_from_json(json.loads(json.dumps(life.to_json()))) == life

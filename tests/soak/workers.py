@@ -138,12 +138,12 @@ def _repeat(client: Client) -> None:
 
 def _recent(client: Client, branch: str) -> str | None:
     """Return the id of a recent commit of a branch."""
-    found = None
+    kept: list[str] = []
     with client.expecting("read", branch):
         commits = client.graph.commits.list(branch, limit=12)
-        kept = [c for c in commits if c.parent_commit_id is not None and c.kind != "schema_apply"]
-        found = client.dice.choice(kept).graph_commit_id if kept else None
-    return found
+        changed = [c for c in commits if c.parent_commit_id and c.kind != "schema_apply"]
+        kept = [commit.graph_commit_id for commit in changed]
+    return client.dice.choice(kept) if kept else None
 
 
 def _create(client: Client) -> None:
@@ -330,7 +330,8 @@ def _look(client: Client) -> None:
         found = _state(client, commit=commit)
         answer["digest"] = digest(found)
         text = "query q() { match { $p: Person } return { $p.slug, $p.level } }"
-        people = {row["p.slug"]: row["p.level"] for row in client.graph.query(text, snapshot=commit)}
+        rows = client.graph.query(text, snapshot=commit)
+        people = {row["p.slug"]: row["p.level"] for row in rows}
         wanted = {i: row["data"]["level"] for (n, i), row in found.items() if n == "Person"}
         assert people == wanted, f"the query found {people}, the export {wanted}"
 
@@ -364,8 +365,8 @@ def _compare(client: Client) -> None:
 
 def operations(before: dict[Any, Any], after: dict[Any, Any]) -> dict[Any, str]:
     """Return what turns one state into another, by entity."""
-    found = {key: "insert" for key in after.keys() - before.keys()}
-    found |= {key: "delete" for key in before.keys() - after.keys()}
+    found = dict.fromkeys(after.keys() - before.keys(), "insert")
+    found |= dict.fromkeys(before.keys() - after.keys(), "delete")
     found |= {key: "update" for key in before.keys() & after.keys() if before[key] != after[key]}
     return found
 
