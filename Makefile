@@ -3,6 +3,8 @@
 # Set-up needs Python 3.11 or newer with its venv module, and network access to a package index.
 # PYTHON chooses the interpreter and JOBS the number of test processes:
 #     make test PYTHON=python3.12 JOBS=4
+# SOAK_MINUTES is how long `make soak` runs on each kind of storage, SOAK_FLAGS what else it is told:
+#     make soak SOAK_MINUTES=60 SOAK_FLAGS="--seed 7"
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -15,6 +17,8 @@ PYTHON := $(shell for candidate in python3 python3.13 python3.12 python3.11; do 
 endif
 JOBS ?= 2
 UV   ?= uv
+SOAK_MINUTES ?= 5
+SOAK_FLAGS   ?=
 
 LOCKS   := requirements/build.txt requirements/test.txt
 DIGEST   = $(shell { cat $(1); $(PYTHON) -VV; } 2>/dev/null | cksum | tr ' ' '-')
@@ -90,8 +94,13 @@ test-s3: $(READY) ## Run every test that can on a real S3 server as well (half a
 		tests/contract tests/integration tests/concurrency tests/faults tests/property \
 		tests/cluster tests/cost
 
+.PHONY: soak
+soak: $(READY) ## Kill and stop many processes on one graph for SOAK_MINUTES, then check all of it
+	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) --place disk $(SOAK_FLAGS)
+	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) --place s3 $(SOAK_FLAGS)
+
 .PHONY: test-all
-test-all: test test-spark test-faults test-model test-s3 demo bench ## Run every test in full, the demo and the benchmarks
+test-all: test test-spark test-faults test-model test-s3 soak demo bench ## Run every test in full, the demo and the benchmarks
 
 .PHONY: lint
 lint: $(READY) ## Check style, formatting, spelling and import contracts

@@ -27,7 +27,7 @@ CALLS: dict[str, Call] = {
     "load": lambda graph, actor: graph.load([], mode="append", actor=actor),
     "bulk": lambda graph, actor: graph.bulk([], mode="append", actor=actor),
     "as_actor": lambda graph, actor: graph.as_actor(actor),
-    "session": lambda graph, actor: graph.session(actor),
+    "session": lambda graph, actor: graph.acting_for(actor),
     "create": lambda graph, actor: graph.branches.create("b", actor=actor),
     "delete": lambda graph, actor: graph.branches.delete("dev", actor=actor),
     "merge": lambda graph, actor: graph.branches.merge("dev", actor=actor),

@@ -21,6 +21,7 @@ ONE, TWO = ((0,), 1), ((0,), 2)
 
 RECOVERY = Scenario("two writers, a recoverer", (TWO, TWO), recoverer=True)
 TABLES = Scenario("two writers of two tables", (((0, 1), 2), ((0, 1), 2)), tables=2)
+BOTH = Scenario("two writers, a recoverer, a cleaner", (ONE, TWO), recoverer=True, cleaners=1)
 LEFTOVER = Scenario("two writers, a cleaner, a leftover", (ONE, TWO), cleaners=1, leftover=True)
 CLEANED = Scenario("three commits, a cleaner", (ONE, TWO), fold=True, cleaners=1, clean_from=3)
 TAGS = Scenario("a tag, two cleaners", (ONE, ONE), tagger=True, cleaners=2)
@@ -32,6 +33,7 @@ LOCKS_RECOVERY = replace(RECOVERY, name="locks, a recoverer", rules=DISK)
 SCENARIOS = [
     RECOVERY,
     TABLES,
+    BOTH,
     LEFTOVER,
     CLEANED,
     TAGS,
