@@ -191,19 +191,24 @@ class Lines:
         names = self._slots.names()
         self._slots.settle(names)
         for name in names:
-            incarnation = self.main.recovery.branch_of(name)
-            verdict: Verdict | None
-            if incarnation is None or incarnation.is_main:
-                verdict = self.main.recovery.resolve(name)
-            elif not self.directory.exists(incarnation):
-                verdict = self.main.recovery.discard(name)
-            else:
-                verdict = self.get(incarnation.name).recovery.resolve(name)
+            verdict = self._resolve(name)
             if verdict is not None:
                 found.append(verdict)
         if self.main.recovery.clear_leftovers(self._ids.next):
             found.append(Verdict.ROLLED_BACK)
         return found
+
+    def _resolve(self, slot: str) -> Verdict | None:
+        branch = self.main.recovery.branch_of(slot)
+        if branch is None or branch.is_main:
+            return self.main.recovery.resolve(slot)
+        try:
+            line = self.get(BranchName(branch))
+            return line.recovery.resolve(slot)
+        except NotFoundError:
+            if self.directory.exists(branch):
+                raise
+            return self.main.recovery.discard(slot)
 
     def containing(self, commit_id: str) -> tuple[Line, GraphCommit]:
         """Return a branch whose history holds a commit, and the commit. Raises `NotFoundError`."""

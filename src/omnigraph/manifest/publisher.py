@@ -323,6 +323,9 @@ class Publisher:
             except OmniGraphError as second:
                 raise _interrupted(identity, second) from error
             return
+        if undo is not None and not isinstance(error, Lost):
+            # Its lease lapsed on the way: whoever takes the slot over undoes the rest.
+            raise Lost from error
         if isinstance(error, (Lost, ConflictError, DriftError)):
             # No right to undo anything here: what lies above a pin goes with the next owner.
             slot.remove()

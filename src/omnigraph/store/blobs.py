@@ -29,7 +29,7 @@ class BlobRef:
 def find_blob(table: Table, column: str, entity_id: str) -> tuple[bool, BlobRef | None]:
     """Return whether a row exists, and its blob unless that is null. Reads no blob."""
     count("data_scans")
-    with translated(f"reading {table.path}"):
+    with table.at_work():
         rows = table.dataset.scanner(
             columns=[column, "_rowid", "_row_last_updated_at_version"],
             filter=f"id = {quoted(entity_id)}",
@@ -54,7 +54,7 @@ def find_blob(table: Table, column: str, entity_id: str) -> tuple[bool, BlobRef 
 
 def open_blob(table: Table, column: str, found: BlobRef) -> BinaryIO:
     """Open a managed blob as a file that reads what is asked for."""
-    with translated(f"reading {table.path}"):
+    with table.at_work():
         (blob,) = table.dataset.take_blobs(column, addresses=[found.address])
     return cast(BinaryIO, _Blob(blob, f"reading {table.path}"))
 

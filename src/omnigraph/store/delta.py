@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.store.counters import count
-from omnigraph.store.lance_errors import translated
 from omnigraph.store.tables import Table, file_name
 
 _CHANGED_AT = "_row_last_updated_at_version"
@@ -59,7 +58,7 @@ def table_delta(
     from changed ones without reading them.
     """
     count("table_deltas")
-    with translated(f"comparing versions of {after.path}"):
+    with before.at_work("comparing versions of"), after.at_work("comparing versions of"):
         old, new = _sides(before, after)
         moved = _NONE
         if descends and new.fragments:
@@ -92,7 +91,7 @@ def delta_parts(before: Table | None, after: Table | None) -> list[DeltaPart]:
     """
     count("table_deltas")
     if before is not None and after is not None:
-        with translated(f"comparing versions of {after.path}"):
+        with before.at_work("comparing versions of"), after.at_work("comparing versions of"):
             sides = [*_sides(before, after)]
     else:
         there = [table for table in (before, after) if table is not None]

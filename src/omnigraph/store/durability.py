@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 
-from omnigraph.errors import BadRequestError
+from omnigraph.errors import BadRequestError, StorageError
 from omnigraph.limits import SYNC_THREADS
 from omnigraph.store.counters import count
 from omnigraph.store.local_files import fsync
@@ -86,18 +86,31 @@ class Syncer:
         since = self._trees.get(folder, 0.0)
         newest = since
         files: list[str] = []
-        for parent, _folders, names in os.walk(folder):
+        for parent, folders, names in os.walk(folder):
+            if parent == folder:
+                # Other lines of versions of this table: they come and go without this one.
+                folders[:] = [name for name in folders if name not in ("tree", "_refs")]
             for name in names:
                 if name.startswith(".") or "#" in name:
                     # Lance gives a file its name when it is complete: no version refers to this.
                     continue
                 path = os.path.join(parent, name)
-                # Not the time of writing: a file is renamed into place after that.
-                changed = os.stat(path).st_ctime
+                try:
+                    # Not the time of writing: a file is renamed into place after that.
+                    changed = os.stat(path).st_ctime
+                except FileNotFoundError:
+                    # Cleaned up meanwhile: no version that is kept needs it.
+                    continue
                 newest = max(newest, changed)
                 if changed >= since:
                     files.append(path)
-        self.sync(files)
+        try:
+            self.sync(files)
+        except StorageError:
+            left = [path for path in files if os.path.exists(path)]
+            if len(left) == len(files):
+                raise
+            self.sync(left)
         self._trees[folder] = newest
 
     def sync_folder(self, folder: str) -> None:

@@ -20,7 +20,6 @@ from omnigraph.limits import (
 )
 from omnigraph.store.counters import count
 from omnigraph.store.fragments import fragment_groups
-from omnigraph.store.lance_errors import translated
 from omnigraph.store.staging import StagedTable, index_files
 from omnigraph.store.tables import Table
 from omnigraph.store.workers import INVERTED, VECTOR, IndexPart, InProcess, Workers
@@ -78,7 +77,7 @@ def stage_indexes(
     """Stage what is missing so that every index covers every fragment; None when nothing is."""
     parts: list[IndexPart] = []
     removed: list[Any] = []
-    with translated(f"indexing {table.path}"):
+    with table.at_work("indexing"):
         for spec in specs:
             part, old = _part(table, spec)
             if part is not None:
@@ -188,7 +187,7 @@ def nearest_rows(table: Table, column: str, query: Any, *, limit: int) -> Any | 
         return None
     count("vector_index_searches")
     dataset: Any = table.dataset
-    with translated(f"searching {table.path}"):
+    with table.at_work("searching"):
         partitions = int(dataset.stats.index_stats(name)["indices"][0]["num_partitions"])
         asked = {
             "column": column,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from omnigraph.errors import NotFoundError, StorageError, StorageFailureKind
+from omnigraph.errors import ConflictError, NotFoundError, StorageError, StorageFailureKind
 
 _TRANSIENT = (
     "Too many concurrent writers",
@@ -20,6 +20,7 @@ _TRANSIENT = (
 _FAILURES = (OSError, ValueError, RuntimeError, LookupError, TypeError, pa.ArrowException)
 """What Lance and Arrow raise, over damaged files also the errors of a wrong call."""
 
+_CONFLICTS = ("Commit conflict", "CommitConflict", "Retryable commit conflict")
 _REFUSED = ("status code: 403", "status code: 401")
 
 
@@ -33,6 +34,8 @@ def translate(error: Exception, what: str) -> Exception:
         return StorageError(
             f"{what}: a file is missing: {text}", failure=StorageFailureKind.NOT_FOUND
         )
+    if any(part in text for part in _CONFLICTS):
+        return ConflictError(f"{what}: another commit was first", hint="try again")
     transient = any(part in text for part in _TRANSIENT)
     kind = StorageFailureKind.TRANSIENT if transient else StorageFailureKind.UNKNOWN
     if "No space left" in text:

@@ -70,7 +70,7 @@ def stage_insert(parent: Table, rows: Any, properties: dict[str, str]) -> Staged
     """Stage rows whose keys the caller has proven absent. `rows` is a table or a reader."""
     count("data_stages")
     transaction: Any
-    with translated(f"writing {parent.path}"):
+    with parent.at_work("writing"):
         transaction = write_fragments(
             rows,
             parent.dataset,
@@ -109,7 +109,7 @@ def without(parent: Table, addresses: Any) -> tuple[list[Any], list[int]]:
 def stage_delete(parent: Table, addresses: Any, properties: dict[str, str]) -> StagedTable:
     """Stage the removal of rows given by row address (a numpy array of unsigned 64-bit)."""
     count("data_stages")
-    with translated(f"writing {parent.path}"):
+    with parent.at_work("writing"):
         changed, gone = without(parent, addresses)
     operation = LanceOperation.Delete(changed, gone, "omnigraph")
     return StagedTable(
@@ -125,7 +125,7 @@ def stage_overwrite(parent: Table, rows: Any, properties: dict[str, str]) -> Sta
     """Stage rows that replace the whole table; no rows at all is fine. Schema and key stay."""
     count("data_stages")
     fragments: list[Any] = []
-    with translated(f"writing {parent.path}"):
+    with parent.at_work("writing"):
         if not (isinstance(rows, pa.Table) and rows.num_rows == 0):
             transaction: Any = write_fragments(
                 rows,
@@ -171,7 +171,7 @@ def stage_index(
 ) -> StagedTable:
     """Stage a BTREE segment over some fragments; other segments of that name stay."""
     count("data_stages")
-    with translated(f"indexing {parent.path}"):
+    with parent.at_work("indexing"):
         segment = parent.own_handle().create_index_uncommitted(
             column, "BTREE", name=name, fragment_ids=list(fragment_ids), replace=True
         )

@@ -110,17 +110,21 @@ class Table:
     ) -> None:
         self.path = path
         self.dataset = dataset
-        self._is_gone = is_gone
+        self.is_gone = is_gone
+        """Tells whether the version was removed meanwhile, where that can be told."""
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[None]:
-        """Translate what reading raises; a version that was removed meanwhile is told as such."""
+    def at_work(self, what: str = "reading") -> Iterator[None]:
+        """Translate what a use of this version raises.
+
+        One that was removed meanwhile raises `VersionReclaimedError`.
+        """
         try:
-            with translated(f"reading {self.path}"):
+            with translated(f"{what} {self.path}"):
                 yield
         except (NotFoundError, StorageError) as error:
             missing = getattr(error, "failure", StorageFailureKind.NOT_FOUND)
-            if missing is StorageFailureKind.NOT_FOUND and self._is_gone and self._is_gone():
+            if missing is StorageFailureKind.NOT_FOUND and self.is_gone and self.is_gone():
                 raise reclaimed(self.path, self.version) from error
             raise
 
@@ -143,7 +147,7 @@ class Table:
 
     def count_rows(self, where: str | None = None) -> int:
         """Return the number of live rows, or of those that match."""
-        with self._reading():
+        with self.at_work():
             if where is None:
                 return int(self.dataset.count_rows())
             return int(self.dataset.count_rows(filter=where))
@@ -166,7 +170,7 @@ class Table:
         of leaving them as references.
         """
         count("data_scans")
-        with self._reading():
+        with self.at_work():
             return self._scanner(
                 columns=columns,
                 where=where,
@@ -181,7 +185,7 @@ class Table:
     def take(self, rows: Any, *, columns: Sequence[str]) -> Any:
         """Return rows by their place among the live rows, in the order given."""
         count("data_scans")
-        with self._reading():
+        with self.at_work():
             return self.dataset.take(rows.tolist(), columns=list(columns))
 
     def batches(
@@ -194,7 +198,7 @@ class Table:
     ) -> Iterator[Any]:
         """Yield matching rows batch by batch, in storage order."""
         count("data_scans")
-        with self._reading():
+        with self.at_work():
             scanner = self._scanner(
                 columns=columns, where=where, blob_bytes=blob_bytes, batch_rows=batch_rows
             )
@@ -333,6 +337,8 @@ class Tables:
 
     def remember(self, table: Table) -> Table:
         """Keep a handle for later opens of the same version."""
+        if table.is_gone is None:
+            table.is_gone = partial(self._is_gone, table.path, table.version)
         with self._lock:
             self._open[(table.path, table.version)] = table
             while len(self._open) > OPEN_TABLES_MAX:

@@ -25,7 +25,6 @@ from omnigraph.limits import (
 )
 from omnigraph.store.counters import count
 from omnigraph.store.keys import addresses_of, id_filter
-from omnigraph.store.lance_errors import translated
 from omnigraph.store.staging import StagedTable, batch_rows, data_files, deletion_files, without
 from omnigraph.store.tables import Table
 
@@ -72,7 +71,7 @@ def stage_rewritten(
     """Stage rewritten rows, and addresses of rows to be removed, as one version."""
     count("data_stages")
     fragments, gone_rows = written.fragments, [] if removed is None else removed
-    with translated(f"writing {parent.path}"):
+    with parent.at_work("writing"):
         changed, gone = without(
             parent, np.concatenate([written.places, np.asarray(gone_rows, np.uint64)])
         )
@@ -136,7 +135,7 @@ def _written(parent: Table, rows: Any, known: Any) -> list[Any]:
     is_new = np.ones(rows.num_rows, bool)
     is_new[order] = False
     arranged = rows.take(np.concatenate([order, np.flatnonzero(is_new)])) if len(order) else rows
-    with translated(f"writing {parent.path}"):
+    with parent.at_work("writing"):
         transaction: Any = write_fragments(
             arranged,
             parent.dataset,

@@ -15,6 +15,7 @@ from omnigraph.errors import (
     OutcomeUnknownError,
     PreconditionFailedError,
     VersionConflictError,
+    VersionReclaimedError,
 )
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
@@ -253,10 +254,12 @@ class _Attempts:
                     self._check_head(capture)
                     if prepared is None or not self._still_valid(prepared, capture):
                         prepared = self._prepare(capture)
-                except BaseException:
+                except BaseException as error:
                     # Nothing has moved: a refused write leaves no slot behind.
                     if slot is not None:
                         slot.remove()
+                    if isinstance(error, VersionReclaimedError) and self._is_behind(capture):
+                        continue
                     raise
                 if not prepared.plan.tables and self._request.merged_parent is None:
                     if slot is not None:
@@ -272,6 +275,10 @@ class _Attempts:
                 self._learn(prepared)
                 return commit, prepared.changes
         raise self._given_up()
+
+    def _is_behind(self, capture: Capture) -> bool:
+        """Whether the state a write was prepared on is gone because there is a newer one."""
+        return self._publisher.coordinator.capture().version != capture.version
 
     def _given_up(self) -> OmniGraphError:
         text = f"the branch moved {WRITE_ATTEMPTS_MAX} times while this write was prepared"
