@@ -16,9 +16,11 @@ from omnigraph.errors import (
     ConflictError,
     DiffRefusedError,
     ReadSetConflictError,
+    VersionReclaimedError,
 )
 from omnigraph.graph.ancestors import Ancestors
 from omnigraph.graph.lines import Line, Lines
+from omnigraph.limits import WRITE_ATTEMPTS_MAX
 from omnigraph.manifest import MAIN, BranchId, Capture, GraphCommit
 from omnigraph.ops.merge import Merge, MergeOutcome, MergeWorkers, Origin
 from omnigraph.store import Tables
@@ -203,16 +205,32 @@ class Merging:
         done = target.coordinator.commit_of(request.operation_id)
         if done is not None:
             return self._outcome_of(done, target), done, None
-        setup = self._setup(source, into, source_head)
-        head = setup.captured.head.graph_commit_id
+        for _attempt in range(WRITE_ATTEMPTS_MAX):
+            setup = self._setup(source, into, source_head)
+            try:
+                return self._run(schema, setup, decide, request, workers)
+            except _UpToDate:
+                return ALREADY_UP_TO_DATE, None, None
+            except VersionReclaimedError:
+                # The source went on, and a cleanup took the state that was to be merged.
+                if setup.source.coordinator.capture().version == setup.captured.version:
+                    raise
+        raise ConflictError(f"branch '{source}' is written to all the time", hint="try again")
+
+    def _run(
+        self,
+        schema: AcceptedSchema,
+        setup: _Setup,
+        decide: Callable[[Conflict], Decision],
+        request: Request,
+        workers: MergeWorkers | None,
+    ) -> tuple[str, GraphCommit | None, ChangeSet | None]:
         if setup.outcome == ALREADY_UP_TO_DATE:
             return setup.outcome, None, None
+        head = setup.captured.head.graph_commit_id
         merge = self._merge(schema, setup, decide, workers)
         request = replace(request, merged_parent=head, merged_branch=self._maker(setup))
-        try:
-            commit, changes = setup.target.writer.run(merge, request, lambda: schema)
-        except _UpToDate:
-            return ALREADY_UP_TO_DATE, None, None
+        commit, changes = setup.target.writer.run(merge, request, lambda: schema)
         return setup.outcome, commit, changes
 
     @contextlib.contextmanager
