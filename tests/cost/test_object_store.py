@@ -206,3 +206,31 @@ def test_an_open_for_writing_costs_a_few_requests_more(
         pass
     # Two probes of conditions, the slots, a probe of the manifest, and one of each table.
     assert len(writing) <= len(reading) + 4 + 4, f"\n{writing}"
+
+
+# ---- listings over history ----------------------------------------------------------------
+
+
+def listed_bytes(graph: og.Graph, proxy: Proxy, name: str) -> int:
+    """Return the bytes that the listings of versions of one insert brought."""
+    found = inserted(graph, proxy, name)
+    return sum(request.answered_bytes for request in found.of("LIST", "_versions/"))
+
+
+@pytest.mark.parametrize("kept_up", [True, False])
+def test_listings_stay_short_over_history_because_of_the_upkeep(
+    root: S3Path, reach: dict[str, str], proxy: Proxy, kept_up: bool
+) -> None:
+    """Names of versions are most of what a write reads; only a cleanup makes them fewer."""
+    soon = og.Upkeep(every_commits=20, keep=10, older_than_s=0, grace_s=0)
+    with og.init(root, SCHEMA, storage_options=reach, upkeep=kept_up and soon) as graph:
+        sizes: list[int] = []
+        for depth in range(3 * (10 if FULL else 1)):
+            for number in range(40):
+                add_person(graph, f"p{depth}-{number}")
+            # The least of a few: the upkeep runs beside the writers, every so many commits.
+            sizes.append(min(listed_bytes(graph, proxy, f"x{depth}-{n}") for n in range(25)))
+    if kept_up:
+        assert max(sizes) <= 1.5 * sizes[0], sizes
+    else:
+        assert sizes[-1] > 2 * sizes[0], sizes
