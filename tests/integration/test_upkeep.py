@@ -45,16 +45,16 @@ def test_versions_and_files_stay_few_while_writing(place: AnyPath) -> None:
 def test_branches_that_were_written_to_are_looked_after(place: AnyPath) -> None:
     with og.init(place / "g", SCHEMA, durability="none", upkeep=SOON) as graph:
         graph.branches.create("dev")
-        write(graph, 21, branch="dev")
+        write(graph, 20, branch="dev")
         graph.close()
         assert graph.upkeep is not None
         assert graph.upkeep.last_error is None
     with og.open(place / "g", durability="none") as graph:
         assert "optimize" in {commit.kind for commit in graph.commits.list("dev")}
-        assert len(graph.query(ALL, branch="dev")) == 21
+        assert len(graph.query(ALL, branch="dev")) == 20
         write(graph, 3, start=100, branch="dev")
         assert graph.branches.merge("dev").outcome == "fast_forward"
-        assert len(graph.query(ALL)) == 24
+        assert len(graph.query(ALL)) == 23
 
 
 def test_without_it_everything_stays(place: AnyPath) -> None:

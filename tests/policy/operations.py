@@ -48,7 +48,9 @@ PARTS: dict[str, type] = {
 FREE = {
     "graph.accepted_schema": "for the engine's own parts",
     "graph.as_actor": "asks as somebody else from then on",
-    "graph.session": "asks as somebody else, under the policy it is given",
+    "graph.session": "asks as this handle does",
+    "graph.acting_for": "asks as somebody else, under the policy it is given",
+    "graph.upkeep": "tells how often it ran, nothing of the graph",
     "graph.cache_stats": "tells sizes and counts of memory, nothing of the graph",
     "graph.branch": "a view reads nothing; making the branch is asked for",
     "graph.check_writable": "for the engine's own parts",

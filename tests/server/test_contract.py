@@ -98,7 +98,7 @@ ON_STORAGE |= {"upkeep", "dump", "bulk"}
 OF_THE_ENGINE = {"observe", "settle", "request", "accepted_schema", "schema_at", "check_writable"}
 OF_THE_ENGINE |= {"permit", "session", "cache_stats", "as_actor", "recovered", "limits"}
 OF_THE_ENGINE |= {"load_staged", "catalog_at", "table_at", "scratch_folder", "reach"}
-OF_THE_ENGINE |= {"differing_tables"}
+OF_THE_ENGINE |= {"differing_tables", "acting_for"}
 
 
 def public(part: type) -> set[str]:

@@ -123,10 +123,9 @@ class Handle:
             self._location.uri, self._lines, self._tables, self._ids, self._merging
         )
         settings = Upkeep.of(upkeep) if mode == "rw" else None
-        self.upkeep = (
-            None if settings is None else Caretaker(settings, partial(self._keep_up, settings))
-        )
-        """What looks after the graph in the background of this handle, None when nothing does."""
+        self._upkeep: Caretaker | None = None
+        if settings is not None:
+            self._upkeep = Caretaker(settings, partial(self._keep_up, settings))
         self.recovered: list[Verdict] = []
         if mode == "rw":
             self.recovered = self._lines.sweep()
@@ -159,11 +158,16 @@ class Handle:
         if not self._owner:
             self._closed = True
             return
-        if self.upkeep is not None:
-            self.upkeep.close()
+        if self._upkeep is not None:
+            self._upkeep.close()
         self._closed = True
         self._lines.close()
         self._syncer.close()
+
+    @property
+    def upkeep(self) -> Caretaker | None:
+        """What looks after the graph in the background of this handle, None when nothing does."""
+        return self._upkeep
 
     @property
     def uri(self) -> str:
@@ -290,8 +294,8 @@ class Handle:
             return
         if fold:
             line.folding.run_if_due(self._schema)
-        if self.upkeep is not None:
-            self.upkeep.note_commit(line.branch.name)
+        if self._upkeep is not None:
+            self._upkeep.note_commit(line.branch.name)
         if not self._remembers:
             return
         pins = line.coordinator.capture(fresh=False).pins

@@ -27,7 +27,7 @@ from omnigraph.manifest import (
     Publisher,
     Recovery,
 )
-from omnigraph.store import DRIFT, HeldSlot, Table, standing
+from omnigraph.store import DRIFT, HeldSlot, Standing, Table, standing
 from omnigraph.store.maintenance import (
     auto_cleanup_settings,
     commit_rewrite,
@@ -114,6 +114,8 @@ class Optimize:
         self._columns_of = columns_of
         self._progress = progress or (lambda _name: None)
         self._workers = workers or InProcess()
+        self._leftovers: bool | None = None
+        """Whether unpublished versions of this engine were seen, and nothing was done yet."""
         self._done: dict[tuple[str, int], _Work] = {}
 
     def run(self) -> tuple[GraphCommit | None, list[OptimizedTable]]:
@@ -136,6 +138,13 @@ class Optimize:
                 if slot is not None:
                     slot.remove()
                 raise
+            if self._leftovers:
+                # Once: if it cannot be done, a living writer is moving these tables.
+                self._leftovers = False
+                if slot is not None:
+                    slot.remove()
+                self._recovery.clear_leftovers(self._ids.next)
+                continue
             if not works:
                 if slot is not None:
                     slot.remove()
@@ -193,6 +202,8 @@ class Optimize:
             return INHERITED, pin.version
         found = standing(self._publisher.tables, pin.path, pin.version)
         # Unpublished versions of this engine are a living writer's, or cleared under the slot.
+        if found.verdict is Standing.LEFTOVER and self._leftovers is None:
+            self._leftovers = True
         return (DRIFT_REASON if found.verdict in DRIFT else None), found.head
 
     def _prepared(self, wanted: list[tuple[Pin, Entity]]) -> list[_Work]:

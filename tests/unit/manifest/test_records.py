@@ -70,8 +70,8 @@ def test_object_ids_name_what_they_are() -> None:
         SCHEMA,
     )
     assert rows["object_id"].to_pylist() == [
-        "table:node:A:2",
-        "node:A$main$00000000000000000031",
+        "table:node:A:2.7",
+        "node:A$main$00000000000000000031$2.7",
         "01C",
     ]
     assert rows["object_type"].to_pylist() == ["table", "table_version", "graph_commit"]
