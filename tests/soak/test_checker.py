@@ -16,7 +16,7 @@ import omnigraph as og
 from omnigraph.store import locate
 from tests.places import dataset
 from tests.soak.book import Book, read_book
-from tests.soak.client import Client, Setup
+from tests.soak.client import EXPECTED, Client, Setup, Unexpected
 from tests.soak.final import FinalLook, Verdict, check_all, check_history
 from tests.soak.journal import Entry, Journal, Tail, entries
 from tests.soak.lineage import Commit, Life, Lineage, life_from_json, read_lineage
@@ -86,6 +86,44 @@ def copied(run: Setup, folder: Path) -> Setup:
     """Return the run at another place, to be damaged there."""
     shutil.copytree(run.folder, folder / "run")
     return replace(run, folder=folder / "run", root=str(folder / "run" / "graph"))
+
+
+# ---- answers that nobody has to expect ----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "branch", "error"),
+    [
+        ("write", "b0", og.VersionReclaimedError("version 3 is no longer kept")),
+        ("merge", "main", og.VersionReclaimedError("version 3 is no longer kept")),
+        ("write", "main", og.NotFoundError("branch 'main' does not exist")),
+        ("write", "b0", og.NotFoundError("opening the manifest: not found")),
+        ("pick", "b0", og.NotFoundError("opening nodes/a at version 3: not found")),
+        ("write", "main", og.PreconditionFailedError(expected="a", actual="b")),
+        ("merge", "main", og.VersionConflictError(table_key="node:A", expected=1, actual=2)),
+        ("read", "main", og.ConflictError("try again")),
+        ("write", "main", ValueError("no error of the engine")),
+    ],
+)
+def test_an_unexpected_error_ends_the_worker(
+    tmp_path: Path, kind: str, branch: str, error: Exception
+) -> None:
+    client = Client(Setup(root="", folder=tmp_path, seed="7"), "w0", 1)
+    with pytest.raises(Unexpected):
+        client.judge(error, kind, branch, {}, unknown=True)
+
+
+def test_expected_errors_are_counted(tmp_path: Path) -> None:
+    client = Client(Setup(root="", folder=tmp_path, seed="7"), "w0", 1)
+    gone = og.NotFoundError("branch 'b0' was deleted")
+    other = og.PreconditionFailedError(expected="a", actual="b")
+    assert client.judge(gone, "write", "b0", {}) == "NotFoundError"
+    assert client.judge(other, "write", "main", {}, headed=True) == "PreconditionFailedError"
+
+
+def test_no_kind_of_call_expects_damage() -> None:
+    never = {"DriftError", "RecoveryRequiredError", "StorageError", "InternalError"}
+    assert not never & set().union(*EXPECTED.values())
 
 
 # ---- journals that do not fit -------------------------------------------------------------
