@@ -15,6 +15,7 @@ import pytest
 import omnigraph as og
 from omnigraph.store import locate
 from tests.places import dataset
+from tests.property import merge_model
 from tests.soak.book import Book, read_book
 from tests.soak.client import EXPECTED, Client, Setup, Unexpected
 from tests.soak.final import FinalLook, Verdict, check_all, check_history
@@ -438,6 +439,20 @@ def test_a_merge_after_crossing_ones_has_one_outcome() -> None:
     assert verdict.problems == []
     assert verdict.counts["crossing_merges"] == 1
     assert set(state_of(replay, "j").rows["Firm"]) == {"f1"}
+
+
+@pytest.mark.parametrize(("most", "known"), [(3, "g"), (2, None)])
+def test_a_merge_looks_back_as_far_as_the_engine(
+    monkeypatch: pytest.MonkeyPatch, most: int, known: str | None
+) -> None:
+    monkeypatch.setattr(merge_model, "MERGE_BASE_STATES_MAX", most)
+    ancestry = merge_model.Ancestry()
+    lineage = crossed()
+    for name in ("g", "h", "t", "x", "y"):
+        ancestry.enter(lineage.commits[name])
+    bases = ancestry.bases(["x"], ["y"])
+    assert sorted(bases) == ["h", "t"]
+    assert ancestry.tree(bases) == merge_model.Join(bases[0], bases[1], known)
 
 
 def test_a_clean_merge_from_commits_that_disagree_is_noticed() -> None:
