@@ -17,7 +17,7 @@ from omnigraph.store import locate
 from tests.places import dataset
 from tests.property import merge_model
 from tests.soak.book import Book, read_book
-from tests.soak.client import EXPECTED, Client, Setup, Unexpected
+from tests.soak.client import BRANCHES, EXPECTED, Client, Setup, Unexpected
 from tests.soak.final import FinalLook, Verdict, check_all, check_history
 from tests.soak.journal import Entry, Journal, Tail, entries
 from tests.soak.lineage import Commit, Life, Lineage, life_from_json, read_lineage
@@ -34,6 +34,7 @@ from tests.soak.replay import Replay
 from tests.soak.workers import ACTIONS, _look, _look_back
 
 TURNS = 80
+TURNS_CROSSING = 200
 MERGING = {"op": "merge", "resolve": None, "by_property": False, "drop": False}
 
 
@@ -439,6 +440,33 @@ def test_a_merge_after_crossing_ones_has_one_outcome() -> None:
     assert verdict.problems == []
     assert verdict.counts["crossing_merges"] == 1
     assert set(state_of(replay, "j").rows["Firm"]) == {"f1"}
+
+
+def test_merges_that_crossed_are_replayed_exactly(tmp_path: Path) -> None:
+    """Four branches merged into each other all the time, and every state compared."""
+    setup = Setup(root=str(tmp_path / "graph"), folder=tmp_path, seed="11")
+    og.init(setup.root, schema_text(()), durability="none").close()
+    client = Client(setup, "w0", 1)
+    names = ["main", *BRANCHES]
+    for name in names[1:]:
+        client.graph.branches.create(name)
+    for turn in range(TURNS_CROSSING):
+        target, source = client.dice.sample(names, 2)
+        op = random_write(client.dice, f"n{turn}", ())
+        # Nodes stay: an edge that lost one is a conflict nothing decides, for ever.
+        if client.dice.random() < 0.6 and "delete" not in op["op"]:
+            client.write(target, op)
+        else:
+            resolve = client.dice.choice([None, "ours", "theirs"])
+            merging = {**MERGING, "source": source, "resolve": resolve}
+            merging["by_property"] = client.dice.random() < 0.5
+            client.write(target, merging, kind="far_merge")
+    client.reopen()
+    verdict = check_all(setup)
+    assert verdict.problems == []
+    assert verdict.counts["replayed"] == verdict.counts["commits"]
+    assert verdict.counts["crossing_merges"] > 5
+    assert verdict.counts["blamed"] > 10
 
 
 @pytest.mark.parametrize(("most", "known"), [(3, "g"), (2, None)])
