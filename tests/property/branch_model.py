@@ -1,21 +1,20 @@
 """A graph with branches as plain dictionaries: every commit keeps a full copy of its rows.
 
-The three-way merge is written down here once more, row by row, straight from its truth table. The
-engine gives the model commit ids and parents, never a row.
+The three-way merge is that of `merge_model`. The engine gives the model commit ids and parents,
+never a row.
 """
 
 from __future__ import annotations
 
 import copy
 import json
-from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
 import omnigraph as og
 from tests.faults.model import EDGES, ENDS, NODES, WORKS_MAX, Model, Row
 from tests.faults.rig import State
-from tests.property.base_model import ABSENT, UNKNOWN, Edges, Start, joined, one_id, settled
+from tests.property.merge_model import Ancestry, commits_of, merge_type, starts
 
 Rows = dict[str, dict[str, Row]]
 Found = set[tuple[str, str, str]]
@@ -30,6 +29,7 @@ class Commit:
     parents: tuple[str, ...]
     version: int
     rows: Rows
+    schema_hash: str = ""
 
 
 @dataclass(slots=True)
@@ -58,10 +58,6 @@ class Merge:
     """Violations whose culprit may be either of several rows: table key and kind."""
 
 
-UNIQUE = ("Works",)
-"""Edges of which only one joins two nodes."""
-
-
 def table_key(name: str) -> str:
     return f"{'node' if name in NODES else 'edge'}:{name}"
 
@@ -74,15 +70,14 @@ class World:
         self.branches: dict[str, Branch] = {}
         self.tags: dict[str, tuple[int, str]] = {}
         self._lives = 0
+        self._ancestry = Ancestry()
 
     # ---- commits --------------------------------------------------------------------------
 
     def begin(self, genesis: og.GraphCommit) -> None:
         """Take in the first commit of an empty graph."""
         empty = Model().rows
-        self.commits[genesis.graph_commit_id] = Commit(
-            genesis.graph_commit_id, (), genesis.manifest_version, empty
-        )
+        self._enter(Commit(genesis.graph_commit_id, (), genesis.manifest_version, empty))
         self.branches["main"] = Branch(0, None, [genesis.graph_commit_id])
 
     def head(self, name: str) -> Commit:
@@ -99,10 +94,13 @@ class World:
                 p for p in (item.parent_commit_id, item.merged_parent_commit_id) if p is not None
             )
             assert parents[0] == self.branches[name].head, "a commit does not follow the head"
-            self.commits[item.graph_commit_id] = Commit(
-                item.graph_commit_id, parents, item.manifest_version, copy.deepcopy(rows)
-            )
+            held = copy.deepcopy(rows)
+            self._enter(Commit(item.graph_commit_id, parents, item.manifest_version, held))
             self.branches[name].commits.append(item.graph_commit_id)
+
+    def _enter(self, commit: Commit) -> None:
+        self.commits[commit.id] = commit
+        self._ancestry.enter(commit)
 
     # ---- branches -------------------------------------------------------------------------
 
@@ -141,48 +139,9 @@ class World:
 
     # ---- merging --------------------------------------------------------------------------
 
-    def _distances(self, head: str) -> dict[str, int]:
-        """Return all ancestors of a commit, on branches that are gone too, and how far they are."""
-        found = {head: 0}
-        queue = deque([head])
-        while queue:
-            here = queue.popleft()
-            for parent in self.commits[here].parents:
-                if parent not in found:
-                    found[parent] = found[here] + 1
-                    queue.append(parent)
-        return found
-
     def bases(self, source: str, target: str) -> list[str]:
         """Return the common ancestors of two branches that no other one grew from, in order."""
-        return self._bases([self.branches[source].head], [self.branches[target].head])
-
-    def _bases(self, one: list[str], other: list[str]) -> list[str]:
-        """Return the best common ancestors: the nearest first, of equals the newest."""
-        ways = [self._nearest(heads) for heads in (one, other)]
-        common = ways[0].keys() & ways[1].keys()
-        older = {old for item in common for old in self._distances(item) if old != item}
-        return sorted(
-            common - older,
-            key=lambda c: (ways[0][c] + ways[1][c], -self.commits[c].version, c),
-        )
-
-    def _nearest(self, heads: list[str]) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for head in heads:
-            for name, steps in self._distances(head).items():
-                found[name] = min(steps, found.get(name, steps))
-        return found
-
-    def _start(self, bases: list[str], name: str, key: str) -> Start:
-        """Return a row of the state that merging from these commits starts from."""
-        first, *rest = bases
-        found = Start(self.commits[first].rows[name].get(key))
-        for place, commit in enumerate(rest, start=1):
-            older = self._bases(bases[:place], [commit])
-            base = self._start(older, name, key) if older else UNKNOWN
-            found = joined(found, Start(self.commits[commit].rows[name].get(key)), base)
-        return found
+        return self._ancestry.bases([self.branches[source].head], [self.branches[target].head])
 
     def merge(self, source: str, target: str, *, resolve: str | None, by_property: bool) -> Merge:
         """Say what merging must do."""
@@ -196,93 +155,21 @@ class World:
         found = Merge(outcome, bases, copy.deepcopy(ours.rows))
         if outcome == "already_up_to_date":
             return found
+        tree = self._ancestry.tree(bases)
         for name in (*NODES, *EDGES):
-            keys = {key for c in (*bases, theirs.id, ours.id) for key in self.commits[c].rows[name]}
-            starts = {key: self._start(bases, name, key) for key in keys}
-            edges = Edges(
-                {key: start for key, start in starts.items() if start != ABSENT},
-                dict(theirs.rows[name]),
-                dict(ours.rows[name]),
+            states = {commit: self.commits[commit].rows[name] for commit in commits_of(tree)}
+            found.rows[name], conflicts = merge_type(
+                name,
+                starts(tree, states),
+                theirs.rows[name],
+                ours.rows[name],
+                resolve=resolve,
+                by_property=by_property,
             )
-            if name in UNIQUE:
-                one_id(edges)
-            _merge_type(found, name, edges, resolve, by_property)
+            found.conflicts |= {(table_key(name), key, kind) for key, kind in conflicts.items()}
         if not found.conflicts:
             _violations(found)
         return found
-
-
-def _merge_type(
-    found: Merge, name: str, edges: Edges, resolve: str | None, by_property: bool
-) -> None:
-    for key in edges.base.keys() | edges.theirs.keys() | edges.ours.keys():
-        start, s, t = edges.base.get(key, ABSENT), edges.theirs.get(key), edges.ours.get(key)
-        if s is not None and t is not None:
-            start = settled(start, s, t)
-        kind = verdict_from(start, s, t)
-        if key in edges.forced:
-            kind = "delete_vs_update"
-        if kind in ("take", "keep"):
-            result = s if kind == "take" else t
-        else:
-            mixed = _join(start, s, t) if by_property and start.row and s and t else None
-            if mixed is not None:
-                result = mixed
-            elif resolve is None:
-                found.conflicts.add((table_key(name), key, kind))
-                continue
-            else:
-                result = t if resolve == "ours" else s
-        if result is None:
-            found.rows[name].pop(key, None)
-        else:
-            found.rows[name][key] = dict(result)
-
-
-def verdict_from(start: Start, s: Row | None, t: Row | None) -> str:
-    """Return the verdict on a row whose start may not be known, or not in every column."""
-    if start.whole or start == ABSENT:
-        return verdict(start.row, s, t)
-    if s == t:
-        return "keep"
-    return "divergent_update" if s is not None and t is not None else "delete_vs_update"
-
-
-def verdict(b: Row | None, s: Row | None, t: Row | None) -> str:
-    """Return `take`, `keep` or the kind of the conflict: the fifteen rows of the truth table."""
-    match (b is not None, s is not None, t is not None):
-        case (False, False, False):
-            return "keep"
-        case (False, True, False):
-            return "take"
-        case (False, False, True):
-            return "keep"
-        case (False, True, True):
-            return "keep" if s == t else "divergent_insert"
-        case (True, True, True):
-            if s == b:
-                return "keep"
-            if t == b:
-                return "take"
-            return "keep" if s == t else "divergent_update"
-        case (True, False, True):
-            return "take" if t == b else "delete_vs_update"
-        case (True, True, False):
-            return "keep" if s == b else "delete_vs_update"
-        case _:
-            return "keep"
-
-
-def _join(start: Start, s: Row, t: Row) -> Row | None:
-    """Join two updates that changed different properties."""
-    found, b = dict(t), start.row or {}
-    for key in s:
-        if s[key] == t[key] or (key not in start.undefined and s[key] == b[key]):
-            continue
-        if key in start.undefined or t[key] != b[key]:
-            return None
-        found[key] = s[key]
-    return found
 
 
 def _violations(found: Merge) -> None:

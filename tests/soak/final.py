@@ -67,7 +67,7 @@ def check_history(lineage: Lineage, book: Book) -> tuple[Replay, Verdict]:
         "replayed": replay.replayed,
         "not_replayed": replay.unknown,
         "confirmed_by_readers": replay.confirmed,
-        "ambiguous_merges": replay.ambiguous,
+        "crossing_merges": replay.crossing,
         "acknowledged_checked": answers.acknowledged,
         "landed_unanswered": answers.unanswered_landed,
     }
@@ -240,10 +240,10 @@ class FinalLook:
         dice = random.Random(self.setup.seed)  # noqa: S311 - a test
         for life in self.lineage.living():
             line = self.lineage.line(life)
-            states = [self.replay.states.get(commit.id, []) for commit in line]
-            if any(len(found) != 1 for found in states):
+            states = [self.replay.states.get(commit.id) for commit in line]
+            images = [state for state in states if state is not None]
+            if len(images) < len(line):
                 continue
-            images = [found[0] for found in states]
             keys = sorted(images[-1].envelopes())
             for name, entity_id in dice.sample(keys, min(len(keys), BLAMED_MAX)):
                 wanted = _last_change(images, name, entity_id)
@@ -312,9 +312,8 @@ class FinalLook:
         wanted: dict[str, Entities] = {}
         for life in self.lineage.living():
             head = self.lineage.line(life)[-1].id
-            found = self.replay.states.get(head, [])
             try:
-                made = self._work_on(life.name, found[0] if found else None)
+                made = self._work_on(life.name, self.replay.states.get(head))
             except Exception as error:
                 self._wrong(f"last work on {life.name}: {type(error).__name__}: {error}")
                 continue

@@ -37,6 +37,11 @@ class Commit:
         """Its first parent, and the commit it merged."""
         return tuple(name for name in (self.parent, self.merged) if name is not None)
 
+    @property
+    def version(self) -> int:
+        """The version of the manifest it made."""
+        return self.seq
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:

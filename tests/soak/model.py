@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.property.branch_model import verdict
+from tests.faults.model import Row
+from tests.property.merge_model import Tree, merge_type, starts
 
 Op = Mapping[str, Any]
-Row = Mapping[str, Any]
 Rows = Mapping[str, Mapping[str, Row]]
 Entity = tuple[str, str]
 
@@ -320,57 +320,41 @@ class _Draft:
         return bool(gone)
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a merge starts from: one commit, or several, and the states after all of them."""
+
+    tree: Tree
+    states: Mapping[str, State]
+
+
+def from_one(base: State) -> Origin:
+    """Return the origin of a merge that starts from one state."""
+    return Origin("base", {"base": base})
+
+
 def merge(
-    base: State, theirs: State, ours: State, *, resolve: str | None, by_property: bool
+    origin: Origin, theirs: State, ours: State, *, resolve: str | None, by_property: bool
 ) -> State:
     """Merge three ways. Raises `Refused` for a conflict that nothing decides."""
-    if not base.extras == theirs.extras == ours.extras:
+    if {state.extras for state in (*origin.states.values(), theirs)} != {ours.extras}:
         raise Refused("the states have different schemas")
     rows: dict[str, dict[str, Row]] = {}
     for name in (*NODES, *EDGES):
-        b, s, t = base.rows[name], theirs.rows[name], ours.rows[name]
-        found = rows[name] = dict(t)
-        for key in b.keys() | s.keys() | t.keys():
-            row = _merged_row(name, key, (b.get(key), s.get(key), t.get(key)), resolve, by_property)
-            if row is None:
-                found.pop(key, None)
-            else:
-                found[key] = row
+        states = {commit: state.rows[name] for commit, state in origin.states.items()}
+        rows[name], conflicts = merge_type(
+            name,
+            starts(origin.tree, states),
+            theirs.rows[name],
+            ours.rows[name],
+            resolve=resolve,
+            by_property=by_property,
+        )
+        for key, kind in conflicts.items():
+            raise Refused(f"{kind} of {name} {key}")
     made = State(rows, ours.extras)
     check(made)
     return made
-
-
-def _merged_row(
-    name: str,
-    key: str,
-    images: tuple[Row | None, Row | None, Row | None],
-    resolve: str | None,
-    by_property: bool,
-) -> Row | None:
-    b, s, t = images
-    kind = verdict(*(None if image is None else dict(image) for image in images))
-    if kind in ("take", "keep"):
-        return s if kind == "take" else t
-    if by_property and b is not None and s is not None and t is not None:
-        joined = _joined(b, s, t)
-        if joined is not None:
-            return joined
-    if resolve is None:
-        raise Refused(f"{kind} of {name} {key}")
-    return t if resolve == "ours" else s
-
-
-def _joined(b: Row, s: Row, t: Row) -> Row | None:
-    """Join two updates that changed different properties."""
-    found = dict(t)
-    for key, value in s.items():
-        if value in (b[key], t[key]):
-            continue
-        if t[key] != b[key]:
-            return None
-        found[key] = value
-    return found
 
 
 # ---- chance -------------------------------------------------------------------------------

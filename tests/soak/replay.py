@@ -1,24 +1,22 @@
 """Replays every commit of a run, of all branches, on plain dictionaries.
 
-The lineage says in which order commits stand, the journals what each was asked to do. A merge may
-have several bases that are as good as each other, so a commit has a list of possible states; what
-readers saw of it narrows the list.
+The lineage says in which order commits stand, the journals what each was asked to do. Together they
+leave every commit exactly one state; what readers saw of it is compared with that.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from tests.property.merge_model import Ancestry, commits_of
 from tests.soak.book import Book, Operation
 from tests.soak.lineage import Commit, Lineage
-from tests.soak.model import Refused, State, apply, digest, merge
+from tests.soak.model import Origin, Refused, State, apply, digest, from_one, merge
 
 OWN_KINDS = {"optimize", "ensure_indices", "recovery", "branch_delete"}
 """Kinds of commits that the engine makes by itself; none of them changes a row."""
 KINDS = {"merge": "merge", "revert": "revert", "pick": "cherry_pick", "schema": "schema_apply"}
-STATES_MAX = 16
 
 
 class _Unknown(Exception):
@@ -27,34 +25,35 @@ class _Unknown(Exception):
 
 @dataclass(slots=True)
 class Replay:
-    """The possible states after every commit, and everything that is wrong."""
+    """The state after every commit, None where it could not be found out, and what is wrong."""
 
     lineage: Lineage
     book: Book
-    states: dict[str, list[State]] = field(default_factory=dict)
+    states: dict[str, State | None] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     replayed: int = 0
     confirmed: int = 0
-    ambiguous: int = 0
+    crossing: int = 0
+    """Merges that started from several commits."""
     unknown: int = 0
-    _places: dict[str, int] = field(default_factory=dict)
-    _ancestors: dict[str, int] = field(default_factory=dict)
+    _ancestry: Ancestry = field(default_factory=Ancestry)
 
     def run(self) -> None:
         """Replay all commits, each after its parents."""
         for commit in self._in_order():
-            self._enter(commit)
+            self._ancestry.enter(commit)
+            found = None
             try:
                 found = self._after(commit)
             except Refused as refused:
                 self.problems.append(f"{self._named(commit)} cannot be replayed: {refused}")
-                found = []
             except _Unknown:
                 # A commit it is made of could not be replayed; that was reported.
                 self.unknown += 1
-                found = []
-            self.replayed += bool(found)
-            self.states[commit.id] = self._seen(commit, found)
+            self.states[commit.id] = found
+            if found is not None:
+                self.replayed += 1
+                self._check_seen(commit, found)
 
     def _in_order(self) -> Iterable[Commit]:
         """Yield commits, parents first; those whose parents are unknown are reported."""
@@ -83,22 +82,11 @@ class Replay:
             found += self.lineage.commits[copied].parents if copied in self.lineage.commits else ()
         return found
 
-    def _enter(self, commit: Commit) -> None:
-        place = self._places[commit.id] = len(self._places)
-        found = 1 << place
-        for name in commit.parents:
-            found |= self._ancestors.get(name, 0)
-        self._ancestors[commit.id] = found
-
-    def grew(self, commit_id: str, origin: str) -> bool:
-        """Whether a commit is another one or grew from it."""
-        return bool(self._ancestors[commit_id] >> self._places[origin] & 1)
-
     # ---- what a commit does ---------------------------------------------------------------
 
-    def _after(self, commit: Commit) -> list[State]:
+    def _after(self, commit: Commit) -> State:
         if commit.parent is None:
-            return [State()]
+            return State()
         before = self._of(commit.parent)
         operation = self.book.operations.get(commit.operation_id)
         if operation is None:
@@ -113,11 +101,11 @@ class Replay:
             return self._copied(operation, before)
         return self._written(operation, before)
 
-    def _of(self, commit_id: str) -> list[State]:
-        found = self.states.get(commit_id)
-        if found is None:
+    def _of(self, commit_id: str) -> State:
+        if commit_id not in self.states:
             raise Refused(f"commit {commit_id} is not known")
-        if not found:
+        found = self.states[commit_id]
+        if found is None:
             raise _Unknown
         return found
 
@@ -129,118 +117,66 @@ class Replay:
         if (commit.merged is not None) != (kind == "merge"):
             self.problems.append(f"{self._named(commit)} has the wrong number of parents")
 
-    def _written(self, operation: Operation, before: list[State]) -> list[State]:
-        found: list[State] = []
-        reason = ""
-        for state in before:
-            try:
-                made, touched = apply(state, operation.op)
-            except Refused as refused:
-                reason = str(refused)
-                continue
-            if touched:
-                found.append(made)
-            else:
-                reason = "it changes nothing"
-        if not found:
-            raise Refused(f"{operation.op}: {reason}")
-        return found
+    def _written(self, operation: Operation, before: State) -> State:
+        try:
+            made, touched = apply(before, operation.op)
+        except Refused as refused:
+            raise Refused(f"{operation.op}: {refused}") from refused
+        if not touched:
+            raise Refused(f"{operation.op}: it changes nothing")
+        return made
 
-    def _merged(self, commit: Commit, operation: Operation, ours: list[State]) -> list[State]:
+    def _merged(self, commit: Commit, operation: Operation, ours: State) -> State:
         assert commit.parent is not None
-        assert commit.merged is not None
-        theirs = self._of(commit.merged)
-        bases = self.bases(commit.merged, commit.parent)
-        self.ambiguous += len(bases) > 1
-        states = [state for name in bases for state in self._of(name)]
-        op = operation.op
-        return self._three_ways(states, theirs, ours, op["resolve"], op["by_property"])
+        if commit.merged is None:
+            raise Refused("it names no commit that it merged")
+        theirs, op = self._of(commit.merged), operation.op
+        bases = self._ancestry.bases([commit.merged], [commit.parent])
+        if not bases:
+            raise Refused("the branches have no commit in common")
+        if commit.merged in bases:
+            raise Refused("there was nothing to merge")
+        self.crossing += len(bases) > 1
+        tree = self._ancestry.tree(bases)
+        origin = Origin(tree, {name: self._of(name) for name in commits_of(tree)})
+        return merge(origin, theirs, ours, resolve=op["resolve"], by_property=op["by_property"])
 
-    def _copied(self, operation: Operation, ours: list[State]) -> list[State]:
+    def _copied(self, operation: Operation, ours: State) -> State:
         copied = self.lineage.commits.get(operation.op["commit"])
         if copied is None or copied.parent is None:
             raise Refused(f"commit {operation.op['commit']} is not known")
         base, theirs = self._of(copied.parent), self._of(copied.id)
         if operation.op["op"] == "revert":
             base, theirs = theirs, base
-        return self._three_ways(base, theirs, ours, operation.op["resolve"], by_property=False)
-
-    @staticmethod
-    def _three_ways(
-        bases: list[State],
-        theirs: list[State],
-        ours: list[State],
-        resolve: str | None,
-        by_property: bool,
-    ) -> list[State]:
-        found: dict[str, State] = {}
-        reason = ""
-        for base, source, target in itertools.product(bases, theirs, ours):
-            try:
-                made = merge(base, source, target, resolve=resolve, by_property=by_property)
-            except Refused as refused:
-                reason = str(refused)
-            else:
-                found[digest(made.envelopes())] = made
-        if not found:
-            raise Refused(reason)
-        return list(found.values())[:STATES_MAX]
-
-    def bases(self, source: str, target: str) -> list[str]:
-        """Return the common ancestors that no other common ancestor grew from."""
-        found: set[str] = set()
-        seen, queue = {source}, [source]
-        while queue:
-            name = queue.pop()
-            if self.grew(target, name):
-                found.add(name)
-                continue
-            for parent in self.lineage.commits[name].parents:
-                if parent not in seen and parent in self._places:
-                    seen.add(parent)
-                    queue.append(parent)
-        best = [
-            name
-            for name in found
-            if not any(other != name and self.grew(other, name) for other in found)
-        ]
-        if not best:
-            raise Refused("the branches have no commit in common")
-        return sorted(best)
+        resolve = operation.op["resolve"]
+        return merge(from_one(base), theirs, ours, resolve=resolve, by_property=False)
 
     # ---- what readers saw -----------------------------------------------------------------
 
-    def _seen(self, commit: Commit, found: list[State]) -> list[State]:
+    def _check_seen(self, commit: Commit, found: State) -> None:
         seen = self.book.seen.get(commit.id, set())
-        if not found or not seen:
-            return found
-        kept = [state for state in found if {digest(state.envelopes())} == seen]
-        if not kept:
+        wanted = digest(found.envelopes())
+        if seen - {wanted}:
             self.problems.append(
-                f"{self._named(commit)}: readers saw {sorted(seen)}, "
-                f"the replay says {[digest(state.envelopes()) for state in found]}"
+                f"{self._named(commit)}: readers saw {sorted(seen)}, the replay says {wanted}"
             )
-            return found
-        self.confirmed += 1
-        return kept
+        elif seen:
+            self.confirmed += 1
 
     def confirm(self, commit_id: str, entities: dict[tuple[str, str], dict[str, object]]) -> None:
-        """Compare a commit with what was read of it; narrows its states."""
-        found = self.states.get(commit_id, [])
-        if not found:
+        """Compare a commit with what was read of it."""
+        found = self.states.get(commit_id)
+        if found is None:
             return
-        kept = [state for state in found if state.envelopes() == entities]
-        if kept:
-            self.states[commit_id] = kept[:1]
-            return
-        wanted = found[0].envelopes()
+        wanted = found.envelopes()
         both = wanted.keys() | entities.keys()
         keys = sorted(key for key in both if wanted.get(key) != entities.get(key))
-        shown = [(key, wanted.get(key), entities.get(key)) for key in keys[:3]]
-        commit = self.lineage.commits[commit_id]
-        self.problems.append(
-            f"{self._named(commit)}: {len(keys)} entities are not as replayed: {shown}"
-        )
+        if keys:
+            shown = [(key, wanted.get(key), entities.get(key)) for key in keys[:3]]
+            commit = self.lineage.commits[commit_id]
+            self.problems.append(
+                f"{self._named(commit)}: {len(keys)} entities are not as replayed: {shown}"
+            )
 
     def _named(self, commit: Commit) -> str:
         home = self.lineage.homes[commit.id]

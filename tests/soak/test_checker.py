@@ -15,16 +15,27 @@ import pytest
 import omnigraph as og
 from omnigraph.store import locate
 from tests.places import dataset
+from tests.property import merge_model
 from tests.soak.book import Book, read_book
-from tests.soak.client import Client, Setup
+from tests.soak.client import BRANCHES, EXPECTED, Client, Setup, Unexpected
 from tests.soak.final import FinalLook, Verdict, check_all, check_history
 from tests.soak.journal import Entry, Journal, Tail, entries
 from tests.soak.lineage import Commit, Life, Lineage, life_from_json, read_lineage
-from tests.soak.model import State, apply, merge, random_schema, random_write, schema_text
+from tests.soak.model import (
+    State,
+    apply,
+    from_one,
+    merge,
+    random_schema,
+    random_write,
+    schema_text,
+)
 from tests.soak.replay import Replay
 from tests.soak.workers import ACTIONS, _look, _look_back
 
 TURNS = 80
+TURNS_CROSSING = 200
+MERGING = {"op": "merge", "resolve": None, "by_property": False, "drop": False}
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +88,44 @@ def copied(run: Setup, folder: Path) -> Setup:
     """Return the run at another place, to be damaged there."""
     shutil.copytree(run.folder, folder / "run")
     return replace(run, folder=folder / "run", root=str(folder / "run" / "graph"))
+
+
+# ---- answers that nobody has to expect ----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "branch", "error"),
+    [
+        ("write", "b0", og.VersionReclaimedError("version 3 is no longer kept")),
+        ("merge", "main", og.VersionReclaimedError("version 3 is no longer kept")),
+        ("write", "main", og.NotFoundError("branch 'main' does not exist")),
+        ("write", "b0", og.NotFoundError("opening the manifest: not found")),
+        ("pick", "b0", og.NotFoundError("opening nodes/a at version 3: not found")),
+        ("write", "main", og.PreconditionFailedError(expected="a", actual="b")),
+        ("merge", "main", og.VersionConflictError(table_key="node:A", expected=1, actual=2)),
+        ("read", "main", og.ConflictError("try again")),
+        ("write", "main", ValueError("no error of the engine")),
+    ],
+)
+def test_an_unexpected_error_ends_the_worker(
+    tmp_path: Path, kind: str, branch: str, error: Exception
+) -> None:
+    client = Client(Setup(root="", folder=tmp_path, seed="7"), "w0", 1)
+    with pytest.raises(Unexpected):
+        client.judge(error, kind, branch, {}, unknown=True)
+
+
+def test_expected_errors_are_counted(tmp_path: Path) -> None:
+    client = Client(Setup(root="", folder=tmp_path, seed="7"), "w0", 1)
+    gone = og.NotFoundError("branch 'b0' was deleted")
+    other = og.PreconditionFailedError(expected="a", actual="b")
+    assert client.judge(gone, "write", "b0", {}) == "NotFoundError"
+    assert client.judge(other, "write", "main", {}, headed=True) == "PreconditionFailedError"
+
+
+def test_no_kind_of_call_expects_damage() -> None:
+    never = {"DriftError", "RecoveryRequiredError", "StorageError", "InternalError"}
+    assert not never & set().union(*EXPECTED.values())
 
 
 # ---- journals that do not fit -------------------------------------------------------------
@@ -272,6 +321,12 @@ def book_of(**operations: tuple[str, dict[str, Any]]) -> Book:
     return book
 
 
+def state_of(replay: Replay, name: str) -> State:
+    found = replay.states[name]
+    assert found is not None
+    return found
+
+
 def firm(slug: str) -> dict[str, Any]:
     return {"op": "insert_firm", "slug": slug, "name": None}
 
@@ -304,7 +359,7 @@ def test_a_history_with_a_gap_is_noticed() -> None:
 
 
 def test_a_merge_is_replayed_from_its_base() -> None:
-    merging = {"op": "merge", "source": "b0", "resolve": None, "by_property": False, "drop": False}
+    merging = {**MERGING, "source": "b0"}
     lineage = lineage_of(
         main=(
             None,
@@ -320,11 +375,11 @@ def test_a_merge_is_replayed_from_its_base() -> None:
     asked = book_of(here=("main", firm("f1")), there=("b0", firm("f2")), join=("main", merging))
     replay, verdict = check_history(lineage, asked)
     assert verdict.problems == []
-    assert set(replay.states["j"][0].rows["Firm"]) == {"f1", "f2"}
+    assert set(state_of(replay, "j").rows["Firm"]) == {"f1", "f2"}
 
 
 def test_a_merge_that_should_have_met_a_conflict_is_noticed() -> None:
-    merging = {"op": "merge", "source": "b0", "resolve": None, "by_property": False, "drop": False}
+    merging = {**MERGING, "source": "b0"}
     lineage = lineage_of(
         main=(
             None,
@@ -341,6 +396,131 @@ def test_a_merge_that_should_have_met_a_conflict_is_noticed() -> None:
     asked = book_of(here=("main", firm("f")), there=("b0", other), join=("main", merging))
     _replay, verdict = check_history(lineage, asked)
     assert any("divergent_insert" in text for text in verdict.problems)
+
+
+def crossed(*more: Commit) -> Lineage:
+    """Two branches that took over each other's old head: `h` and `t` are what both start from."""
+    return lineage_of(
+        main=(
+            None,
+            0,
+            [
+                commit("g", 1, kind="init"),
+                commit("h", 2, "g", op="here"),
+                commit("x", 3, "h", "t", op="cross", kind="merge"),
+                commit("e", 4, "x", op="edit"),
+                *more,
+            ],
+        ),
+        **{
+            "b0.X": (
+                "main",
+                1,
+                [
+                    commit("t", 2, "g", op="there"),
+                    commit("y", 3, "t", "h", op="back", kind="merge"),
+                ],
+            )
+        },
+    )
+
+
+def test_a_merge_after_crossing_ones_has_one_outcome() -> None:
+    """Seen from `h` alone the firm that main took over and deleted again would come back."""
+    lineage = crossed(commit("j", 5, "e", "y", op="join", kind="merge"))
+    asked = book_of(
+        here=("main", firm("f1")),
+        there=("b0", firm("f2")),
+        cross=("main", {**MERGING, "source": "b0"}),
+        back=("b0", {**MERGING, "source": "main"}),
+        edit=("main", {"op": "delete_firm", "slug": "f2"}),
+        join=("main", {**MERGING, "source": "b0"}),
+    )
+    replay, verdict = check_history(lineage, asked)
+    assert verdict.problems == []
+    assert verdict.counts["crossing_merges"] == 1
+    assert set(state_of(replay, "j").rows["Firm"]) == {"f1"}
+
+
+def test_merges_that_crossed_are_replayed_exactly(tmp_path: Path) -> None:
+    """Four branches merged into each other all the time, and every state compared."""
+    setup = Setup(root=str(tmp_path / "graph"), folder=tmp_path, seed="11")
+    og.init(setup.root, schema_text(()), durability="none").close()
+    client = Client(setup, "w0", 1)
+    names = ["main", *BRANCHES]
+    for name in names[1:]:
+        client.graph.branches.create(name)
+    for turn in range(TURNS_CROSSING):
+        target, source = client.dice.sample(names, 2)
+        op = random_write(client.dice, f"n{turn}", ())
+        # Nodes stay: an edge that lost one is a conflict nothing decides, for ever.
+        if client.dice.random() < 0.6 and "delete" not in op["op"]:
+            client.write(target, op)
+        else:
+            resolve = client.dice.choice([None, "ours", "theirs"])
+            merging = {**MERGING, "source": source, "resolve": resolve}
+            merging["by_property"] = client.dice.random() < 0.5
+            client.write(target, merging, kind="far_merge")
+    client.reopen()
+    verdict = check_all(setup)
+    assert verdict.problems == []
+    assert verdict.counts["replayed"] == verdict.counts["commits"]
+    assert verdict.counts["crossing_merges"] > 5
+    assert verdict.counts["blamed"] > 10
+
+
+@pytest.mark.parametrize(("most", "known"), [(3, "g"), (2, None)])
+def test_a_merge_looks_back_as_far_as_the_engine(
+    monkeypatch: pytest.MonkeyPatch, most: int, known: str | None
+) -> None:
+    monkeypatch.setattr(merge_model, "MERGE_BASE_STATES_MAX", most)
+    ancestry = merge_model.Ancestry()
+    lineage = crossed()
+    for name in ("g", "h", "t", "x", "y"):
+        ancestry.enter(lineage.commits[name])
+    bases = ancestry.bases(["x"], ["y"])
+    assert sorted(bases) == ["h", "t"]
+    assert ancestry.tree(bases) == merge_model.Join(bases[0], bases[1], known)
+
+
+def test_a_clean_merge_from_commits_that_disagree_is_noticed() -> None:
+    lineage = crossed(commit("j", 5, "e", "y", op="join", kind="merge"))
+    other = {"op": "insert_firm", "slug": "f", "name": "other"}
+    asked = book_of(
+        here=("main", firm("f")),
+        there=("b0", other),
+        cross=("main", {**MERGING, "source": "b0", "resolve": "ours"}),
+        back=("b0", {**MERGING, "source": "main", "resolve": "ours"}),
+        edit=("main", firm("f2")),
+        join=("main", {**MERGING, "source": "b0"}),
+    )
+    _replay, verdict = check_history(lineage, asked)
+    assert len(verdict.problems) == 1
+    assert "divergent_update of Firm f" in verdict.problems[0]
+
+
+def test_a_merge_of_what_was_merged_is_noticed() -> None:
+    lineage = crossed(commit("j", 5, "e", "t", op="join", kind="merge"))
+    asked = book_of(
+        here=("main", firm("f1")),
+        there=("b0", firm("f2")),
+        cross=("main", {**MERGING, "source": "b0"}),
+        back=("b0", {**MERGING, "source": "main"}),
+        edit=("main", firm("f3")),
+        join=("main", {**MERGING, "source": "b0"}),
+    )
+    _replay, verdict = check_history(lineage, asked)
+    assert len(verdict.problems) == 1
+    assert "nothing to merge" in verdict.problems[0]
+
+
+def test_the_same_edge_on_both_sides_keeps_the_id_of_the_target() -> None:
+    base, _ = apply(State(), firm("f"))
+    base, _ = apply(base, {"op": "upsert_person", "slug": "p", "level": 1})
+    ours, _ = apply(base, {"op": "works", "id": "w1", "a": "p", "b": "f"})
+    theirs, _ = apply(base, {"op": "works", "id": "w2", "a": "p", "b": "f"})
+    made = merge(from_one(base), theirs, ours, resolve=None, by_property=False)
+    assert set(made.rows["Works"]) == {"w1"}
 
 
 def test_schema_changes_carry_values_along() -> None:
@@ -361,7 +541,7 @@ def test_updates_of_different_properties_can_be_joined() -> None:
     base, _ = apply(State(), person)
     ours, _ = apply(base, {"op": "update_one", "slug": "p", "level": 2})
     theirs, _ = apply(base, {"op": "update_below", "below": 9, "name": "other"})
-    made = merge(base, theirs, ours, resolve=None, by_property=True)
+    made = merge(from_one(base), theirs, ours, resolve=None, by_property=True)
     assert (made.rows["Person"]["p"]["level"], made.rows["Person"]["p"]["name"]) == (2, "other")
 
 
