@@ -71,6 +71,9 @@ JOURNAL_TIER_BASE: Final = 8
 JOURNAL_CACHED_ROWS_MAX: Final = 4096
 """Largest journal fragment whose rows stay in memory for the next fold."""
 
+MANIFEST_READS_MAX: Final = 8
+"""Times the newest manifest version is looked for while cleanups remove it before it is read."""
+
 PUBLISH_ATTEMPTS_MAX: Final = 6
 """Times one publish tries again while the head is still the captured one."""
 
@@ -355,6 +358,9 @@ SPARK_INPUT_BYTES_MIN: Final = 2 * 1024**3
 
 SPARK_PIECE_BYTES: Final = 16 * 1024 * 1024
 """Bytes of JSONL one Spark task parses: seconds of work, so that a repeated task costs little."""
+
+MERGE_PAIRS_MAX: Final = 2_000
+"""Pairs of branches whose common states a cleanup keeps, beside those with parents and main."""
 
 MERGE_BASE_STATES_MAX: Final = 24
 """States merged into the base of a merge after merges that crossed. Each costs a comparison; what

@@ -94,8 +94,10 @@ class Branches:
         """
         self._host.check_writable()
         self._host.permit(Action.BRANCH_CREATE, branch=str(from_), target_branch=name, actor=actor)
-        _line, capture = resolve_name(self._lines, from_)
-        return self._lines.create(name, capture)
+        return self._lines.naming(
+            lambda: resolve_name(self._lines, from_)[1],
+            lambda capture: self._lines.create(name, capture),
+        )
 
     def delete(self, name: str, *, actor: str | None = None) -> None:
         """Remove a branch. Commits merged elsewhere stay there.
@@ -289,10 +291,16 @@ class Tags:
         """Name the newest state of a branch, or an older one."""
         self._host.check_writable()
         self._host.permit(Action.BRANCH_CREATE, branch=branch, target_branch=name)
-        _line, capture = resolve(
-            self._lines, branch, commit=commit, version=version, timestamp=timestamp
+
+        def find() -> Capture:
+            return resolve(
+                self._lines, branch, commit=commit, version=version, timestamp=timestamp
+            )[1]
+
+        return self._lines.naming(
+            find,
+            lambda capture: self._lines.directory.create_tag(name, self._lines.holding(capture)),
         )
-        return self._lines.directory.create_tag(name, self._lines.holding(capture))
 
     def delete(self, name: str) -> None:
         """Forget a tag; the state it named stays."""

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
-from omnigraph.errors import NotFoundError, OmniGraphError, StorageError
+from omnigraph.errors import (
+    ConflictError,
+    NotFoundError,
+    OmniGraphError,
+    StorageError,
+    VersionReclaimedError,
+)
 from omnigraph.ids import UlidSource
-from omnigraph.limits import COMMIT_THREADS
+from omnigraph.limits import BRANCH_CONTROL_ATTEMPTS_MAX, COMMIT_THREADS
 from omnigraph.manifest import (
     MAIN,
     MAIN_BRANCH,
@@ -41,6 +49,7 @@ from omnigraph.store import (
 from omnigraph.store.relocate import is_moved, relocate_branches
 from omnigraph.write import Writer
 
+T = TypeVar("T")
 MADE_MAX = 16
 """Branches this handle made and has not used yet whose manifests are kept open."""
 
@@ -261,6 +270,20 @@ class Lines:
         if version < line.coordinator.view.version:
             self.directory.check_kept(line.branch, version)
         return found
+
+    def naming(self, find: Callable[[], Capture], name: Callable[[Capture], T]) -> T:
+        """Find a state and name it; another one if that was given up before it had its name.
+
+        A branch that is written to moves on, and a cleanup may take the state found first.
+        """
+        for _attempt in range(BRANCH_CONTROL_ATTEMPTS_MAX):
+            capture = find()
+            try:
+                return name(capture)
+            except VersionReclaimedError:
+                if find().version == capture.version:
+                    raise
+        raise ConflictError("the branch is written to all the time", hint="try again")
 
     def create(self, name: str, capture: Capture) -> BranchInfo:
         """Make a branch whose first state is the captured one."""

@@ -12,7 +12,7 @@ from omnigraph.graph.lines import Lines
 from omnigraph.graph.merging import Merging
 from omnigraph.graph.upkeep import Upkeep
 from omnigraph.ids import UlidSource
-from omnigraph.limits import OPTIMIZE_ATTEMPTS_MAX, UPKEEP_LOSSES_MAX
+from omnigraph.limits import MERGE_PAIRS_MAX, OPTIMIZE_ATTEMPTS_MAX, UPKEEP_LOSSES_MAX
 from omnigraph.manifest import (
     MAIN,
     BranchId,
@@ -268,8 +268,22 @@ class Maintenance:
         """Return the states that merging each branch with its parent or main would look at."""
         infos = self._lines.directory.branches()
         names = {info.id.incarnation: info.name for info in infos}
-        found: list[State] = []
-        for info in infos:
-            for other in {names.get(info.parent or MAIN, MAIN), MAIN} - {info.name}:
-                found += self._merging.bases(info.name, other)
-        return found
+        pairs = {
+            frozenset((info.name, other))
+            for info in infos
+            for other in {names.get(info.parent or MAIN, MAIN), MAIN} - {info.name}
+        }
+        takers = [info.name for info in infos if self._took_a_merge(info)]
+        if len(takers) * len(infos) <= MERGE_PAIRS_MAX:
+            # What a branch took from another may be what it and main have in common later.
+            pairs |= {
+                frozenset((name, info.name))
+                for name in takers
+                for info in infos
+                if info.name != name
+            }
+        return self._merging.kept_bases([sorted(pair) for pair in pairs])
+
+    def _took_a_merge(self, info: BranchInfo) -> bool:
+        commits = self._own_history(info).commits
+        return not info.id.is_main and any(c.merged_parent_commit_id for c in commits)

@@ -20,7 +20,7 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.ancestors import Ancestors
 from omnigraph.graph.lines import Line, Lines
-from omnigraph.limits import WRITE_ATTEMPTS_MAX
+from omnigraph.limits import MERGE_BASE_STATES_MAX, WRITE_ATTEMPTS_MAX
 from omnigraph.manifest import MAIN, BranchId, Capture, GraphCommit
 from omnigraph.ops.merge import Merge, MergeOutcome, MergeWorkers, Origin
 from omnigraph.store import Tables
@@ -319,17 +319,27 @@ class Merging:
             workers=workers,
         )
 
-    def bases(self, source: str, into: str) -> list[tuple[BranchId, int]]:
-        """Return the states merging two branches looks back to: branches that hold them, and where.
+    def kept_bases(self, pairs: Iterable[Sequence[str]]) -> list[tuple[BranchId, int]]:
+        """Return the states that merging pairs of branches looks back to, now or after more merges.
 
-        These are the best common ancestors, and what those in turn have in common.
+        These are the best common ancestors of each pair, and what those in turn have in common:
+        merges that cross make these the ancestors that a later merge starts from.
         """
-        lines = [self._lines.get(name) for name in (source, into)]
-        heads = [line.coordinator.capture().head for line in lines]
-        ancestors = Ancestors(self._lines, *lines)
-        bases = ancestors.bases(*heads)
-        found = ancestors.behind(bases)[0] if bases else []
-        return [(ancestors.holder(item).branch, item.manifest_version) for item in found]
+        pairs = list(pairs)
+        lines = {name: self._lines.get(name) for pair in pairs for name in pair}
+        heads = {name: line.coordinator.capture().head for name, line in lines.items()}
+        ancestors = Ancestors(self._lines, *lines.values())
+        found: dict[str, GraphCommit] = {}
+        crossed = False
+        for source, into in pairs:
+            bases = ancestors.bases(heads[source], heads[into])
+            crossed |= len(bases) > 1
+            for item in ancestors.behind(bases)[0] if bases else ():
+                found[item.graph_commit_id] = item
+        if crossed:
+            _close(found, ancestors)
+        holders = ((ancestors.holder(item).branch, item) for item in found.values())
+        return [(branch, item.manifest_version) for branch, item in holders]
 
     def _setup(self, source: str, into: str, source_head: str | None = None) -> _Setup:
         if source == into:
@@ -355,6 +365,18 @@ class Merging:
         if setup.outcome == ALREADY_UP_TO_DATE:
             raise _UpToDate
         return ancestors.origin(bases)
+
+
+def _close(found: dict[str, GraphCommit], ancestors: Ancestors) -> None:
+    """Add what any two of the commits have in common, until nothing more is found or too much."""
+    waiting = list(found.values())
+    while waiting and len(found) < MERGE_BASE_STATES_MAX:
+        one = waiting.pop()
+        for other in list(found.values()):
+            for item in ancestors.bases(one, other):
+                if item.graph_commit_id not in found:
+                    found[item.graph_commit_id] = item
+                    waiting.append(item)
 
 
 def _outcome(bases: Sequence[GraphCommit], source: GraphCommit, target: GraphCommit) -> str:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from omnigraph.errors import FormatVersionError, NotFoundError, StorageError
+from omnigraph.errors import (
+    FormatVersionError,
+    NotFoundError,
+    StorageError,
+    StorageFailureKind,
+)
+from omnigraph.limits import MANIFEST_READS_MAX
 from omnigraph.manifest.branch_ids import MAIN_BRANCH, BranchId
 from omnigraph.manifest.intents import slot_name
 from omnigraph.manifest.ledger import Ledger
@@ -63,15 +69,19 @@ class Coordinator:
         self._lock = threading.RLock()
         self._seen: set[str] = set()
         known = None if parent is None else parent.view.rows_by_file
-        self._view = view or journal.open_latest(known)
-        check_stamp(self._view, stamp)
         inherited = parent.history_to(forked_at) if parent is not None else None
-        if inherited is not None and self._view.version == forked_at:
-            # Nobody has written to the branch yet: it holds what its parent held there.
-            self.ledger = inherited
-            self._seen.update(self._view.files)
-        else:
-            self._take_in(self._view)
+
+        def open_newest() -> None:
+            self._view = view or journal.open_latest(known)
+            check_stamp(self._view, stamp)
+            if inherited is not None and self._view.version == forked_at:
+                # Nobody has written to the branch yet: it holds what its parent held there.
+                self.ledger = inherited
+                self._seen.update(self._view.files)
+            else:
+                self._take_in(self._view)
+
+        self._read(open_newest)
 
     @property
     def view(self) -> JournalView:
@@ -95,9 +105,26 @@ class Coordinator:
         """
         with self._lock:
             if fresh and (self._newest() != self._view.version or self._view.worn):
-                self._take_in(self.journal.advance(self._view))
+                self._read(lambda: self._take_in(self.journal.advance(self._view)))
             self._check_origin()
             return self._capture_at(self._view.version)
+
+    def _read(self, read: Callable[[], None]) -> None:
+        """Read the newest version; once more when a cleanup removed it after it was found."""
+        for attempt in range(MANIFEST_READS_MAX):
+            try:
+                return read()
+            except (NotFoundError, StorageError) as error:
+                if not self.branch.is_main and not self.journal.exists():
+                    raise self._deleted() from error
+                missing = getattr(error, "failure", StorageFailureKind.NOT_FOUND)
+                gone = missing is StorageFailureKind.NOT_FOUND and self.journal.exists()
+                if not gone or attempt == MANIFEST_READS_MAX - 1:
+                    raise
+        return None
+
+    def _deleted(self) -> NotFoundError:
+        return NotFoundError(f"branch '{self.branch.name}' was deleted")
 
     def _check_origin(self) -> None:
         """Refuse to go on when the rows are those of two graphs."""
@@ -107,14 +134,14 @@ class Coordinator:
     def _newest(self) -> int:
         try:
             newest = self.journal.latest_version(self._view)
-            if newest < self._view.version:
-                # The newest version is never removed.
-                raise GraphReplacedError
-            return newest
         except StorageError as error:
             if self.journal.exists():
                 raise
-            raise NotFoundError(f"branch '{self.branch.name}' was deleted") from error
+            raise self._deleted() from error
+        if newest < self._view.version:
+            # The newest version is never removed, but with everything else.
+            raise GraphReplacedError if self.branch.is_main else self._deleted()
+        return newest
 
     def _capture_at(self, version: int) -> Capture:
         return Capture(

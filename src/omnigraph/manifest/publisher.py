@@ -20,6 +20,7 @@ from omnigraph.errors import (
     NotFoundError,
     OmniGraphError,
     OutcomeUnknownError,
+    StorageError,
 )
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.limits import (
@@ -184,6 +185,12 @@ class Publisher:
             return True
         return branch_exists(self.tables.files, self.tables.folder(MANIFEST), branch.incarnation)
 
+    def failure(self, error: OmniGraphError) -> OmniGraphError:
+        """Return what to raise for files that are missing: the branch, if that is what is gone."""
+        if self.exists():
+            return error
+        return NotFoundError(f"branch '{self.coordinator.branch.name}' was deleted")
+
     def _moved(self, capture: Capture) -> bool:
         """Whether the manifest moved since the capture."""
         return self.coordinator.journal.latest_version(capture.view) != capture.version
@@ -203,11 +210,14 @@ class Publisher:
             contextvars.copy_context().run, self._stage_rows, capture, plan.identity, _planned(plan)
         )
         # Data before the version that names it: a power loss must not leave a version without.
-        self.syncer.sync(
-            f"{self.tables.folder(item.staged.path)}/{name}"
-            for item in plan.tables
-            for name in item.staged.files
-        )
+        try:
+            self.syncer.sync(
+                f"{self.tables.folder(item.staged.path)}/{name}"
+                for item in plan.tables
+                for name in item.staged.files
+            )
+        except StorageError as error:
+            raise self.failure(error) from error
         return self._run(
             capture,
             plan.identity,

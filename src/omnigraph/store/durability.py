@@ -104,14 +104,19 @@ class Syncer:
                 newest = max(newest, changed)
                 if changed >= since:
                     files.append(path)
-        try:
-            self.sync(files)
-        except StorageError:
-            left = [path for path in files if os.path.exists(path)]
-            if len(left) == len(files):
-                raise
-            self.sync(left)
+        self._sync_existing(files)
         self._trees[folder] = newest
+
+    def _sync_existing(self, files: list[str]) -> None:
+        """Sync files; those that are cleaned up meanwhile need none."""
+        while True:
+            try:
+                return self.sync(files)
+            except StorageError:
+                left = [path for path in files if os.path.exists(path)]
+                if len(left) == len(files):
+                    raise
+                files = left
 
     def sync_folder(self, folder: str) -> None:
         """Sync one directory, after a file in it was created, renamed or removed."""

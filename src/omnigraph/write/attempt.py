@@ -14,6 +14,7 @@ from omnigraph.errors import (
     OmniGraphError,
     OutcomeUnknownError,
     PreconditionFailedError,
+    StorageError,
     VersionConflictError,
     VersionReclaimedError,
 )
@@ -260,6 +261,8 @@ class _Attempts:
                         slot.remove()
                     if isinstance(error, VersionReclaimedError) and self._is_behind(capture):
                         continue
+                    if isinstance(error, VersionReclaimedError | StorageError):
+                        raise self._publisher.failure(error) from error
                     raise
                 if not prepared.plan.tables and self._request.merged_parent is None:
                     if slot is not None:
