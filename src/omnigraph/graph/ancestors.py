@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from omnigraph.errors import NotFoundError
 from omnigraph.graph.lines import Line, Lines
 from omnigraph.limits import MERGE_BASE_STATES_MAX
-from omnigraph.manifest import BranchId, Coordinator, GraphCommit, merge_bases
+from omnigraph.manifest import Coordinator, GraphCommit, merge_bases
 from omnigraph.ops.merge import Origin
 from omnigraph.write.virtual_base import BaseTree, Join
 
@@ -49,19 +48,8 @@ class Ancestors:
         return tree
 
     def _is_kept(self, commit: GraphCommit) -> bool:
-        """Whether the state of a commit can still be read; what was removed is not known.
-
-        Several branches may share it, and it is kept for any of them.
-        """
-        sharing = (c for c in self._known if commit.graph_commit_id in c.ledger.commits)
-        return any(self._reads(item.branch, commit.manifest_version) for item in sharing)
-
-    def _reads(self, branch: BranchId, version: int) -> bool:
-        try:
-            self._lines.directory.check_kept(branch, version)
-        except NotFoundError:
-            return False
-        return True
+        """Whether the state of a commit can still be read; what was removed is not known."""
+        return self._lines.is_stored(self.holder(commit).at_version(commit.manifest_version))
 
     def find(self, commit_id: str, branch: str | None = None) -> GraphCommit | None:
         """Return a commit; `branch` is the life of the branch it was made on, if that is known.

@@ -271,6 +271,14 @@ class Lines:
             self.directory.check_kept(line.branch, version)
         return found
 
+    def is_stored(self, capture: Capture) -> bool:
+        """Whether every table of a state is still there."""
+        try:
+            tables = [self._tables.open(pin.path, pin.version) for pin in capture.pins.values()]
+        except NotFoundError:
+            return False
+        return not any(table.is_gone is not None and table.is_gone() for table in tables)
+
     def naming(self, find: Callable[[], Capture], name: Callable[[Capture], T]) -> T:
         """Find a state and name it; another one if that was given up before it had its name.
 

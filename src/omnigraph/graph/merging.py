@@ -317,6 +317,9 @@ class Merging:
             origin_of=partial(self._origin, setup),
             decide=decide,
             workers=workers,
+            confirm=partial(
+                self._lines.directory.check_kept, setup.source.branch, setup.captured.version
+            ),
         )
 
     def kept_bases(self, pairs: Iterable[Sequence[str]]) -> list[tuple[BranchId, int]]:
