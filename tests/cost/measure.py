@@ -32,7 +32,7 @@ OPENS = ("data_opens_pinned", "data_opens_latest")
 
 def new_graph(folder: Path, schema: str = SCHEMA) -> og.Graph:
     """Create a graph whose writes are not synced: syncing changes no count but `syncs`."""
-    return og.init(folder / "graph", schema, durability="none")
+    return og.init(folder / "graph", schema, durability="none", upkeep=False)
 
 
 def add_person(graph: og.Graph, name: str) -> og.MutationResult:

@@ -43,7 +43,7 @@ def reach(s3: Seaweed, proxy: Proxy) -> dict[str, str]:
 @pytest.fixture
 def graph(root: S3Path, reach: dict[str, str]) -> Iterator[og.Graph]:
     """A graph with a few rows in every table, and a handle that has written before."""
-    with og.init(root, SCHEMA, storage_options=reach) as found:
+    with og.init(root, SCHEMA, storage_options=reach, upkeep=False) as found:
         found.load(three_table_rows("old"), mode="append")
         add_knows(found, source="old0", target="old1")
         add_person(found, "warm")
@@ -125,7 +125,7 @@ def test_the_cost_of_a_write_does_not_grow_with_history(
 ) -> None:
     costs: dict[int, Traffic] = {}
     for depth in DEPTHS:
-        with og.open(root, storage_options=s3.options()) as direct:
+        with og.open(root, storage_options=s3.options(), upkeep=False) as direct:
             while direct.snapshot().version < depth:
                 add_person(direct, f"p{direct.snapshot().version}")
         inserted(graph, proxy, f"warm{depth}")
@@ -150,7 +150,7 @@ def test_the_bytes_read_by_a_write_do_not_grow_with_the_table(
     for rows in SIZES:
         names = pc.utf8_lpad(pa.array(np.arange(rows) * 10).cast(pa.string()), 12, "0")
         root = new_prefix(s3.bucket)
-        with og.init(root, SCHEMA, storage_options=s3.options()) as graph:
+        with og.init(root, SCHEMA, storage_options=s3.options(), upkeep=False) as graph:
             graph.load_table("Person", pa.table({"name": names}), mode="append")
             graph.ensure_indices()
         with og.open(root, storage_options=reach) as graph:
@@ -181,7 +181,7 @@ def test_a_cold_open_and_a_first_query_do_not_grow_with_history(
     opens: list[int] = []
     queries: list[int] = []
     for depth in DEPTHS:
-        with og.open(root, storage_options=s3.options()) as direct:
+        with og.open(root, storage_options=s3.options(), upkeep=False) as direct:
             while direct.snapshot().version < depth:
                 add_person(direct, f"p{direct.snapshot().version}")
             direct.optimize()
