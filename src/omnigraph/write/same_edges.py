@@ -72,13 +72,14 @@ def unified(entity: Entity, theirs: RowChanges, ours: RowChanges, undefined: Und
     once = _crossed(columns, theirs, ours, undefined)
     theirs, ours, undefined = once.theirs, once.ours, once.undefined
     added = _pairs(columns, theirs.inserted, ours.inserted)
+    added_here = set(added.values())
     our_ids, their_ids = _ids(ours), _ids(theirs)
     replaced_here = _pairs(columns, ours.deleted, ours.inserted)
     replaced_there = _pairs(columns, theirs.deleted, theirs.inserted)
     here = {
         old: new
         for old, new in replaced_here.items()
-        if old in their_ids and old not in replaced_there and new not in added.values()
+        if old in their_ids and old not in replaced_there and new not in added_here
     }
     there = {
         old: new
@@ -173,14 +174,16 @@ def _ids_of(rows: Any) -> set[str]:
 def _pairs(rules: Iterable[list[str]], left: Any, right: Any) -> Pairs:
     """Return which edges of one set are the same as which of another, each at most once."""
     found: Pairs = {}
+    taken: set[str] = set()
     if left.num_rows and right.num_rows:
         for columns in rules:
             mine = _complete(columns, left)
             other = _complete(columns, right).rename_columns([*columns, "other"])
             both = mine.join(other, keys=columns, join_type="inner")
             for one, two in zip(both["id"].to_pylist(), both["other"].to_pylist(), strict=True):
-                if one not in found and two not in found.values():
+                if one not in found and two not in taken:
                     found[one] = two
+                    taken.add(two)
     return found
 
 
