@@ -62,7 +62,11 @@ S3_ONLY_IN_FULL = {
     "test_search",
     "test_stale_handles",
     # Long.
+    "test_drift",
+    "test_merge_crossing",
+    "test_merge_same_edges",
     "test_upkeep",
+    "test_upkeep_of_branches",
     "test_indexes",
     "test_large_load",
     "test_maintenance",

@@ -32,7 +32,6 @@ ADD_FIRM = "query add($s: String) { insert Firm { slug: $s } }"
 BEFORE_SLOT = ("write.post_capture", "write.post_stage")
 DRAWN = {
     ("publish.post_slot_pre_effect", "main", False),
-    ("publish.post_slot_pre_effect", "main", True),
     ("commit", "main", False),
     ("publish", "main", False),
     ("publish", "dev", False),
