@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
+from omnigraph.store import locate, set_aside_torn
 from tests.faults.rig import (
     ADD,
     ADD_FIRM,
@@ -159,3 +160,14 @@ def test_half_written_slots_are_invisible(root: Path) -> None:
     folder.mkdir(exist_ok=True)
     (folder / ".0123456789abcdef").write_bytes(b"")
     check_usable(root, state_at(root))
+
+
+def test_a_version_that_goes_while_it_is_looked_at_is_not_torn(tmp_path: Path) -> None:
+    """A cleanup may remove a version file between its listing and its reading."""
+    og.init(tmp_path / "g", "node P { k: String @key }", durability="none").close()
+    location = locate(tmp_path / "g")
+    listing = location.files.names(f"{location.root}/__manifest/_versions")
+    with pytest.MonkeyPatch.context() as patch:
+        names = [*listing, f"{2**64 - 1 - 7:020d}.manifest"]
+        patch.setattr(type(location.files), "names", lambda *_a, **_k: names)
+        assert set_aside_torn(location.files, f"{location.root}/__manifest", above=0) == []

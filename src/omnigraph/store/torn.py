@@ -62,6 +62,9 @@ def set_aside_torn(files: Files, folder: str, *, above: int) -> list[int]:
         try:
             os.makedirs(target, exist_ok=True)
             os.replace(path, os.path.join(target, versions[version]))
+        except FileNotFoundError:
+            # Somebody else who opened the graph was faster.
+            continue
         except OSError as error:
             raise failure("set aside", path, error) from error
         moved.append(version)
@@ -79,5 +82,8 @@ def _torn(path: str) -> bool:
             size = handle.tell()
             handle.seek(max(size - len(_MAGIC), 0))
             return handle.read() != _MAGIC
+    except FileNotFoundError:
+        # Cleaned up since it was listed.
+        return False
     except OSError as error:
         raise failure("read", path, error) from error
