@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import omnigraph as og
-from omnigraph.failpoints import Failpoint, armed
+from omnigraph.failpoints import Failpoint, Pause, armed
 from omnigraph.store import workers
 from tests.places import AnyPath, dataset, names_in, remove_tree
 
@@ -211,6 +211,29 @@ def test_who_names_a_state_while_a_cleanup_begins_gets_it_or_is_told(graph: og.G
             graph.cleanup(keep=1, grace=0, dry_run=False)
     with fresh(graph) as reader:
         assert len(values(reader, tag="late")) == 10
+
+
+def test_a_merge_names_no_state_that_was_given_up_meanwhile(graph: og.Graph) -> None:
+    """Later merges start from what it names: it takes the newer state of its source instead."""
+    graph.branches.create("b")
+    graph.mutate(ADD, {"k": "b0", "v": 0}, branch="b")
+    pause = Pause()
+    with armed(Failpoint.WRITE_POST_STAGE, pause):
+        merge = threading.Thread(target=lambda: graph.branches.merge("b"))
+        merge.start()
+        assert pause.reached.wait(30)
+        with fresh(graph) as other:
+            for number in range(1, 4):
+                other.mutate(ADD, {"k": f"b{number}", "v": number}, branch="b")
+            other.optimize("b")
+            other.cleanup(keep=1, grace=0, dry_run=False)
+        pause.released.set()
+        merge.join(60)
+    assert {"b0", "b1", "b2", "b3"} <= values(graph).keys()
+    graph.mutate(ADD, {"k": "b4", "v": 4}, branch="b")
+    graph.mutate(ADD, {"k": "m", "v": 4})
+    assert graph.branches.merge("b").outcome == "merged"
+    assert {"b4", "m"} <= values(graph).keys()
 
 
 # ---- panics, object ids, leftovers ------------------------------------------------------------

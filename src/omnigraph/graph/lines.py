@@ -144,6 +144,7 @@ class Lines:
 
     def _open(self, branch: BranchId, coordinator: Coordinator) -> Line:
         publisher = Publisher(coordinator, self._tables, self._slots, self._syncer, self._threads)
+        publisher.check_kept = self._check_kept
         recovery = Recovery(publisher, self._audit)
         writer = Writer(publisher, recovery, self._probe, self._ids)
         return Line(
@@ -270,6 +271,9 @@ class Lines:
         if version < line.coordinator.view.version:
             self.directory.check_kept(line.branch, version)
         return found
+
+    def _check_kept(self, branch: BranchId, version: int) -> None:
+        self.directory.check_kept(branch, version)
 
     def is_stored(self, capture: Capture) -> bool:
         """Whether every table of a state is still there."""

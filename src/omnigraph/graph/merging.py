@@ -229,7 +229,12 @@ class Merging:
             return setup.outcome, None, None
         head = setup.captured.head.graph_commit_id
         merge = self._merge(schema, setup, decide, workers)
-        request = replace(request, merged_parent=head, merged_branch=self._maker(setup))
+        request = replace(
+            request,
+            merged_parent=head,
+            merged_branch=self._maker(setup),
+            merged_state=(setup.source.branch, setup.captured.version),
+        )
         commit, changes = setup.target.writer.run(merge, request, lambda: schema)
         return setup.outcome, commit, changes
 
@@ -317,9 +322,6 @@ class Merging:
             origin_of=partial(self._origin, setup),
             decide=decide,
             workers=workers,
-            confirm=partial(
-                self._lines.directory.check_kept, setup.source.branch, setup.captured.version
-            ),
         )
 
     def kept_bases(self, pairs: Iterable[Sequence[str]]) -> list[tuple[BranchId, int]]:

@@ -28,7 +28,7 @@ from omnigraph.limits import (
     PUBLISH_ATTEMPTS_MAX,
     SLOT_WAIT_S,
 )
-from omnigraph.manifest.branch_ids import MANIFEST
+from omnigraph.manifest.branch_ids import MANIFEST, BranchId
 from omnigraph.manifest.coordinator import Capture, Coordinator
 from omnigraph.manifest.intents import Intent, IntentTable, encode_intent
 from omnigraph.manifest.records import GraphCommit, Pin, Record, TableEntry, encode
@@ -79,6 +79,8 @@ class PublishPlan:
     identity: Identity
     rollback_id: str
     tables: tuple[PlannedTable, ...]
+    merged_state: tuple[BranchId, int] | None = None
+    """The state a merge takes in: its commit names it, so it must still be kept."""
 
 
 class Lost(Exception):
@@ -148,6 +150,8 @@ class Publisher:
         self.slots = slots
         self.syncer = syncer
         self.threads = threads
+        self.check_kept: Callable[[BranchId, int], None] = lambda _branch, _version: None
+        """Raises when a state of a branch was given up by a cleanup."""
 
     def reserve(self, capture: Capture, identity: Identity, rollback_id: str) -> HeldSlot | None:
         """Take the branch's slot with an empty table list, so that nobody moves its head.
@@ -224,6 +228,7 @@ class Publisher:
             intent,
             lambda tenure: self._commit_staged(plan, ahead, tenure),
             reserved,
+            merged_state=plan.merged_state,
         )
 
     def publish_effects(
@@ -282,6 +287,7 @@ class Publisher:
         reserved: HeldSlot | None,
         record: Callable[[Intent, GraphCommit], None] | None = None,
         undo: Callable[[HeldSlot], object] | None = None,
+        merged_state: tuple[BranchId, int] | None = None,
     ) -> GraphCommit:
         body = encode_intent(intent)
         slot = reserved or self._take(capture, body)
@@ -297,6 +303,7 @@ class Publisher:
             if self._moved(capture) or slot.lapsed:
                 slot.remove()
                 raise Lost
+            self._check_merged(merged_state, slot)
             try:
                 fire(Failpoint.PUBLISH_POST_SLOT_PRE_EFFECT)
                 entries, staged = apply(tenure)
@@ -315,6 +322,16 @@ class Publisher:
                 raise _interrupted(identity, error) from error
             self.release(slot)
             return commit
+
+    def _check_merged(self, state: tuple[BranchId, int] | None, slot: HeldSlot) -> None:
+        """Refuse a merge whose source state was given up: later merges would start from it."""
+        if state is None:
+            return
+        try:
+            self.check_kept(*state)
+        except OmniGraphError:
+            slot.remove()
+            raise
 
     def _give_up(
         self,

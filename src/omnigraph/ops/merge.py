@@ -98,7 +98,6 @@ class Merge:
         decide: Decide,
         kind: str = "merge",
         workers: MergeWorkers | None = None,
-        confirm: Callable[[], None] = lambda: None,
     ) -> None:
         self.kind = kind
         self._schema = schema
@@ -109,7 +108,6 @@ class Merge:
         self._decide = decide
         self._rows_of = partial(decided_row, schema)
         self._workers = workers
-        self._confirm = confirm
 
     def strict_tables(self, changes: ChangeSet) -> tuple[str, ...]:
         """A merge is computed anew on every state of its target: nothing is strict."""
@@ -122,8 +120,6 @@ class Merge:
     def prepare(self, base: Base) -> ChangeSet:
         """Compute the merge on a state of the target. Raises `MergeConflictError`."""
         outcome = self.compute(base)
-        # The commit names the merged state, which later merges start from: it must still be kept.
-        self._confirm()
         if outcome.conflicts:
             raise MergeConflictError([item.to_json() for item in outcome.conflicts])
         return outcome.changes

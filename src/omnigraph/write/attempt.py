@@ -27,6 +27,7 @@ from omnigraph.limits import (
 )
 from omnigraph.manifest import (
     MAINTENANCE_KINDS,
+    BranchId,
     Capture,
     GraphCommit,
     Identity,
@@ -91,6 +92,8 @@ class Request:
     """The commit a merge takes in: it is published even if no row changes."""
     merged_branch: str | None = None
     """The life of the branch that commit was made on."""
+    merged_state: tuple[BranchId, int] | None = None
+    """Where the state of that commit is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -354,7 +357,10 @@ class _Attempts:
             forks.discard()
         fire(Failpoint.WRITE_POST_STAGE)
         plan = PublishPlan(
-            identity=self._identity, rollback_id=self._writer.new_id(), tables=tables
+            identity=self._identity,
+            rollback_id=self._writer.new_id(),
+            tables=tables,
+            merged_state=self._request.merged_state,
         )
         if self._first is None:
             self._first = capture
