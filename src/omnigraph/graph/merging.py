@@ -342,7 +342,7 @@ class Merging:
             for item in ancestors.behind(bases)[0] if bases else ():
                 found[item.graph_commit_id] = item
         if crossed:
-            _close(found, ancestors)
+            _close(found, list(heads.values()), ancestors)
         holders = ((ancestors.holder(item).branch, item) for item in found.values())
         return [(branch, item.manifest_version) for branch, item in holders]
 
@@ -372,10 +372,15 @@ class Merging:
         return ancestors.origin(bases)
 
 
-def _close(found: dict[str, GraphCommit], ancestors: Ancestors) -> None:
-    """Add what any two of the commits have in common, until nothing more is found or too much."""
-    waiting = list(found.values())
-    while waiting and len(found) < MERGE_BASE_STATES_MAX:
+def _close(
+    found: dict[str, GraphCommit], heads: Sequence[GraphCommit], ancestors: Ancestors
+) -> None:
+    """Add what any two of the commits have in common, until nothing more is found or too much.
+
+    What grows from a head has in common with an older commit what the head has.
+    """
+    waiting = [*found.values(), *heads]
+    while waiting and len(found) < MERGE_BASE_STATES_MAX * 2:
         one = waiting.pop()
         for other in list(found.values()):
             for item in ancestors.bases(one, other):

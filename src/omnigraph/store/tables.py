@@ -309,7 +309,8 @@ class Tables:
             with translated(f"opening {path} at version {version}"):
                 dataset = self._dataset(path, version)
         except NotFoundError as error:
-            if not self._has_versions(path):
+            # The whole line of a deleted branch goes at once, a table of its own never does.
+            if f"/{TREE}/" not in path and not self._has_versions(path):
                 raise
             raise reclaimed(path, version) from error
         return self.remember(Table(path, dataset, partial(self._is_gone, path, version)))
