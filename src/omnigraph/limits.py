@@ -35,6 +35,9 @@ FUZZY_EDITS_DEFAULT: Final = 2
 SYNC_THREADS: Final = 8
 """Parallel fsync calls: enough to overlap the files of a commit, few enough to stay cheap."""
 
+REMOVAL_LOOKS_S: Final = (0.02, 0.1, 0.4)
+"""Pauses between looks whether a version with missing files is being removed, or is damaged."""
+
 OPEN_TABLES_MAX: Final = 256
 """Table handles kept open per graph: every table of a large schema, twice."""
 

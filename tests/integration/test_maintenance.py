@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 
@@ -12,6 +13,7 @@ import pytest
 import omnigraph as og
 from omnigraph.failpoints import Failpoint, Pause, armed, error
 from omnigraph.ops import cleanup as cleanup_operation
+from omnigraph.store.torn import version_name
 from tests.faults.rig import assert_sound
 from tests.places import AnyPath, dataset
 
@@ -326,3 +328,21 @@ def test_a_closed_graph_is_not_written_to(graph: og.Graph) -> None:
     assert refused.value.hint == "open it again"
     with fresh(graph) as reader:
         assert len(values(reader)) == 8
+
+
+@pytest.mark.local
+def test_a_version_that_is_being_removed_was_reclaimed(graph: og.Graph, root: AnyPath) -> None:
+    """Its data goes before its own file: who reads it then meets a missing file."""
+    with fresh(graph) as reader:
+        pin = reader.snapshot().tables["node:P"]
+        table = reader._tables.open(pin.path, pin.version)
+        folder = str(root / pin.path)
+        data = [f"{folder}/data/{item.path}" for f in table.fragments() for item in f.data_files()]
+        os.unlink(data[0])
+        with pytest.raises(og.StorageError, match="missing"):
+            table.scan()
+        later = threading.Timer(0.1, os.unlink, [f"{folder}/{version_name(pin.version)}"])
+        later.start()
+        with pytest.raises(og.VersionReclaimedError):
+            table.scan()
+        later.join()

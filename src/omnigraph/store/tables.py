@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
@@ -30,6 +31,7 @@ from omnigraph.limits import (
     LANCE_INDEX_CACHE_BYTES,
     LANCE_METADATA_CACHE_BYTES,
     OPEN_TABLES_MAX,
+    REMOVAL_LOOKS_S,
 )
 from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import calm, translated
@@ -122,11 +124,29 @@ class Table:
         try:
             with translated(f"{what} {self.path}"):
                 yield
+        except VersionReclaimedError:
+            # Told by another table that is used together with this one.
+            raise
         except (NotFoundError, StorageError) as error:
             missing = getattr(error, "failure", StorageFailureKind.NOT_FOUND)
-            if missing is StorageFailureKind.NOT_FOUND and self.is_gone and self.is_gone():
+            if missing is StorageFailureKind.NOT_FOUND and self._goes():
                 raise reclaimed(self.path, self.version) from error
+            if isinstance(error, NotFoundError):
+                # The version is there, a file of it is not: that is damage, not a wrong name.
+                raise StorageError(
+                    f"{what} {self.path}: a file is missing", failure=StorageFailureKind.NOT_FOUND
+                ) from error
             raise
+
+    def _goes(self) -> bool:
+        """Whether this version was removed, or is being removed: its own file goes last."""
+        if self.is_gone is None:
+            return False
+        for pause_s in REMOVAL_LOOKS_S:
+            if self.is_gone():
+                return True
+            time.sleep(pause_s)
+        return self.is_gone()
 
     @property
     def version(self) -> int:
