@@ -6,6 +6,7 @@ the rows of one type. Shared by all models of a graph with branches; nothing her
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -113,7 +114,23 @@ class Ancestry:
         """Return how commits are merged into the start of a merge; there is at least one."""
         return self._tree(bases, [])
 
-    def _tree(self, names: Sequence[str], looked_at: list[str]) -> Tree:
+    def trees(self, bases: Sequence[str]) -> Iterator[Tree]:
+        """Yield all starts of a merge: with everything known, then with older states removed.
+
+        Only the states right before the merge are sure to be kept by a cleanup.
+        """
+        whole = self.tree(bases)
+        yield whole
+        inner = sorted({name for name in commits_of(whole) if name not in bases})
+        if inner:
+            yield self._tree(bases, [], frozenset(inner))
+        for count in range(1, len(inner)):
+            for gone in itertools.combinations(inner, count):
+                yield self._tree(bases, [], frozenset(gone))
+
+    def _tree(
+        self, names: Sequence[str], looked_at: list[str], gone: frozenset[str] = frozenset()
+    ) -> Tree:
         """Merge commits one after the other, each from what it has in common with those before."""
         looked_at += [name for name in names if name not in looked_at]
         found: Tree = names[0]
@@ -122,7 +139,8 @@ class Ancestry:
             schemas = {self.commits[name].schema_hash for name in older}
             near = len(looked_at) + len(older) <= MERGE_BASE_STATES_MAX
             known = near and schemas == {self.commits[names[0]].schema_hash}
-            base = self._tree(older, looked_at) if known else None
+            known = known and gone.isdisjoint(older)
+            base = self._tree(older, looked_at, gone) if known else None
             found = Join(found, names[place], base)
         return found
 

@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from tests.places import AnyPath, dataset, names_in
 from tests.soak.acknowledged import Acknowledgements
 from tests.soak.book import Book, read_book
 from tests.soak.client import Setup, perform
-from tests.soak.lineage import Lineage, read_lineage
+from tests.soak.lineage import Commit, Lineage, read_lineage
 from tests.soak.model import State, apply, broken_rules, by_entity
 from tests.soak.replay import Replay
 from tests.soak.workers import envelope, operations, shorten_leases
@@ -68,6 +69,7 @@ def check_history(lineage: Lineage, book: Book) -> tuple[Replay, Verdict]:
         "not_replayed": replay.unknown,
         "confirmed_by_readers": replay.confirmed,
         "crossing_merges": replay.crossing,
+        "one_of_several": replay.several,
         "acknowledged_checked": answers.acknowledged,
         "landed_unanswered": answers.unanswered_landed,
     }
@@ -240,13 +242,15 @@ class FinalLook:
         dice = random.Random(self.setup.seed)  # noqa: S311 - a test
         for life in self.lineage.living():
             line = self.lineage.line(life)
-            states = [self.replay.states.get(commit.id) for commit in line]
-            images = [state for state in states if state is not None]
-            if len(images) < len(line):
+            images = self._known_images(line)
+            if not images:
                 continue
             keys = sorted(images[-1].envelopes())
             for name, entity_id in dice.sample(keys, min(len(keys), BLAMED_MAX)):
-                wanted = _last_change(images, name, entity_id)
+                place = _last_change(images, name, entity_id)
+                if place == 0 and len(images) < len(line):
+                    continue
+                wanted = place + len(line) - len(images)
                 self._count("blamed")
                 try:
                     found = self.graph.commits.last_change(name, entity_id, life.name)
@@ -261,6 +265,12 @@ class FinalLook:
                         f"{name} {entity_id} on {life.name}: last changed by {line[wanted].id}, "
                         f"blamed is {found}"
                     )
+
+    def _known_images(self, line: Sequence[Commit]) -> list[State]:
+        """Return the states of the newest commits of a branch, as far back as each is known."""
+        states = [self.replay.state(commit.id) for commit in reversed(line)]
+        known = itertools.takewhile(lambda state: state is not None, states)
+        return [state for state in known if state is not None][::-1]
 
     # ---- the feed -------------------------------------------------------------------------
 
@@ -313,7 +323,7 @@ class FinalLook:
         for life in self.lineage.living():
             head = self.lineage.line(life)[-1].id
             try:
-                made = self._work_on(life.name, self.replay.states.get(head))
+                made = self._work_on(life.name, self.replay.state(head))
             except Exception as error:
                 self._wrong(f"last work on {life.name}: {type(error).__name__}: {error}")
                 continue

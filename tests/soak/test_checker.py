@@ -24,6 +24,7 @@ from tests.soak.lineage import Commit, Life, Lineage, life_from_json, read_linea
 from tests.soak.model import (
     State,
     apply,
+    digest,
     from_one,
     merge,
     random_schema,
@@ -322,7 +323,7 @@ def book_of(**operations: tuple[str, dict[str, Any]]) -> Book:
 
 
 def state_of(replay: Replay, name: str) -> State:
-    found = replay.states[name]
+    found = replay.state(name)
     assert found is not None
     return found
 
@@ -440,6 +441,40 @@ def test_a_merge_after_crossing_ones_has_one_outcome() -> None:
     assert verdict.problems == []
     assert verdict.counts["crossing_merges"] == 1
     assert set(state_of(replay, "j").rows["Firm"]) == {"f1"}
+
+
+def firms(*slugs: str) -> str:
+    found = State()
+    for slug in slugs:
+        found, _touched = apply(found, firm(slug))
+    return digest(found.envelopes())
+
+
+@pytest.mark.parametrize(
+    ("seen", "problems"), [(["f1"], 0), (["f1", "f2"], 0), (["f2"], 1), ([], 1)]
+)
+def test_a_merge_whose_older_base_was_removed_has_two_outcomes(
+    seen: list[str], problems: int
+) -> None:
+    """Without `g` nothing says that `f2` is new on `b0`: a conflict, decided by the resolution."""
+    lineage = crossed(
+        commit("j", 5, "e", "y", op="join", kind="merge"), commit("k", 6, "j", op="last")
+    )
+    asked = book_of(
+        here=("main", firm("f1")),
+        there=("b0", firm("f2")),
+        cross=("main", {**MERGING, "source": "b0"}),
+        back=("b0", {**MERGING, "source": "main"}),
+        edit=("main", {"op": "delete_firm", "slug": "f2"}),
+        join=("main", {**MERGING, "source": "b0", "resolve": "theirs"}),
+        last=("main", firm("f3")),
+    )
+    asked.seen["k"].add(firms(*seen, "f3"))
+    replay, verdict = check_history(lineage, asked)
+    assert len(verdict.problems) == problems, verdict.problems
+    assert verdict.counts["one_of_several"] == 1 + problems
+    if not problems:
+        assert set(state_of(replay, "k").rows["Firm"]) == {*seen, "f3"}
 
 
 def test_merges_that_crossed_are_replayed_exactly(tmp_path: Path) -> None:
