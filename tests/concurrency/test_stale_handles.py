@@ -9,6 +9,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.manifest import Publisher
+from omnigraph.ops.fold import Folding
 from tests.faults.rig import (
     ADD,
     ADD_FIRM,
@@ -58,7 +59,7 @@ def test_a_strict_write_passes_over_maintenance(root: AnyPath) -> None:
     with og.open(root, durability="none") as writer:
         for number in range(30):
             writer.mutate(ADD, {"s": f"tail{number}"})
-        folding = writer._lines.main.folding
+        folding = Folding(writer._lines.main.writer)
         before = writer.commits.head()
         with og.open(root, durability="none") as stale:
             person = writer.catalog.nodes["Person"]

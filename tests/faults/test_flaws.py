@@ -682,7 +682,7 @@ def test_a_failing_fold_does_not_fail_the_write_before_it(
 def test_a_fold_that_fails_under_its_slot_is_undone_by_the_next_write(
     root: Path, first: og.Graph, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    import omnigraph.ops.fold as fold
+    import omnigraph.store.steps as fold
 
     inner: Callable[..., Any] = getattr(fold, step)
 

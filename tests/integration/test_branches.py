@@ -579,3 +579,32 @@ def test_a_refused_first_write_leaves_nothing(graph: og.Graph) -> None:
     assert files(graph.uri) == before
     link(graph, "dev", "new", "a", "b")
     assert "new" in str(state(graph, "dev"))
+
+
+def test_what_vanished_while_its_owner_was_stopped_is_a_conflict(new_graph: NewGraph) -> None:
+    """An owner that was out for longer than its lease may find branches gone that it listed."""
+    graph = new_graph(SCHEMA)
+    directory = graph._lines.directory
+    with pytest.raises(og.NotFoundError), directory.control():
+        directory.find("gone")
+
+    class Lapsed:
+        lapsed = True
+
+        def __init__(self, slot: Any) -> None:
+            self.remove, self.__slot = slot.remove, slot
+
+        def __enter__(self) -> Lapsed:
+            self.__slot.__enter__()
+            return self
+
+        def __exit__(self, *error: object) -> None:
+            self.__slot.__exit__(*error)
+
+    take = directory._slots.take
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(directory._slots, "take", lambda name, body: Lapsed(take(name, body)))
+        stopped = pytest.raises(og.ConflictError, match="it went while this was stopped")
+        with stopped, directory.control():
+            directory.find("gone")
+    graph.branches.create("after")

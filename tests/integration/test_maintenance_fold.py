@@ -147,7 +147,7 @@ def test_a_strict_write_passes_over_maintenance_but_not_over_a_change(
     with og.open(folded.uri, durability="none") as other:
         before = other.snapshot().tables["node:Person"].version
         monkeypatch.setattr(fold_module, "FOLD_FRAGMENTS", 1)
-        assert folded._lines.main.folding.run_if_due(folded._schema) == 1
+        assert fold_module.Folding(folded._lines.main.writer).run_if_due(folded._schema) == 1
         assert folded.snapshot().tables["node:Person"].version > before
         assert run(other, 'delete Person where name = "p1"').affected_nodes == 1
         monkeypatch.undo()
@@ -220,7 +220,7 @@ def test_a_fold_that_others_kept_from_happening_makes_them_wait(
         og.open(place / "g", durability="none") as other,
         ThreadPoolExecutor(1) as pool,
     ):
-        monkeypatch.setattr(other._lines.main.folding, "run_if_due", lambda _schema: 0)
+        monkeypatch.setattr(other._lines.main.writer, "maintain", lambda *_args: (None, None))
         for number in range(3 * FOLD_FRAGMENTS):
             graph.mutate(ADD, {"n": f"p{number}", "a": number})
         wait(beside)

@@ -14,6 +14,7 @@ from omnigraph.graph.merging import MergePlan, MergeResult, Merging, Resolution,
 from omnigraph.graph.result import Result
 from omnigraph.graph.targets import has_branch, resolve, resolve_name
 from omnigraph.manifest import MAIN, BranchInfo, Capture, GraphCommit, Tag
+from omnigraph.ops.delete_branch import DeleteBranch
 from omnigraph.ops.merge import MergeWorkers
 from omnigraph.policy import Action, Permit
 from omnigraph.write import ChangeSet, Request
@@ -107,7 +108,7 @@ class Branches:
         self._host.check_writable()
         self._host.permit(Action.BRANCH_DELETE, target_branch=name, actor=actor)
         line = self._lines.get(name)
-        self._lines.directory.delete(line.publisher, line.recovery)
+        DeleteBranch(self._lines.directory, line.branch).run(line.writer)
         self._lines.forget(name)
 
     def merge_plan(

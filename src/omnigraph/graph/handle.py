@@ -36,6 +36,7 @@ from omnigraph.manifest import (
     RecoveryRecord,
     Verdict,
 )
+from omnigraph.ops.fold import Folding
 from omnigraph.plan import MutationPlan
 from omnigraph.policy import Access, Action, Policy, check, check_actor, text_problem
 from omnigraph.read import CacheStats, Reader
@@ -120,7 +121,7 @@ class Handle:
         self._compiled_lock = threading.Lock()
         self._merging = Merging(self._lines, self._tables)
         self._maintenance = Maintenance(
-            self._location.uri, self._lines, self._tables, self._ids, self._merging
+            self._location.uri, self._lines, self._tables, self._merging
         )
         settings = Upkeep.of(upkeep) if mode == "rw" else None
         self._upkeep: Caretaker | None = None
@@ -293,7 +294,7 @@ class Handle:
         if commit is None or changes is None:
             return
         if fold:
-            line.folding.run_if_due(self._schema)
+            Folding(line.writer).run_if_due(self._schema)
         if self._upkeep is not None:
             self._upkeep.note_commit(line.branch.name)
         if not self._remembers:

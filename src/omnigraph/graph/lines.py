@@ -34,7 +34,6 @@ from omnigraph.manifest import (
     Verdict,
     parse_incarnation,
 )
-from omnigraph.ops.fold import Folding
 from omnigraph.store import (
     Journal,
     JournalView,
@@ -63,7 +62,6 @@ class Line:
     publisher: Publisher
     recovery: Recovery
     writer: Writer
-    folding: Folding
 
 
 class Lines:
@@ -130,7 +128,7 @@ class Lines:
             self._known[name] = line
             if self._writable:
                 line.recovery.set_aside_torn()
-                line.recovery.clear_leftovers(self._ids.next)
+                line.writer.clear_leftovers()
             return line
 
     def _open_branch(self, info: BranchInfo, view: JournalView | None) -> Line:
@@ -153,7 +151,6 @@ class Lines:
             publisher=publisher,
             recovery=recovery,
             writer=writer,
-            folding=Folding(publisher, recovery, self._probe, self._ids, writer.turn),
         )
 
     def _manifest(
@@ -204,7 +201,7 @@ class Lines:
             verdict = self._resolve(name)
             if verdict is not None:
                 found.append(verdict)
-        if self.main.recovery.clear_leftovers(self._ids.next):
+        if self.main.writer.clear_leftovers():
             found.append(Verdict.ROLLED_BACK)
         return found
 

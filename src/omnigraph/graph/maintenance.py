@@ -11,7 +11,6 @@ from omnigraph.errors import Conflict, NotFoundError
 from omnigraph.graph.lines import Lines
 from omnigraph.graph.merging import Merging
 from omnigraph.graph.upkeep import Upkeep
-from omnigraph.ids import UlidSource
 from omnigraph.limits import MERGE_PAIRS_MAX, OPTIMIZE_ATTEMPTS_MAX, UPKEEP_LOSSES_MAX
 from omnigraph.manifest import (
     MAIN,
@@ -25,7 +24,7 @@ from omnigraph.manifest import (
 )
 from omnigraph.ops.cleanup import CleanedTable, Cleanup, Retention, State
 from omnigraph.ops.fold import indexed_columns
-from omnigraph.ops.indexing import Indexing, PendingIndex
+from omnigraph.ops.indexing import Indexing, PendingIndex, pending_indexes
 from omnigraph.ops.optimize import Optimize, OptimizedTable
 from omnigraph.ops.repair import Repair, RepairedTable
 from omnigraph.store import Tables
@@ -123,14 +122,11 @@ def _with_pending(table: OptimizedTable, pending: list[PendingIndex]) -> Optimiz
 class Maintenance:
     """Maintains one graph."""
 
-    def __init__(
-        self, uri: str, lines: Lines, tables: Tables, ids: UlidSource, merging: Merging
-    ) -> None:
+    def __init__(self, uri: str, lines: Lines, tables: Tables, merging: Merging) -> None:
         self._uri = uri
         self._merging = merging
         self._lines = lines
         self._tables = tables
-        self._ids = ids
 
     def optimize(
         self,
@@ -142,24 +138,18 @@ class Maintenance:
         losses_max: int = OPTIMIZE_ATTEMPTS_MAX,
     ) -> OptimizeReport:
         """Compact and index the tables a branch owns; on main also build what is declared."""
-        line = self._lines.get(branch)
+        writer = self._lines.get(branch).writer
         work = Optimize(
-            line.publisher,
-            line.recovery,
-            schema,
-            self._ids,
-            columns_of=indexed_columns,
-            progress=progress,
-            workers=workers,
-            losses_max=losses_max,
+            columns_of=indexed_columns, progress=progress, workers=workers, losses_max=losses_max
         )
-        commit, tables = work.run()
+        commit, _changes = writer.maintain(work, schema)
+        tables = work.tables
         if branch == MAIN and not any(item.skipped for item in tables):
             # A branch would get tables of its own by this, and a moved table is for repair.
-            work_on = Indexing(line.publisher, line.recovery, self._ids, workers)
-            indexes = work_on.run(schema)
-            commit = commit or indexes.commit
-            tables = [_with_pending(item, indexes.pending) for item in tables]
+            indexed, _changes = writer.maintain(Indexing(workers), schema)
+            commit = commit or indexed
+            pending = pending_indexes(writer.base(schema))
+            tables = [_with_pending(item, pending) for item in tables]
         return OptimizeReport(uri=self._uri, branch=branch, commit=commit, tables=tuple(tables))
 
     def keep_up(
@@ -177,21 +167,14 @@ class Maintenance:
         self, schema: AcceptedSchema, branch: str, actor_id: str | None
     ) -> list[PendingIndex]:
         """Build the declared indexes of a branch; return those that have nothing to hold yet."""
-        line = self._lines.get(branch)
-        work = Indexing(line.publisher, line.recovery, self._ids)
-        return work.run(schema, actor_id=actor_id).pending
+        writer = self._lines.get(branch).writer
+        writer.maintain(Indexing(), schema, actor_id=actor_id)
+        return pending_indexes(writer.base(schema))
 
     def repair(self, branch: str, *, confirm: bool, force: bool, discard: bool) -> RepairReport:
         """Look for tables moved past the engine."""
-        line = self._lines.get(branch)
-        work = Repair(
-            line.publisher,
-            line.recovery,
-            self._ids,
-            confirm=confirm,
-            force=force,
-            discard=discard,
-        )
+        writer = self._lines.get(branch).writer
+        work = Repair(writer, confirm=confirm, force=force, discard=discard)
         commit, tables = work.run()
         return RepairReport(
             uri=self._uri, confirm=confirm, force=force, commit=commit, tables=tuple(tables)

@@ -123,7 +123,7 @@ class SchemaOps:
         self._host = host
         self._lines = lines
         main = lines.main
-        self._apply = SchemaApply(main.publisher, main.recovery, lines.directory, contract, ids)
+        self._apply = SchemaApply(main.writer, lines.directory, contract)
 
     def plan(
         self,

@@ -29,7 +29,7 @@ from omnigraph.store import (
     reaching,
 )
 from omnigraph.store.orphans import SCRATCH
-from omnigraph.write import Base, ChangeSet, Operation, Request, SchemaMovedError, Writer
+from omnigraph.write import Base, ChangeSet, Operation, Request, SchemaMovedError
 from omnigraph.write.embeddings import Embeddings
 
 
@@ -45,7 +45,7 @@ class LoadOperation(Operation, Protocol):
 class StagedLoad(LoadOperation, Protocol):
     """A load whose rows do not pass through this process."""
 
-    def stage_ahead(self, writer: Writer, base: Base) -> None:
+    def stage_ahead(self, base: Base) -> None:
         """Do the long part of staging; repeating it on the same base costs nothing."""
 
 
@@ -235,7 +235,7 @@ class WritingHandle(Handle):
             done = line.coordinator.commit_of(request.operation_id)
             if done is None and not dry_run:
                 line.writer.rehearse(load, request, schema)
-                load.stage_ahead(line.writer, line.writer.base(schema))
+                load.stage_ahead(line.writer.base(schema))
             return self._finish_load(load, line, schema, request, dry_run, io, index=index)
 
     def scratch_folder(

@@ -14,16 +14,11 @@ from omnigraph.manifest.branch_ids import (
 )
 from omnigraph.manifest.branches import CONTROL_SLOT, BranchDirectory, BranchInfo, Tag
 from omnigraph.manifest.coordinator import Capture, Coordinator, GraphReplacedError, check_stamp
-from omnigraph.manifest.intents import slot_name
+from omnigraph.manifest.identity import Identity, mint
+from omnigraph.manifest.intents import Intent, slot_name
 from omnigraph.manifest.ledger import Ledger
-from omnigraph.manifest.publisher import (
-    Effect,
-    Identity,
-    Lost,
-    PlannedTable,
-    Publisher,
-    PublishPlan,
-)
+from omnigraph.manifest.plans import PlannedTable, PublishPlan
+from omnigraph.manifest.publisher import Lost, Publisher
 from omnigraph.manifest.records import (
     MAIN,
     MAINTENANCE_KINDS,
@@ -31,15 +26,17 @@ from omnigraph.manifest.records import (
     RECOVERY_ACTOR,
     SCHEMA_APPLY,
     GraphCommit,
-    Pin,
-    Place,
     TableEntry,
     TableRecord,
     Tombstone,
+    dropped,
     encode,
     manifest_schema,
+    registered,
+    renamed,
 )
 from omnigraph.manifest.recovery import PendingWrite, Recovery, Verdict
+from omnigraph.store import Pin, Place
 
 __all__ = [
     "AUDIT",
@@ -57,10 +54,10 @@ __all__ = [
     "BranchName",
     "Capture",
     "Coordinator",
-    "Effect",
     "GraphCommit",
     "GraphReplacedError",
     "Identity",
+    "Intent",
     "Ledger",
     "Lost",
     "OwnHistory",
@@ -80,11 +77,15 @@ __all__ = [
     "Tombstone",
     "Verdict",
     "check_stamp",
+    "dropped",
     "encode",
     "lines_in_use",
     "manifest_schema",
     "merge_bases",
+    "mint",
     "new_branch",
     "parse_incarnation",
+    "registered",
+    "renamed",
     "slot_name",
 ]

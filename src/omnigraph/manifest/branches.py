@@ -11,7 +11,6 @@ import datetime
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from omnigraph.clock import now_us
 from omnigraph.errors import (
     AlreadyExistsError,
     BadRequestError,
@@ -32,9 +31,7 @@ from omnigraph.manifest.branch_ids import (
     parse_incarnation,
 )
 from omnigraph.manifest.coordinator import Capture, Coordinator
-from omnigraph.manifest.publisher import Identity, Lost, Publisher
 from omnigraph.manifest.records import MAIN
-from omnigraph.manifest.recovery import Recovery
 from omnigraph.store import (
     BranchRef,
     HeldSlot,
@@ -232,6 +229,13 @@ class BranchDirectory:
             try:
                 self.check_graph()
                 yield slot
+            except NotFoundError as error:
+                if not slot.lapsed:
+                    raise
+                # Its owner was out for so long that another deleted what it was looking at.
+                raise ConflictError(
+                    f"{error.message}: it went while this was stopped", hint="try again"
+                ) from error
             finally:
                 slot.remove()
 
@@ -277,49 +281,35 @@ class BranchDirectory:
             self._syncer.sync(branch_files(self._files, self._root, branch.incarnation))
             return self.info(branch), view
 
-    def delete(self, publisher: Publisher, recovery: Recovery) -> None:
-        """Remove a branch. Raises `ConflictError` while branches or tags rest on it.
+    @contextlib.contextmanager
+    def deleting(self, branch: BranchId) -> Iterator[None]:
+        """Hold `control` around the removal of a branch.
 
-        Merges into two other branches have its commits in common, so these are kept, out of
-        sight, until a cleanup finds that no merge can start from them. One nobody wrote to goes
-        at once.
+        Raises `ConflictError` while branches or tags rest on it.
         """
-        branch = publisher.coordinator.branch
         if branch.is_main:
             raise BadRequestError("the main branch cannot be deleted")
         with self.control():
             self._refuse_missing(branch)
             self._refuse_needed(branch)
-            with self._reserved(publisher, recovery) as (slot, capture, identity):
-                retire = self._is_used(branch, capture)
-                if retire:
-                    self._retire(publisher, capture, identity, slot)
-                else:
-                    self._delete_line(branch)
-                slot.remove()
-            fire(Failpoint.BRANCH_DELETE_POST_NATIVE)
-            if not retire:
-                self._delete_forks(branch)
+            yield
 
-    def _is_used(self, branch: BranchId, capture: Capture) -> bool:
+    def is_used(self, branch: BranchId, capture: Capture) -> bool:
         """Whether a branch has commits of its own, or kept branches that were made from it."""
         return capture.version > self.info(branch).forked_at or any(
             info.parent == branch.incarnation for info in self.retired()
         )
 
-    def _retire(
-        self, publisher: Publisher, capture: Capture, identity: Identity, slot: HeldSlot
-    ) -> None:
-        try:
-            # A last commit: who slept since before it can publish nothing on the branch any more.
-            publisher.append(capture, identity, (), slot)
-        except Lost:
-            raise ConflictError(
-                f"branch '{capture.branch.name}' is written to all the time", hint="try again"
-            ) from None
+    def retire(self, branch: BranchId) -> None:
+        """Put a branch out of sight whose last commit was made. Needs its slot."""
         fire(Failpoint.BRANCH_DELETE_POST_FENCE)
-        mark = retire_branch(self._files, self._root, capture.branch.incarnation)
-        self._syncer.sync([mark])
+        self._syncer.sync([retire_branch(self._files, self._root, branch.incarnation)])
+        fire(Failpoint.BRANCH_DELETE_POST_NATIVE)
+
+    def delete_line(self, branch: BranchId) -> None:
+        """Remove the manifest of a branch that was never written to. Needs its slot."""
+        self._delete_line(branch)
+        fire(Failpoint.BRANCH_DELETE_POST_NATIVE)
 
     def _delete_line(self, branch: BranchId) -> None:
         try:
@@ -331,7 +321,7 @@ class BranchDirectory:
                 raise
         self._syncer.sync_folder(f"{self._root}/_refs/branches")
 
-    def _delete_forks(self, branch: BranchId) -> None:
+    def delete_forks(self, branch: BranchId) -> None:
         """Free what a branch that is gone left behind: it is only space."""
         for path in sorted({p.path for p in self._main.capture(fresh=False).pins.values()}):
             with contextlib.suppress(OmniGraphError):
@@ -339,7 +329,7 @@ class BranchDirectory:
 
     def purge(self, branch: BranchId) -> None:
         """Remove the history of a retired branch for good. The caller holds `control`."""
-        self._delete_forks(branch)
+        self.delete_forks(branch)
         self._delete_line(branch)
         fire(Failpoint.BRANCH_PURGE_POST_NATIVE)
         forget_retired(self._files, self._root, branch.incarnation)
@@ -360,32 +350,6 @@ class BranchDirectory:
             raise ConflictError(
                 f"branch '{branch.name}' carries tags: {', '.join(tags)}", hint="delete them first"
             )
-
-    @contextlib.contextmanager
-    def _reserved(
-        self, publisher: Publisher, recovery: Recovery
-    ) -> Iterator[tuple[HeldSlot, Capture, Identity]]:
-        """Own the head of a branch, so that nobody can be writing to it."""
-        for _attempt in range(BRANCH_CONTROL_ATTEMPTS_MAX):
-            capture = publisher.coordinator.capture()
-            identity = Identity(
-                operation_id=self._new_id(),
-                commit_id=self._new_id(),
-                kind="branch_delete",
-                actor_id=None,
-                created_at_us=now_us(),
-                schema_hash=capture.head.schema_hash,
-            )
-            slot = publisher.reserve(capture, identity, self._new_id())
-            if slot is not None:
-                with slot:
-                    yield slot, capture, identity
-                return
-            recovery.resolve(capture.slot)
-        raise ConflictError(
-            f"branch '{publisher.coordinator.branch.name}' is written to all the time",
-            hint="try again",
-        )
 
     # ---- tags -----------------------------------------------------------------------------
 

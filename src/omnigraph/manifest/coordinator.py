@@ -16,8 +16,8 @@ from omnigraph.limits import MANIFEST_READS_MAX
 from omnigraph.manifest.branch_ids import MAIN_BRANCH, BranchId
 from omnigraph.manifest.intents import slot_name
 from omnigraph.manifest.ledger import Ledger
-from omnigraph.manifest.records import STAMP_KEY, GraphCommit, Pin, Record, decode
-from omnigraph.store import Journal, JournalView
+from omnigraph.manifest.records import STAMP_KEY, GraphCommit, Record, decode
+from omnigraph.store import Journal, JournalView, Pin
 
 REBUILD = (
     "export the graph with the release that wrote it, then init and load it with this one "

@@ -9,6 +9,8 @@ import msgspec
 
 INTENT_FORMAT = 1
 NAME_CHARS_MAX = 120
+UNSTAGED = "unstaged"
+"""In place of a transaction no version carries: recovery never takes such a change for complete."""
 
 
 class IntentTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,12 +10,11 @@ from omnigraph.manifest.records import (
     RECOVERY,
     RECOVERY_ACTOR,
     GraphCommit,
-    Pin,
-    Place,
     Record,
     TableRecord,
     Tombstone,
 )
+from omnigraph.store import Pin, Place
 
 
 class Ledger:

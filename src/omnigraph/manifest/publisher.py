@@ -12,6 +12,7 @@ import contextvars
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from omnigraph.clock import elapsed_s
 from omnigraph.errors import (
@@ -30,8 +31,10 @@ from omnigraph.limits import (
 )
 from omnigraph.manifest.branch_ids import MANIFEST, BranchId
 from omnigraph.manifest.coordinator import Capture, Coordinator
-from omnigraph.manifest.intents import Intent, IntentTable, encode_intent
-from omnigraph.manifest.records import GraphCommit, Pin, Record, TableEntry, encode
+from omnigraph.manifest.identity import Identity
+from omnigraph.manifest.intents import Intent, encode_intent
+from omnigraph.manifest.plans import PlannedTable, PublishPlan
+from omnigraph.manifest.records import GraphCommit, Record, TableEntry, encode
 from omnigraph.store import (
     OPERATION_PROPERTY,
     HeldSlot,
@@ -46,41 +49,22 @@ from omnigraph.store import (
     commit_staged,
     version_file,
 )
+from omnigraph.store.steps import UnstagedStep, perform
+from omnigraph.store.workers import Workers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedTable:
-    """One table of a plan and the change staged for it."""
+class Attendant(Protocol):
+    """Who asked for a publish: helps with it, and hears of it while the slot is still held."""
 
-    table_key: str
-    incarnation: int
-    staged: StagedTable
+    @property
+    def workers(self) -> Workers:
+        """Who does the long work."""
 
+    def undo(self, slot: HeldSlot) -> None:
+        """Resolve the slot of a publish that failed half-way, as recovery would."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """Who a commit is: minted once per operation, kept through every retry."""
-
-    operation_id: str
-    commit_id: str
-    kind: str
-    actor_id: str | None
-    created_at_us: int
-    schema_hash: str
-    recovery_for_actor: str | None = None
-    merged_parent_commit_id: str | None = None
-    merged_branch: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishPlan:
-    """Everything one publish does. `rollback_id` is new for every attempt."""
-
-    identity: Identity
-    rollback_id: str
-    tables: tuple[PlannedTable, ...]
-    merged_state: tuple[BranchId, int] | None = None
-    """The state a merge takes in: its commit names it, so it must still be kept."""
+    def finish(self, intent: Intent, commit: GraphCommit) -> None:
+        """Do what follows from a commit before another owner can come."""
 
 
 class Lost(Exception):
@@ -99,16 +83,9 @@ class Lost(Exception):
 class StagedRows:
     """The manifest rows of a commit, written but not part of the manifest yet."""
 
+    entries: list[TableEntry]
     records: list[Record]
     append: StagedAppend
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effect:
-    """A change of one table that cannot be staged: `apply` moves it and returns where it is."""
-
-    pin: Pin
-    apply: Callable[[], Table]
 
 
 class _Tenure:
@@ -158,8 +135,8 @@ class Publisher:
 
         Waits for a living owner; None when there was one, or the head has moved meanwhile.
         """
-        body = encode_intent(_intent(capture, identity, rollback_id, ()))
-        slot = self._take(capture, body)
+        plan = PublishPlan(identity=identity, rollback_id=rollback_id)
+        slot = self._take(capture, encode_intent(plan.intent(capture)))
         if slot is None:
             return None
         try:
@@ -200,97 +177,25 @@ class Publisher:
         return self.coordinator.journal.latest_version(capture.view) != capture.version
 
     def publish(
-        self, capture: Capture, plan: PublishPlan, *, reserved: HeldSlot | None = None
-    ) -> GraphCommit:
-        """Commit a plan's tables and make them visible as one graph commit.
-
-        Raises `Lost` when the head moved first, `ConflictError` when another writer does not
-        finish, and `OutcomeUnknownError` when it cannot be told whether the commit landed.
-        """
-        intent = _intent(capture, plan.identity, plan.rollback_id, _intent_tables(plan))
-        # What will be published is known already if every table moves by exactly one version, so
-        # the manifest's rows are written while the tables commit.
-        ahead = self.threads.submit(
-            contextvars.copy_context().run, self._stage_rows, capture, plan.identity, _planned(plan)
-        )
-        # Data before the version that names it: a power loss must not leave a version without.
-        try:
-            self.syncer.sync(
-                f"{self.tables.folder(item.staged.path)}/{name}"
-                for item in plan.tables
-                for name in item.staged.files
-            )
-        except StorageError as error:
-            raise self.failure(error) from error
-        return self._run(
-            capture,
-            plan.identity,
-            intent,
-            lambda tenure: self._commit_staged(plan, ahead, tenure),
-            reserved,
-            merged_state=plan.merged_state,
-        )
-
-    def publish_effects(
         self,
         capture: Capture,
-        identity: Identity,
-        rollback_id: str,
-        effects: list[Effect],
+        plan: PublishPlan,
+        attendant: Attendant,
         *,
-        undo: Callable[[HeldSlot], object],
-        entries: Callable[[list[Pin]], list[TableEntry]] | None = None,
-        record: Callable[[Intent, GraphCommit], None] | None = None,
         reserved: HeldSlot | None = None,
+        wait: bool = True,
     ) -> GraphCommit:
-        """Apply changes that cannot be staged, and publish them, unless somebody is writing.
+        """Move a plan's tables and make that visible as one graph commit.
 
-        If one fails, `undo` resolves the slot as recovery would; if the owner dies, recovery does.
-        `entries` makes what is published out of the moved tables' pins; `record` is called before
-        the slot goes. Raises as `publish` does.
+        With `wait`, a living owner of the slot is waited for. Raises `Lost` when the head moved
+        first, `ConflictError` when another writer does not finish, and `OutcomeUnknownError` when
+        it cannot be told whether the commit landed.
         """
-        tables = tuple(
-            IntentTable(
-                table_key=item.pin.table_key,
-                incarnation=item.pin.incarnation,
-                path=item.pin.path,
-                expected_version=item.pin.version,
-                # No transaction carries this: recovery never takes such a change for complete.
-                transaction_uuid="unstaged",
-            )
-            for item in effects
-        )
-        intent = _intent(capture, identity, rollback_id, tables)
-        slot = reserved or self._take(capture, encode_intent(intent), wait=False)
-        if slot is None:
-            raise Lost
-
-        def apply(tenure: _Tenure) -> tuple[list[TableEntry], None]:
-            pins = self._apply_effects(effects, tenure)
-            return list(pins) if entries is None else entries(pins), None
-
-        return self._run(capture, identity, intent, apply, slot, record, undo)
-
-    def publish_pins(
-        self, capture: Capture, identity: Identity, rollback_id: str, pins: list[Pin]
-    ) -> GraphCommit:
-        """Publish versions that exist already; no table is touched. Raises as `publish` does."""
-        intent = _intent(capture, identity, rollback_id, ())
-        return self._run(capture, identity, intent, lambda _tenure: (list(pins), None), None)
-
-    def _run(
-        self,
-        capture: Capture,
-        identity: Identity,
-        intent: Intent,
-        apply: Callable[[_Tenure], tuple[list[TableEntry], StagedRows | None]],
-        reserved: HeldSlot | None,
-        record: Callable[[Intent, GraphCommit], None] | None = None,
-        undo: Callable[[HeldSlot], object] | None = None,
-        merged_state: tuple[BranchId, int] | None = None,
-    ) -> GraphCommit:
+        intent = plan.intent(capture)
         body = encode_intent(intent)
-        slot = reserved or self._take(capture, body)
+        ahead = self._stage_ahead(capture, plan)
+        self._sync_staged(plan)
+        slot = reserved or self._take(capture, body, wait=wait)
         if slot is None:
             raise Lost
         with slot:
@@ -303,18 +208,18 @@ class Publisher:
             if self._moved(capture) or slot.lapsed:
                 slot.remove()
                 raise Lost
-            self._check_merged(merged_state, slot)
+            self._check_merged(plan.merged_state, slot)
             try:
                 fire(Failpoint.PUBLISH_POST_SLOT_PRE_EFFECT)
-                entries, staged = apply(tenure)
+                entries, staged = self._move(plan, ahead, tenure, attendant.workers)
                 fire(Failpoint.PUBLISH_POST_EFFECTS)
             except (Lost, OmniGraphError) as error:
-                self._give_up(identity, slot, error, undo)
+                self._give_up(plan, slot, error, attendant)
                 raise
+            identity = plan.identity
             try:
                 commit = self.append(capture, identity, entries, slot, staged=staged, tenure=tenure)
-                if record is not None:
-                    record(intent, commit)
+                attendant.finish(intent, commit)
             except OutcomeUnknownError:
                 raise
             except OmniGraphError as error:
@@ -322,6 +227,29 @@ class Publisher:
                 raise _interrupted(identity, error) from error
             self.release(slot)
             return commit
+
+    def _stage_ahead(self, capture: Capture, plan: PublishPlan) -> Future[StagedRows] | None:
+        """Write the manifest's rows while the tables commit, if it is known what they will be.
+
+        It is if every table moves by exactly one version.
+        """
+        if not plan.is_staged:
+            return None
+        versions = [item.parent.version + 1 for item in plan.staged]
+        entries = plan.staged_entries(versions)
+        run = contextvars.copy_context().run
+        return self.threads.submit(run, self._stage_rows, capture, plan.identity, entries)
+
+    def _sync_staged(self, plan: PublishPlan) -> None:
+        """Data before the version that names it: a power loss must not leave a version without."""
+        try:
+            self.syncer.sync(
+                f"{self.tables.folder(item.path)}/{name}"
+                for item in plan.staged
+                for name in item.files
+            )
+        except StorageError as error:
+            raise self.failure(error) from error
 
     def _check_merged(self, state: tuple[BranchId, int] | None, slot: HeldSlot) -> None:
         """Refuse a merge whose source state was given up: later merges would start from it."""
@@ -334,30 +262,26 @@ class Publisher:
             raise
 
     def _give_up(
-        self,
-        identity: Identity,
-        slot: HeldSlot,
-        error: Exception,
-        undo: Callable[[HeldSlot], object] | None,
+        self, plan: PublishPlan, slot: HeldSlot, error: Exception, attendant: Attendant
     ) -> None:
         """After a failed effect: leave nothing behind that recovery could not tell.
 
         Raises `OutcomeUnknownError` unless it is sure that nothing will be published.
         """
-        if undo is not None and not slot.lapsed:
+        if not plan.is_staged and not slot.lapsed:
             try:
-                undo(slot)
+                attendant.undo(slot)
             except OmniGraphError as second:
-                raise _interrupted(identity, second) from error
+                raise _interrupted(plan.identity, second) from error
             return
-        if undo is not None and not isinstance(error, Lost):
+        if not plan.is_staged and not isinstance(error, Lost):
             # Its lease lapsed on the way: whoever takes the slot over undoes the rest.
             raise Lost from error
         if isinstance(error, (Lost, ConflictError, DriftError)):
             # No right to undo anything here: what lies above a pin goes with the next owner.
             slot.remove()
         elif isinstance(error, OmniGraphError):
-            raise _interrupted(identity, error) from error
+            raise _interrupted(plan.identity, error) from error
 
     def release(self, slot: HeldSlot) -> None:
         """Give up the slot of a commit that landed. It stands even if the slot cannot go."""
@@ -376,46 +300,44 @@ class Publisher:
         records: list[Record] = [replace(item, seq=seq) for item in entries]
         records.append(_commit(identity, seq, capture))
         rows = encode(records, capture.view.dataset.schema)
-        return StagedRows(
-            records=records, append=self.coordinator.journal.stage(capture.view, rows)
-        )
+        append = self.coordinator.journal.stage(capture.view, rows)
+        return StagedRows(entries=list(entries), records=records, append=append)
 
-    def _commit_staged(
-        self, plan: PublishPlan, ahead: Future[StagedRows], tenure: _Tenure
+    def _move(
+        self,
+        plan: PublishPlan,
+        ahead: Future[StagedRows] | None,
+        tenure: _Tenure,
+        workers: Workers,
     ) -> tuple[list[TableEntry], StagedRows | None]:
-        moved = self._commit_tables(plan, tenure)
-        files: list[str] = []
-        for planned, table in zip(plan.tables, moved, strict=True):
-            folder = self.tables.folder(planned.staged.path)
-            files.append(f"{folder}/{version_file(table)}")
-        pins = _planned(plan, [table.version for table in moved])
-        ready = ahead.result()
-        foreseen = [replace(pin, seq=0) for pin in ready.records if isinstance(pin, Pin)]
-        staged = ready if foreseen == pins else None
-        if staged is not None:
-            files += self.coordinator.journal.data_files(staged.append)
+        """Move every table; return what to publish, and the manifest's rows if they are written."""
+        moved = self._commit_tables(plan.staged, tenure)
+        files = [f"{self.tables.folder(table.path)}/{version_file(table)}" for table in moved]
+        entries = plan.staged_entries([table.version for table in moved])
+        ready = None
+        if ahead is not None:
+            ready = ahead.result()
+            if ready.entries != entries:
+                ready = None
+            else:
+                files += self.coordinator.journal.data_files(ready.append)
         # A manifest must never name unsynced files.
         self.syncer.sync(files)
-        return list(pins), staged
+        for item in plan.tables:
+            if not isinstance(item.step, StagedTable):
+                tenure.check()
+                entries += self._perform(plan.identity, item, item.step, workers)
+        return entries, ready
 
-    def _apply_effects(self, effects: list[Effect], tenure: _Tenure) -> list[Pin]:
-        pins: list[Pin] = []
-        for item in effects:
-            tenure.check()
-            table = item.apply()
-            self.syncer.sync_tree(self.tables.folder(item.pin.path))
-            pins.append(
-                replace(
-                    item.pin,
-                    version=table.version,
-                    row_count=table.count_rows(),
-                    transaction_uuid=table.transaction_uuid(),
-                )
-            )
-        return pins
+    def _perform(
+        self, identity: Identity, planned: PlannedTable, step: UnstagedStep, workers: Workers
+    ) -> list[TableEntry]:
+        pin, mark = planned.pin, identity.operation_id
+        table = perform(self.tables, pin.path, pin.version, step, workers, mark)
+        self.syncer.sync_tree(self.tables.folder(pin.path))
+        return planned.entries(table.version, table.count_rows(), table.transaction_uuid())
 
-    def _commit_tables(self, plan: PublishPlan, tenure: _Tenure) -> list[Table]:
-        staged = [item.staged for item in plan.tables]
+    def _commit_tables(self, staged: Sequence[StagedTable], tenure: _Tenure) -> list[Table]:
         if len(staged) == 1:
             return [self._commit_table(staged[0], tenure)]
         futures = [
@@ -537,53 +459,4 @@ def _commit(identity: Identity, seq: int, capture: Capture) -> GraphCommit:
         kind=identity.kind,
         schema_hash=identity.schema_hash,
         recovery_for_actor=identity.recovery_for_actor,
-    )
-
-
-def _planned(plan: PublishPlan, versions: list[int] | None = None) -> list[Pin]:
-    """Return what a plan publishes: the given table versions, else each parent's next."""
-    return [
-        Pin(
-            table_key=item.table_key,
-            incarnation=item.incarnation,
-            path=item.staged.path,
-            version=item.staged.parent.version + 1 if versions is None else versions[index],
-            row_count=item.staged.rows_after,
-            transaction_uuid=item.staged.uuid,
-            seq=0,
-        )
-        for index, item in enumerate(plan.tables)
-    ]
-
-
-def _intent_tables(plan: PublishPlan) -> tuple[IntentTable, ...]:
-    return tuple(
-        IntentTable(
-            table_key=item.table_key,
-            incarnation=item.incarnation,
-            path=item.staged.path,
-            expected_version=item.staged.parent.version,
-            transaction_uuid=item.staged.uuid,
-        )
-        for item in plan.tables
-    )
-
-
-def _intent(
-    capture: Capture, identity: Identity, rollback_id: str, tables: tuple[IntentTable, ...]
-) -> Intent:
-    return Intent(
-        operation_id=identity.operation_id,
-        commit_id=identity.commit_id,
-        rollback_id=rollback_id,
-        kind=identity.kind,
-        branch=capture.branch.incarnation,
-        merged_parent_commit_id=identity.merged_parent_commit_id,
-        merged_branch=identity.merged_branch,
-        head_commit_id=capture.head.graph_commit_id,
-        manifest_version=capture.version,
-        actor_id=identity.actor_id,
-        schema_hash=identity.schema_hash,
-        created_at_us=identity.created_at_us,
-        tables=tables,
     )

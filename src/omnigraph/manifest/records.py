@@ -10,13 +10,13 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from omnigraph.errors import FormatError, StorageError
-from omnigraph.store import primary_key_field, split_branch
+from omnigraph.store import Pin, primary_key_field
 
 MAIN = "main"
 STAMP_KEY = b"omnigraph:internal_schema_version"
@@ -28,10 +28,6 @@ MAINTENANCE_KINDS = frozenset(("optimize", "ensure_indices"))
 """Kinds of commits that change no row."""
 
 
-Place = tuple[str, int]
-"""Where rows lie: a table's line of versions, and a version of it."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRecord:
     """A registered table: which type's rows it holds and where."""
@@ -40,29 +36,6 @@ class TableRecord:
     incarnation: int
     path: str
     seq: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pin:
-    """The published version of one table as of a manifest version."""
-
-    table_key: str
-    incarnation: int
-    path: str
-    version: int
-    row_count: int
-    transaction_uuid: str
-    seq: int
-
-    @property
-    def place(self) -> Place:
-        """Where the published rows lie; numbers alone may agree by chance between two lines."""
-        return self.path, self.version
-
-    @property
-    def table_branch(self) -> str | None:
-        """The table's line of versions, None for its main one."""
-        return split_branch(self.path)[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +94,28 @@ TableEntry = TableRecord | Pin | Tombstone
 """What a commit says about tables."""
 
 Record = TableEntry | GraphCommit
+
+
+def registered(pin: Pin) -> list[TableEntry]:
+    """Return what a commit says of a table that is new under its key."""
+    record = TableRecord(table_key=pin.table_key, incarnation=pin.incarnation, path=pin.path, seq=0)
+    return [record, pin]
+
+
+def dropped(pin: Pin) -> Tombstone:
+    """Return what a commit says of a table that is no longer known under its key."""
+    return Tombstone(
+        table_key=pin.table_key,
+        incarnation=pin.incarnation,
+        path=pin.path,
+        version=pin.version,
+        seq=0,
+    )
+
+
+def renamed(pin: Pin, table_key: str) -> list[TableEntry]:
+    """Return what a commit says of a table that gets another key."""
+    return [dropped(pin), *registered(replace(pin, table_key=table_key, seq=0))]
 
 
 def manifest_schema(stamp: int) -> Any:

@@ -6,35 +6,26 @@ one, and the slot itself. The right to act is the slot's lock, which only a dead
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Container
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 
-from omnigraph.clock import now_us
-from omnigraph.errors import ConflictError, FormatError, OutcomeUnknownError, StorageError
+from omnigraph.errors import FormatError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.manifest.audit import RecoveryAudit, RecoveryKind, TableOutcome, new_record
 from omnigraph.manifest.branch_ids import BranchId, parse_incarnation
 from omnigraph.manifest.coordinator import Capture
+from omnigraph.manifest.identity import finishing, undoing
 from omnigraph.manifest.intents import Intent, IntentTable, decode_intent, newer_format
-from omnigraph.manifest.publisher import Effect, Identity, Lost, Publisher
-from omnigraph.manifest.records import (
-    RECOVERY,
-    RECOVERY_ACTOR,
-    SCHEMA_APPLY,
-    GraphCommit,
-    Pin,
-    TableEntry,
-)
+from omnigraph.manifest.publisher import Lost, Publisher
+from omnigraph.manifest.records import RECOVERY, RECOVERY_ACTOR, SCHEMA_APPLY, GraphCommit
 from omnigraph.store import (
     COLUMN_OPERATIONS,
     UNDOABLE,
     HeldSlot,
+    Pin,
     Standing,
     Table,
-    TableStanding,
-    refuse_drift,
     restore,
     set_aside_torn,
     side_by_side,
@@ -139,79 +130,20 @@ class Recovery:
         """Return the tables only this branch moves; an inherited one goes on without it."""
         return [pin for pin in capture.pins.values() if capture.branch.owns(pin.table_branch)]
 
-    def publish_effects(
-        self,
-        capture: Capture,
-        identity: Identity,
-        rollback_id: str,
-        effects: list[Effect],
-        *,
-        entries: Callable[[list[Pin]], list[TableEntry]] | None = None,
-        record: Callable[[Intent, GraphCommit], None] | None = None,
-        reserved: HeldSlot | None = None,
-    ) -> GraphCommit:
-        """Publish changes that cannot be staged; what fails half-way is undone before this ends."""
-        return self._publisher.publish_effects(
-            capture,
-            identity,
-            rollback_id,
-            effects,
-            undo=lambda slot: self._resolve(slot, forward_only=False),
-            entries=entries,
-            record=record,
-            reserved=reserved,
-        )
+    def leftovers(self, capture: Capture) -> list[Pin]:
+        """Return the branch's tables that stand above their published version for no reason.
 
-    def clear_leftovers(self, new_id: Callable[[], str]) -> bool:
-        """Restore tables that stand above their published version without a slot to explain it.
-
-        Versions another program made are left for `repair`, and the tables a living writer is
-        moving are its own business.
+        What another program made is not among them.
         """
-        publisher = self._publisher
-        capture = publisher.coordinator.capture()
         own = self._own_pins(capture)
-        at_once = publisher.tables.files.calls_at_once
-        found = side_by_side(self._standing, own, at_once=at_once)
-        effects = [
-            Effect(pin=pin, apply=partial(self._restore, pin))
-            for pin, item in zip(own, found, strict=True)
-            if item.verdict is Standing.LEFTOVER
-        ]
-        if not effects:
-            return False
-        identity = Identity(
-            operation_id=new_id(),
-            commit_id=new_id(),
-            kind=RECOVERY,
-            actor_id=RECOVERY_ACTOR,
-            created_at_us=now_us(),
-            schema_hash=capture.head.schema_hash,
+        tables = self._publisher.tables
+        found = side_by_side(
+            lambda pin: standing(tables, pin.path, pin.version),
+            own,
+            at_once=tables.files.calls_at_once,
         )
-        try:
-            self.publish_effects(
-                capture, identity, new_id(), effects, record=self._record_if_recovered
-            )
-        except (Lost, ConflictError):
-            # A living writer is at work: what lies above its tables is its own business.
-            return False
-        except OutcomeUnknownError as error:
-            # Nobody asked for this commit by an operation id, so nobody could repeat it.
-            raise StorageError(
-                f"recovery was interrupted: {error.message}", hint="open the graph again"
-            ) from error
-        return True
-
-    def _standing(self, pin: Pin) -> TableStanding:
-        return standing(self._publisher.tables, pin.path, pin.version)
-
-    def _restore(self, pin: Pin) -> Table:
-        # Judged again under the slot: another program may have written since.
-        found = self._standing(pin)
-        refuse_drift(found)
-        table = restore(self._publisher.tables, pin.path, pin.version)
-        fire(Failpoint.RECOVERY_POST_RESTORE)
-        return table
+        pairs = zip(own, found, strict=True)
+        return [pin for pin, item in pairs if item.verdict is Standing.LEFTOVER]
 
     def pending(self) -> list[PendingWrite]:
         """Return the writes that hold or left a slot, without touching anything."""
@@ -288,6 +220,10 @@ class Recovery:
         evidence = [self._evidence(table, intent.kind) for table in intent.tables]
         return judge_tables(evidence) is Verdict.ROLLED_BACK
 
+    def undo(self, slot: HeldSlot) -> None:
+        """Resolve the slot of an owner that lives and gives up half-way."""
+        self._resolve(slot, forward_only=False)
+
     def _resolve(self, slot: HeldSlot, *, forward_only: bool) -> Verdict | None:
         number = newer_format(slot.body)
         if number is not None:
@@ -304,7 +240,7 @@ class Recovery:
         if verdict is not None or intent is None:
             if intent is not None and verdict is Verdict.ALREADY_DECIDED:
                 commit = lineage.get(intent.commit_id) or lineage[intent.rollback_id]
-                self._record_if_recovered(intent, commit)
+                self.record(intent, commit)
             slot.remove()
             return verdict or Verdict.NEVER_ARMED
         evidence = [self._evidence(table, intent.kind) for table in intent.tables]
@@ -322,11 +258,11 @@ class Recovery:
         except Lost:
             slot.remove()
             return Verdict.HEAD_MOVED
-        self._record_if_recovered(intent, commit)
+        self.record(intent, commit)
         self._publisher.release(slot)
         return verdict
 
-    def _record_if_recovered(self, intent: Intent, commit: GraphCommit) -> None:
+    def record(self, intent: Intent, commit: GraphCommit) -> None:
         """Record who was finished or undone. Repeating it adds nothing.
 
         A commit its own owner published, who then died, needed no recovery.
@@ -380,19 +316,8 @@ class Recovery:
             self._pin(table, self._publisher.tables.open(table.path, table.expected_version + 1))
             for table in intent.tables
         ]
-        identity = Identity(
-            operation_id=intent.operation_id,
-            commit_id=intent.commit_id,
-            kind=intent.kind,
-            actor_id=RECOVERY_ACTOR,
-            created_at_us=intent.created_at_us,
-            schema_hash=intent.schema_hash,
-            recovery_for_actor=intent.actor_id,
-            merged_parent_commit_id=intent.merged_parent_commit_id,
-            merged_branch=intent.merged_branch,
-        )
         fire(Failpoint.RECOVERY_PRE_PUBLISH)
-        return self._publisher.append(capture, identity, pins, slot)
+        return self._publisher.append(capture, finishing(intent), pins, slot)
 
     def _roll_back(
         self,
@@ -408,16 +333,7 @@ class Recovery:
                 restored = restore(self._publisher.tables, path, version)
                 fire(Failpoint.RECOVERY_POST_RESTORE)
                 pins.append(self._pin(item.table, restored))
-        identity = Identity(
-            operation_id=intent.rollback_id,
-            commit_id=intent.rollback_id,
-            kind=RECOVERY,
-            actor_id=RECOVERY_ACTOR,
-            created_at_us=intent.created_at_us,
-            # A schema change that is undone was never accepted.
-            schema_hash=capture.head.schema_hash,
-            recovery_for_actor=intent.actor_id,
-        )
+        identity = undoing(intent, capture.head.schema_hash)
         fire(Failpoint.RECOVERY_PRE_PUBLISH)
         return self._publisher.append(capture, identity, pins, slot)
 

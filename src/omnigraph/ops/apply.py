@@ -7,12 +7,8 @@ branch can appear.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
-
-import pyarrow as pa
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from omnigraph.catalog import (
     AcceptedSchema,
@@ -22,10 +18,8 @@ from omnigraph.catalog import (
     NodeType,
     TypeKind,
 )
-from omnigraph.clock import now_us
-from omnigraph.errors import BadRequestError, ConflictError, OmniGraphError, PreconditionFailedError
+from omnigraph.errors import BadRequestError, ConflictError, OmniGraphError
 from omnigraph.failpoints import Failpoint, fire
-from omnigraph.ids import UlidSource
 from omnigraph.lang.schema_plan import SchemaPlan, plan_schema
 from omnigraph.lang.schema_steps import (
     AddConstraint,
@@ -37,43 +31,41 @@ from omnigraph.lang.schema_steps import (
     Step,
     WidenProperty,
 )
-from omnigraph.limits import WRITE_ATTEMPTS_MAX
 from omnigraph.manifest import (
     MAIN,
     SCHEMA_APPLY,
     BranchDirectory,
     Capture,
-    Effect,
     GraphCommit,
-    Identity,
-    Lost,
+    Intent,
     Pin,
     Publisher,
-    Recovery,
     TableEntry,
-    TableRecord,
-    Tombstone,
+    dropped,
+    registered,
+    renamed,
 )
-from omnigraph.store import (
-    OPERATION_PROPERTY,
-    HeldSlot,
-    Table,
-    change_columns,
-    commit_staged,
-    stage_overwrite,
-)
+from omnigraph.store import OPERATION_PROPERTY, ColumnChanges, Table
 from omnigraph.store.reclaim import erase_history, erase_table
+from omnigraph.store.steps import ChangeColumns
 from omnigraph.write import (
+    Base,
+    ChangeSet,
+    Persistence,
+    PlainOperation,
     Problems,
     Request,
+    Reserve,
+    TableStep,
+    Writer,
     has_blobs,
-    rows_schema,
-    stored_rows,
     table_folder,
     table_schema,
 )
 from omnigraph.write.contract import SchemaContract
 from omnigraph.write.migrate import Rule, TypeChange, check_stored, missing_ids, type_changes
+
+Entity = NodeType | EdgeType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,18 +89,27 @@ class SchemaApply:
     """Changes the schema of one graph."""
 
     def __init__(
-        self,
-        publisher: Publisher,
-        recovery: Recovery,
-        directory: BranchDirectory,
-        contract: SchemaContract,
-        ids: UlidSource,
+        self, writer: Writer, directory: BranchDirectory, contract: SchemaContract
     ) -> None:
-        self._publisher = publisher
-        self._recovery = recovery
+        self._writer = writer
+        self._publisher = writer.publisher
         self._directory = directory
         self._contract = contract
-        self._ids = ids
+
+    def run(
+        self, source: str, desired: Catalog, request: Request, *, allow_data_loss: bool = False
+    ) -> Outcome:
+        """Make `desired` the schema. Raises, with nothing changed, when data stands against it."""
+
+        def review(capture: Capture) -> Review:
+            return self.review(capture, desired, allow_data_loss=allow_data_loss)
+
+        change = _SchemaChange(self._publisher, self._directory, self._contract, review, source)
+        with self._directory.control():
+            commit, _changes = self._writer.run(change, request)
+            # No review: it was done before, by this operation id.
+            found = change.review or review(self._publisher.coordinator.capture(fresh=False))
+        return Outcome(review=found, commit=commit)
 
     # ---- looking --------------------------------------------------------------------------
 
@@ -168,52 +169,64 @@ class SchemaApply:
             return total - missing
         return missing if step.required and step.has_default else 0
 
-    # ---- applying -------------------------------------------------------------------------
 
-    def run(
-        self, source: str, desired: Catalog, request: Request, *, allow_data_loss: bool = False
-    ) -> Outcome:
-        """Make `desired` the schema. Raises, with nothing changed, when data stands against it."""
-        coordinator = self._publisher.coordinator
-        with self._directory.control():
-            for _attempt in range(WRITE_ATTEMPTS_MAX):
-                capture = coordinator.capture()
-                done = coordinator.commit_of(request.operation_id)
-                if done is not None:
-                    review = self.review(capture, desired, allow_data_loss=allow_data_loss)
-                    return Outcome(review=review, commit=done)
-                self._refuse_branches()
-                identity = self._identity(capture, request)
-                slot = self._publisher.reserve(capture, identity, self._ids.next())
-                if slot is None:
-                    if self._publisher.slots.exists(capture.slot):
-                        self._recovery.resolve(capture.slot)
-                    continue
-                with slot:
-                    try:
-                        review = self._decide(capture, desired, request, allow_data_loss)
-                    except BaseException:
-                        # Nothing has moved: a refused change leaves no slot behind.
-                        slot.remove()
-                        raise
-                    if review.plan.is_empty:
-                        slot.remove()
-                        return Outcome(review=review, commit=None)
-                    try:
-                        commit = self._publish(capture, identity, review.plan, source, slot)
-                    except Lost:
-                        continue
-                return Outcome(review=review, commit=commit)
-        raise ConflictError("the graph is written to all the time", hint="try again")
+class _SchemaChange(PlainOperation):
+    """One change of the schema. It takes the slot first: all other writers wait."""
 
-    def _identity(self, capture: Capture, request: Request) -> Identity:
-        return Identity(
-            operation_id=request.operation_id,
-            commit_id=self._ids.next(),
-            kind=SCHEMA_APPLY,
-            actor_id=request.actor_id,
-            created_at_us=now_us(),
-            schema_hash=capture.head.schema_hash,
+    kind = SCHEMA_APPLY
+    persistence = Persistence(
+        reserve=Reserve.AT_ONCE,
+        takes_turn=False,
+        given_up="the graph is written to all the time",
+    )
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        directory: BranchDirectory,
+        contract: SchemaContract,
+        review: Callable[[Capture], Review],
+        source: str,
+    ) -> None:
+        self.review: Review | None = None
+        """What the newest preparation found."""
+        self._publisher = publisher
+        self._directory = directory
+        self._contract = contract
+        self._judge = review
+        self._source = source
+        self._before: Capture | None = None
+        self._changes: list[TypeChange] = []
+
+    def prepare(self, base: Base) -> ChangeSet:
+        """Plan on the state that no other writer can move; raise what stands against it."""
+        fire(Failpoint.SCHEMA_POST_RESERVE)
+        self._refuse_branches()
+        capture = base.capture
+        review = self._decide(capture)
+        self.review, self._before = review, capture
+        if review.plan.is_empty:
+            return ChangeSet()
+        accepted, desired = self._contract.at(capture.head.schema_hash), review.plan.desired
+        self._changes = type_changes(accepted, desired)
+        # Before anything names it: a commit whose schema is nowhere could never be read.
+        self._contract.keep(self._source, desired)
+        fire(Failpoint.SCHEMA_POST_HISTORY)
+        steps: list[TableStep] = []
+        entries: list[TableEntry] = []
+        for change in self._changes:
+            if change.old is None:
+                entries += self._create(desired, change, entries)
+            elif change.new is not None and change.columns().any:
+                columns, hard = change.columns(), _removes(review)
+                steps.append(_column_step(change.old, change.new, columns, hard=hard))
+            else:
+                entries += _kept_entries(capture.pins[change.old.table_key], change)
+        return ChangeSet(
+            steps=tuple(steps),
+            entries=tuple(entries),
+            schema_hash=desired.ir_hash(),
+            alone=True,
         )
 
     def _refuse_branches(self) -> None:
@@ -225,20 +238,13 @@ class SchemaApply:
                 hint="merge or delete them first, then apply and branch again",
             )
 
-    def _decide(
-        self, capture: Capture, desired: Catalog, request: Request, allow_data_loss: bool
-    ) -> Review:
-        """Plan on the state nobody can move any more; raise what stands against it."""
-        fire(Failpoint.SCHEMA_POST_RESERVE)
-        head = capture.head.graph_commit_id
-        if request.expected_head is not None and request.expected_head != head:
-            raise PreconditionFailedError(expected=request.expected_head, actual=head)
-        review = self.review(capture, desired, allow_data_loss=allow_data_loss)
+    def _decide(self, capture: Capture) -> Review:
+        review = self._judge(capture)
         if review.plan.refusal is not None:
             raise BadRequestError(review.plan.refusal.message)
         review.problems.raise_any()
         tags = [tag.name for tag in self._directory.tags()]
-        if tags and any(_is_hard(step) for step in review.plan.steps):
+        if tags and _removes(review):
             raise ConflictError(
                 f"tags hold what would be lost: {', '.join(tags)}",
                 hint="delete them first, or apply without allowing data loss",
@@ -246,101 +252,10 @@ class SchemaApply:
         fire(Failpoint.SCHEMA_POST_VALIDATE)
         return review
 
-    def _publish(
-        self,
-        capture: Capture,
-        identity: Identity,
-        plan: SchemaPlan,
-        source: str,
-        slot: HeldSlot,
-    ) -> GraphCommit:
-        accepted = self._contract.at(capture.head.schema_hash)
-        changes = type_changes(accepted, plan.desired)
-        # Before anything names it: a commit whose schema is nowhere could never be read.
-        self._contract.keep(source, plan.desired)
-        fire(Failpoint.SCHEMA_POST_HISTORY)
-        hard = any(_is_hard(step) for step in plan.steps)
-        operation_id = identity.operation_id
-        effects = [
-            Effect(pin=pin, apply=partial(self._change_table, pin, change, hard, operation_id))
-            for change in changes
-            if change.old is not None and change.columns().any
-            for pin in [capture.pins[change.old.table_key]]
-        ]
-
-        def entries(moved: list[Pin]) -> list[TableEntry]:
-            pins = {**capture.pins, **{pin.table_key: pin for pin in moved}}
-            return self._entries(identity, plan.desired, changes, pins, moved)
-
-        return self._recovery.publish_effects(
-            capture,
-            replace(identity, schema_hash=plan.desired.ir_hash()),
-            self._ids.next(),
-            effects,
-            entries=entries,
-            reserved=slot,
-            record=lambda _intent, _commit: self._follow_up(capture, changes, hard=hard),
-        )
-
-    def _change_table(self, pin: Pin, change: TypeChange, hard: bool, operation_id: str) -> Table:
-        tables, columns = self._publisher.tables, change.columns()
-        table = change_columns(
-            tables,
-            pin.path,
-            pin.version,
-            columns,
-            after=lambda: fire(Failpoint.SCHEMA_POST_TABLE_STEP),
-        )
-        entity = change.new
-        if entity is None or not (hard and columns.dropped) or has_blobs(entity):
-            return table
-        # A dropped column stays in the files of the others: only new files are without it.
-        properties = {OPERATION_PROPERTY: operation_id}
-        staged = stage_overwrite(table, _stored_again(entity, table), properties)
-        return commit_staged(tables, staged)
-
-    def _entries(
-        self,
-        identity: Identity,
-        desired: AcceptedSchema,
-        changes: list[TypeChange],
-        pins: Mapping[str, Pin],
-        moved: list[Pin],
-    ) -> list[TableEntry]:
-        """Return what the commit says about tables; new ones are made on the way."""
-        found: list[TableEntry] = []
-        moved_keys = {pin.table_key for pin in moved}
-        for change in changes:
-            old, new = change.old, change.new
-            if old is None and new is not None:
-                found += self._create(identity, desired, change, found)
-                continue
-            if old is None:
-                continue
-            pin = pins[old.table_key]
-            if new is None or new.table_key != old.table_key:
-                found.append(
-                    Tombstone(
-                        table_key=old.table_key,
-                        incarnation=pin.incarnation,
-                        path=pin.path,
-                        version=pin.version,
-                        seq=0,
-                    )
-                )
-            if new is not None and new.table_key != old.table_key:
-                found += _registered(replace(pin, table_key=new.table_key))
-            elif new is not None and old.table_key in moved_keys:
-                found.append(pin)
-        return found
-
     def _create(
-        self,
-        identity: Identity,
-        desired: AcceptedSchema,
-        change: TypeChange,
-        planned: list[TableEntry],
+        self, desired: AcceptedSchema, change: TypeChange, planned: list[TableEntry]
     ) -> list[TableEntry]:
+        """Make the table of a new type; before the commit it is only an empty folder."""
         entity = change.new
         if entity is None:
             return []
@@ -353,12 +268,12 @@ class SchemaApply:
             path = f"{base}-{number}"
         tables = self._publisher.tables
         tables.discard_unpublished(path)
-        properties = {OPERATION_PROPERTY: identity.operation_id}
+        properties = {OPERATION_PROPERTY: SCHEMA_APPLY}
         table = tables.create(path, table_schema(entity), properties)
         fire(Failpoint.SCHEMA_POST_TABLE_CREATE)
         self._publisher.syncer.sync_tree(tables.folder(path))
         _type_id, incarnation = desired.table_identity(entity.kind, entity.name)
-        return _registered(
+        return registered(
             Pin(
                 table_key=entity.table_key,
                 incarnation=incarnation,
@@ -370,19 +285,21 @@ class SchemaApply:
             )
         )
 
-    def _follow_up(self, before: Capture, changes: list[TypeChange], *, hard: bool) -> None:
+    def finish(self, intent: Intent | None, commit: GraphCommit | None) -> None:
         """After the commit: refresh the copy at the root, and forget what was dropped for good.
 
         The commit stands even if this fails.
         """
+        if commit is None or self._before is None or self.review is None:
+            return
         try:
             fire(Failpoint.SCHEMA_POST_MANIFEST_COMMIT)
             self._contract.bring_up_to_date()
             fire(Failpoint.SCHEMA_POST_FILES)
-            if hard:
-                self._erase(before, changes)
+            if _removes(self.review):
+                self._erase(self._before, self._changes)
         except OmniGraphError:
-            # Whoever opens or writes next sees that the copy lags, and brings it up to date.
+            # The next open or write sees that the copy lags, and brings it up to date.
             return
 
     def _erase(self, before: Capture, changes: list[TypeChange]) -> None:
@@ -401,20 +318,21 @@ class SchemaApply:
                 erase_history(tables, path, below=pins[change.new.table_key].version)
 
 
-def _stored_again(entity: NodeType | EdgeType, table: Table) -> Any:
-    """Return a table's rows, batch by batch, to be written anew."""
-    names = rows_schema(entity).names
-    batches = (
-        made
-        for batch in table.batches(columns=names)
-        for made in stored_rows(entity, pa.Table.from_batches([batch])).to_batches()
+def _column_step(old: Entity, new: Entity, columns: ColumnChanges, *, hard: bool) -> TableStep:
+    """Return what is to be done to the columns of a type that stays."""
+    anew = hard and columns.dropped and not has_blobs(new)
+    return TableStep(
+        table_key=old.table_key,
+        step=ChangeColumns(changes=columns, content=table_schema(new) if anew else None),
+        becomes=None if new.table_key == old.table_key else new.table_key,
     )
-    return pa.RecordBatchReader.from_batches(table_schema(entity), batches)
 
 
-def _registered(pin: Pin) -> list[TableEntry]:
-    record = TableRecord(table_key=pin.table_key, incarnation=pin.incarnation, path=pin.path, seq=0)
-    return [record, pin]
+def _kept_entries(pin: Pin, change: TypeChange) -> list[TableEntry]:
+    """Return what is said about a table whose columns stay as they are."""
+    if change.new is None:
+        return [dropped(pin)]
+    return [] if change.new.table_key == pin.table_key else renamed(pin, change.new.table_key)
 
 
 def _added_rules(plan: SchemaPlan) -> dict[tuple[TypeKind, str], list[Rule]]:
@@ -423,6 +341,11 @@ def _added_rules(plan: SchemaPlan) -> dict[tuple[TypeKind, str], list[Rule]]:
         if isinstance(step, AddConstraint) and not isinstance(step.constraint, IndexConstraint):
             found.setdefault((step.type_kind, step.type_name), []).append(step.constraint)
     return found
+
+
+def _removes(review: Review) -> bool:
+    """Whether data is removed for good."""
+    return any(map(_is_hard, review.plan.steps))
 
 
 def _is_hard(step: Step) -> bool:

@@ -1,47 +1,21 @@
-"""Builds the indexes a schema declares, as a commit that changes no row.
-
-Staging happens beside other writers. When one of them was first, what was staged is carried over
-to the new state if it still fits, else staged again.
-"""
+"""Builds the indexes a schema declares, as a commit that changes no row."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
-from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType, Scalar
+from omnigraph.catalog import EdgeType, NodeType, Scalar
 from omnigraph.catalog.model import index_kind
-from omnigraph.clock import now_us
-from omnigraph.errors import ConflictError
-from omnigraph.ids import UlidSource
-from omnigraph.limits import RESERVE_AFTER_LOSSES, SLOT_WAIT_S, WRITE_ATTEMPTS_MAX
-from omnigraph.manifest import (
-    BranchId,
-    Capture,
-    GraphCommit,
-    Identity,
-    Lost,
-    PlannedTable,
-    Publisher,
-    PublishPlan,
-    Recovery,
-)
-from omnigraph.store import (
-    OPERATION_PROPERTY,
-    HeldSlot,
-    IndexSpec,
-    StagedTable,
-    Table,
-    fork_table,
-    lacking_indexes,
-    missing_indexes,
-    rebased,
-    side_by_side,
-    split_branch,
-    stage_indexes,
-)
+from omnigraph.store import IndexSpec, lacking_indexes, missing_indexes
 from omnigraph.store.workers import InProcess, Workers
-from omnigraph.write import SchemaMovedError
+from omnigraph.write import (
+    Base,
+    BuildIndexes,
+    ChangeSet,
+    Persistence,
+    PlainOperation,
+    Reserve,
+)
 
 Entity = NodeType | EdgeType
 _KINDS = {"vector": "IVF_FLAT", "label_list": "LABEL_LIST", "inverted": "INVERTED"}
@@ -55,14 +29,6 @@ class PendingIndex:
     column: str
     kind: str
     reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexReport:
-    """What building the indexes came to; no commit when there was nothing to build."""
-
-    commit: GraphCommit | None
-    pending: list[PendingIndex]
 
 
 def declared_indexes(entity: Entity) -> list[IndexSpec]:
@@ -89,156 +55,44 @@ def _kind(entity: Entity, name: str) -> str | None:
     return "BITMAP" if few_values and kind == "btree" else _KINDS.get(kind, "BTREE")
 
 
-class Indexing:
-    """Builds the indexes of one graph."""
+class Indexing(PlainOperation):
+    """Makes every declared index cover every row, where there is anything to index.
 
-    def __init__(
-        self,
-        publisher: Publisher,
-        recovery: Recovery,
-        ids: UlidSource,
-        workers: Workers | None = None,
-    ) -> None:
-        self._publisher = publisher
-        self._recovery = recovery
-        self._ids = ids
-        self._workers = workers or InProcess()
+    Indexes are built beside other writers. When one of them was first, what was built is carried
+    over to the new state if it still fits, else built again.
+    """
 
-    def run(self, schema: AcceptedSchema, *, actor_id: str | None = None) -> IndexReport:
-        """Make every declared index cover every row, where there is anything to index."""
-        identity = Identity(
-            operation_id=self._ids.next(),
-            commit_id=self._ids.next(),
-            kind="ensure_indices",
-            actor_id=actor_id,
-            created_at_us=now_us(),
-            schema_hash=schema.ir_hash(),
-        )
-        attempt = _Attempt(self._publisher, schema, identity, self._ids, self._workers)
-        for losses in range(WRITE_ATTEMPTS_MAX):
-            capture = self._publisher.coordinator.capture()
-            done = self._publisher.coordinator.commit_of(identity.operation_id)
-            if done is not None:
-                return self._report(schema, done)
-            if capture.head.schema_hash != identity.schema_hash:
-                raise SchemaMovedError
-            slot: HeldSlot | None = None
-            if losses >= RESERVE_AFTER_LOSSES and attempt.seconds < SLOT_WAIT_S / 3:
-                # Others wait for the slot: it is taken first only when staging is quick.
-                slot = self._publisher.reserve(capture, identity, self._ids.next())
-            try:
-                commit = self._once(attempt, capture, slot)
-            except Lost:
-                self._clear_dead_owner(capture)
-                continue
-            return self._report(schema, commit)
-        raise ConflictError(
-            f"the branch moved {WRITE_ATTEMPTS_MAX} times while its indexes were built",
-            hint="try again when there are fewer writes",
-        )
+    kind = "ensure_indices"
+    persistence = Persistence(
+        reserve=Reserve.IF_QUICK,
+        takes_turn=False,
+        given_up="the branch moved {attempts} times while its indexes were built",
+        hint="try again when there are fewer writes",
+    )
 
-    def _once(
-        self, attempt: _Attempt, capture: Capture, slot: HeldSlot | None
-    ) -> GraphCommit | None:
-        try:
-            tables = attempt.stage(capture)
-        except BaseException:
-            if slot is not None:
-                slot.remove()
-            raise
-        if not tables:
-            if slot is not None:
-                slot.remove()
-            return None
-        plan = PublishPlan(identity=attempt.identity, rollback_id=self._ids.next(), tables=tables)
-        return self._publisher.publish(capture, plan, reserved=slot)
+    def __init__(self, workers: Workers | None = None) -> None:
+        self.workers = workers or InProcess()
 
-    def _clear_dead_owner(self, capture: Capture) -> None:
-        if self._publisher.slots.exists(capture.slot):
-            self._recovery.resolve(capture.slot)
-
-    def _report(self, schema: AcceptedSchema, commit: GraphCommit | None) -> IndexReport:
-        pins = self._publisher.coordinator.capture(fresh=False).pins
-        pending: list[PendingIndex] = []
-        for entity in schema.catalog.entities():
-            pin = pins[entity.table_key]
-            table = self._publisher.tables.open(pin.path, pin.version)
-            reason = "no row has a vector" if pin.row_count else "there are no rows"
-            pending += [
-                PendingIndex(
-                    table_key=entity.table_key, column=spec.column, kind=spec.kind, reason=reason
-                )
-                for spec in missing_indexes(table, declared_indexes(entity))
-            ]
-        return IndexReport(commit=commit, pending=pending)
+    def prepare(self, base: Base) -> ChangeSet:
+        """Find what the indexes of each table lack."""
+        found: list[BuildIndexes] = []
+        for entity in base.schema.catalog.entities():
+            if base.capture.pins[entity.table_key].row_count:
+                specs = lacking_indexes(base.table(entity), declared_indexes(entity))
+                if specs:
+                    found.append(BuildIndexes(table_key=entity.table_key, specs=tuple(specs)))
+        return ChangeSet(indexes=tuple(found))
 
 
-class _Attempt:
-    """What has been staged so far, by table."""
-
-    def __init__(
-        self,
-        publisher: Publisher,
-        schema: AcceptedSchema,
-        identity: Identity,
-        ids: UlidSource,
-        workers: Workers,
-    ) -> None:
-        self._publisher = publisher
-        self._ids = ids
-        self._workers = workers
-        self._schema = schema
-        self._staged: dict[str, StagedTable] = {}
-        self.identity = identity
-        self.seconds = 0.0
-
-    def stage(self, capture: Capture) -> tuple[PlannedTable, ...]:
-        """Return what to publish on a captured state."""
-        started = time.monotonic()
-        wanted = [e for e in self._schema.catalog.entities() if capture.pins[e.table_key].row_count]
-
-        def stage(entity: Entity) -> StagedTable | None:
-            pin = capture.pins[entity.table_key]
-            table = self._publisher.tables.open(pin.path, pin.version)
-            return self._of_table(entity, table, capture.branch)
-
-        planned: list[PlannedTable] = []
-        found = side_by_side(stage, wanted, at_once=self._workers.tables_at_once)
-        for entity, staged in zip(wanted, found, strict=True):
-            if staged is not None:
-                pin = capture.pins[entity.table_key]
-                self._staged[entity.table_key] = staged
-                planned.append(
-                    PlannedTable(
-                        table_key=pin.table_key, incarnation=pin.incarnation, staged=staged
-                    )
-                )
-        self.seconds = time.monotonic() - started
-        return tuple(planned)
-
-    def _of_table(self, entity: Entity, table: Table, branch: BranchId) -> StagedTable | None:
-        known = self._staged.pop(entity.table_key, None)
-        # What a lost attempt committed will be undone; it must not be committed a second time.
-        untouched = (
-            known is not None
-            and known.path == table.path
-            and (self._publisher.tables.open_latest(table.path).version == table.version)
-        )
-        if known is not None and untouched:
-            if known.parent.version == table.version:
-                return known
-            carried = rebased(known, table)
-            if carried is not None:
-                return carried
-        specs = lacking_indexes(table, declared_indexes(entity))
-        if not specs:
-            return None
-        _root, line = split_branch(table.path)
-        if not branch.owns(line):
-            # The first change of a table on a branch starts a line of versions of its own.
-            table, files = fork_table(
-                self._publisher.tables, table, branch.fork_name(self._ids.next())
+def pending_indexes(base: Base) -> list[PendingIndex]:
+    """Return the declared indexes that could not be built yet, for want of anything to index."""
+    pending: list[PendingIndex] = []
+    for entity in base.schema.catalog.entities():
+        reason = "no row has a vector" if base.pin(entity).row_count else "there are no rows"
+        pending += [
+            PendingIndex(
+                table_key=entity.table_key, column=spec.column, kind=spec.kind, reason=reason
             )
-            self._publisher.syncer.sync(files)
-        properties = {OPERATION_PROPERTY: self.identity.operation_id}
-        return stage_indexes(table, specs, properties, self._workers)
+            for spec in missing_indexes(base.table(entity), declared_indexes(entity))
+        ]
+    return pending

@@ -16,7 +16,15 @@ from omnigraph.catalog import AcceptedSchema, Catalog, EdgeType, NodeType
 from omnigraph.errors import BadRequestError, KeyConflictError, NotFoundError
 from omnigraph.limits import EMBED_CHUNK_ROWS, LOAD_CHUNK_ROWS, PROBLEMS_MAX
 from omnigraph.store import open_file
-from omnigraph.write import Base, ChangeSet, Problem, Problems, TableChange, validate
+from omnigraph.write import (
+    Base,
+    ChangeSet,
+    PlainOperation,
+    Problem,
+    Problems,
+    TableChange,
+    validate,
+)
 from omnigraph.write.embeddings import Embeddings
 from omnigraph.write.envelope_text import EnvelopeWriter
 from omnigraph.write.envelopes import EnvelopeReader, TypeRows, file_blocks
@@ -24,7 +32,7 @@ from omnigraph.write.input_reader import InputReader
 from omnigraph.write.inputs import Input, as_arrow
 from omnigraph.write.intake import complete_ids, duplicate_problem, frame_rows
 from omnigraph.write.problems import place_text
-from omnigraph.write.spill import SpillFile, spilled
+from omnigraph.write.spill import SpillFile, release_mapped, spilled
 
 Entity = NodeType | EdgeType
 Data = str | os.PathLike[str] | bytes | Iterable[Mapping[str, object]]
@@ -47,7 +55,7 @@ class LoadMode(StrEnum):
             raise BadRequestError(f"unknown load mode {mode!r}; expected one of {listed}") from None
 
 
-class Load:
+class Load(PlainOperation):
     """A load as an operation of the write protocol."""
 
     kind = "load"
@@ -121,7 +129,7 @@ class Load:
                 self._spills[found.entity.table_key] = [found.spill]
             self._take(found.entity, rows, found.lines, problems)
             found.chunks = []
-            self._release()
+            release_mapped()
         problems.raise_any()
         if not self._rows and self.mode is LoadMode.OVERWRITE:
             raise empty_overwrite()
@@ -169,11 +177,6 @@ class Load:
         problems.raise_any()
         self._take(entity, rows, lines, problems)
         problems.raise_any()
-
-    def _release(self) -> None:
-        """Give back the memory that reading rows from files took."""
-        for spill in (item for found in self._spills.values() for item in found):
-            spill.release()
 
     def _take(self, entity: Entity, rows: Any, lines: Sequence[int], problems: Problems) -> None:
         """Complete ids and keep the rows; ids must be distinct within the input."""
@@ -250,7 +253,7 @@ class Load:
         self._refuse(conflicts)
         problems = self._problems()
         validate(base, changes, problems)
-        self._release()
+        release_mapped()
         problems.raise_any()
         return changes
 
@@ -279,14 +282,14 @@ class Load:
         )
         found, spill = spilled(rows.schema, (b for chunk in chunks for b in chunk.to_batches()))
         spills[:] = [spill]
-        self._release()
+        release_mapped()
         return found
 
     def _fill(self, base: Base, change: TableChange, rows: Any, generated: Any) -> str | None:
         """Sort the rows of one type; return the first id that should be new and is not."""
         entity = change.entity
         change.added = rows
-        change.release = self._release if entity.table_key in self._spills else None
+        change.mapped = entity.table_key in self._spills
         committed = base.pin(entity).row_count
         if self.mode is LoadMode.OVERWRITE:
             change.replaced = True
@@ -316,7 +319,7 @@ class Load:
             return rows.filter(mask)
         found, spill = spilled(rows.schema, _filtered_batches(rows, mask))
         spills.append(spill)
-        self._release()
+        release_mapped()
         return found
 
     def _same_edges(self, base: Base, edge: EdgeType, rows: Any, generated: Any) -> tuple[Any, Any]:

@@ -12,8 +12,18 @@ from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
 from omnigraph.compute.images import RowChanges
 from omnigraph.errors import BadRequestError, MergeConflictError
 from omnigraph.manifest import Capture, Ledger, Pin
-from omnigraph.store import Table, Tables
-from omnigraph.write import Base, ChangeSet, Problem, Problems, key_ids, rows_schema, validate
+from omnigraph.store import StagedTable, Table, Tables
+from omnigraph.write import (
+    Base,
+    ChangeSet,
+    PlainOperation,
+    Problem,
+    Problems,
+    TableChange,
+    key_ids,
+    rows_schema,
+    validate,
+)
 from omnigraph.write.compare import may_differ, table_changes
 from omnigraph.write.envelopes import EnvelopeReader
 from omnigraph.write.three_way import (
@@ -80,8 +90,11 @@ class MergeWorkers(Protocol):
     def merge(self, entity: Entity, sides: Sides, decide: Decide, rows_of: RowsOf) -> Merged | None:
         """Return what `merge_table` would of all changes; None for a table not worth it."""
 
+    def stage(self, change: TableChange, parent: Table, properties: dict[str, str]) -> StagedTable:
+        """Stage merged rows that did not come back."""
 
-class Merge:
+
+class Merge(PlainOperation):
     """The operation. The source stays at its captured state whatever happens to it meanwhile.
 
     With another base than the common one it also takes single commits over, or back.
@@ -107,15 +120,15 @@ class Merge:
         self._origin_of = origin_of
         self._decide = decide
         self._rows_of = partial(decided_row, schema)
-        self._workers = workers
+        self._merge_workers = workers
 
-    def strict_tables(self, changes: ChangeSet) -> tuple[str, ...]:
-        """A merge is computed anew on every state of its target: nothing is strict."""
-        return ()
-
-    def sure_tables(self) -> tuple[str, ...]:
-        """Which tables change is what a merge finds out."""
-        return ()
+    def stage_elsewhere(
+        self, change: TableChange, parent: Table, properties: dict[str, str]
+    ) -> StagedTable:
+        """Let the workers that merged rows write them."""
+        if self._merge_workers is None:
+            return super().stage_elsewhere(change, parent, properties)
+        return self._merge_workers.stage(change, parent, properties)
 
     def prepare(self, base: Base) -> ChangeSet:
         """Compute the merge on a state of the target. Raises `MergeConflictError`."""
@@ -149,7 +162,7 @@ class Merge:
         compared = ours_pin if others else origin
         if ours_pin is None or not may_differ(compared, theirs_pin):
             return None
-        if self._workers is not None:
+        if self._merge_workers is not None:
             sides = Sides(
                 origin=self._opened(origin),
                 theirs=self._opened(theirs_pin),
@@ -157,7 +170,7 @@ class Merge:
                 tree=tree,
                 others={number: self._opened(pin) for number, pin in others},
             )
-            merged = self._workers.merge(entity, sides, self._decide, self._rows_of)
+            merged = self._merge_workers.merge(entity, sides, self._decide, self._rows_of)
             if merged is not None:
                 base.pin(entity)
                 return merged

@@ -37,6 +37,7 @@ from omnigraph.plan.mutation import (
 from omnigraph.write import (
     Base,
     ChangeSet,
+    PlainOperation,
     Problem,
     Problems,
     has_blobs,
@@ -103,7 +104,7 @@ class Pending:
         return rows.filter(pc.equal(rows["id"], entity_id))
 
 
-class Mutation:
+class Mutation(PlainOperation):
     """A mutation as an operation of the write protocol."""
 
     kind = "mutation"

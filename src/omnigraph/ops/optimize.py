@@ -7,41 +7,34 @@ slot. If writers keep coming first, the slot is taken before the work.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
-from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
-from omnigraph.clock import now_us
-from omnigraph.errors import ConflictError, DriftError
-from omnigraph.failpoints import Failpoint, fire
-from omnigraph.ids import UlidSource
-from omnigraph.limits import OPTIMIZE_ATTEMPTS_MAX, RESERVE_AFTER_LOSSES
-from omnigraph.manifest import (
-    Capture,
-    Effect,
-    GraphCommit,
-    Identity,
-    Lost,
-    Pin,
-    Publisher,
-    Recovery,
-)
-from omnigraph.store import DRIFT, HeldSlot, Standing, Table, standing
-from omnigraph.store.maintenance import (
-    auto_cleanup_settings,
-    commit_rewrite,
-    index_name,
-    index_tail,
-    require_current,
-    strip_auto_cleanup,
-)
+from omnigraph.catalog import EdgeType, NodeType
+from omnigraph.limits import OPTIMIZE_ATTEMPTS_MAX
+from omnigraph.manifest import Capture, Pin
+from omnigraph.store import DRIFT, Standing, Table, Tables, standing
+from omnigraph.store.maintenance import auto_cleanup_settings, index_name
+from omnigraph.store.steps import Compact
 from omnigraph.store.workers import InProcess, Workers
-from omnigraph.write import SchemaMovedError
+from omnigraph.write import (
+    Base,
+    ChangeSet,
+    LeftoversFound,
+    Persistence,
+    PlainOperation,
+    TableStep,
+)
 
 Entity = NodeType | EdgeType
 DRIFT_REASON = "drift_needs_repair"
 INHERITED = "inherited"
+_PERSISTENCE = Persistence(
+    takes_turn=False,
+    clears_leftovers=True,
+    given_up="writers came first {attempts} times",
+    hint="try again later",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,97 +84,50 @@ class _Work:
         return bool(self.rewrites) or uncovered or bool(auto_cleanup_settings(self.table))
 
 
-class Optimize:
-    """Optimizes the tables of one branch as one commit."""
+class Optimize(PlainOperation):
+    """Optimizes the tables of one branch."""
+
+    kind = "optimize"
 
     def __init__(
         self,
-        publisher: Publisher,
-        recovery: Recovery,
-        schema: AcceptedSchema,
-        ids: UlidSource,
         *,
         columns_of: Callable[[Entity], tuple[str, ...]],
         progress: Callable[[str], None] | None = None,
         workers: Workers | None = None,
         losses_max: int = OPTIMIZE_ATTEMPTS_MAX,
     ) -> None:
-        self._publisher = publisher
-        self._losses_max = losses_max
-        self._recovery = recovery
-        self._schema = schema
-        self._ids = ids
+        self.workers = workers or InProcess()
+        self.persistence = replace(_PERSISTENCE, attempts=losses_max)
+        self.tables: list[OptimizedTable] = []
+        """What became of each table, as of the newest preparation."""
         self._columns_of = columns_of
         self._progress = progress or (lambda _name: None)
-        self._workers = workers or InProcess()
-        self._leftovers: bool | None = None
-        """Whether unpublished versions of this engine were seen, and nothing was done yet."""
+        self._cleared = False
         self._done: dict[tuple[str, int], _Work] = {}
 
-    def run(self) -> tuple[GraphCommit | None, list[OptimizedTable]]:
-        """Do it; None for the commit when there was nothing to do."""
-        for losses in range(self._losses_max):
-            capture = self._publisher.coordinator.capture()
-            if capture.head.schema_hash != self._schema.ir_hash():
-                raise SchemaMovedError
-            identity = self._identity(capture)
-            slot: HeldSlot | None = None
-            if losses >= RESERVE_AFTER_LOSSES:
-                slot = self._publisher.reserve(capture, identity, self._ids.next())
-                if slot is None:
-                    # Its owner may be dead, not ahead of us.
-                    self._recovery.resolve(capture.slot)
-                    continue
-            try:
-                works, skipped = self._plan(capture)
-            except BaseException:
-                if slot is not None:
-                    slot.remove()
-                raise
-            if self._leftovers:
-                # Once: if it cannot be done, a living writer is moving these tables.
-                self._leftovers = False
-                if slot is not None:
-                    slot.remove()
-                self._recovery.clear_leftovers(self._ids.next)
-                continue
-            if not works:
-                if slot is not None:
-                    slot.remove()
-                return None, skipped
-            effects = [Effect(pin=w.pin, apply=partial(self._apply, w)) for w in works]
-            try:
-                commit = self._recovery.publish_effects(
-                    capture, identity, self._ids.next(), effects, reserved=slot
+    def prepare(self, base: Base) -> ChangeSet:
+        """Rewrite what is worth it. Raises `LeftoversFound` once."""
+        works, others = self._plan(base)
+        self.tables = sorted([*map(_optimized, works), *others], key=lambda item: item.table_key)
+        return ChangeSet(
+            steps=tuple(
+                TableStep(
+                    table_key=work.pin.table_key,
+                    step=Compact(rewrites=tuple(work.rewrites), columns=work.columns),
                 )
-            except Lost:
-                continue
-            except (ConflictError, DriftError):
-                # An interrupted write left versions above the published ones.
-                self._recovery.clear_leftovers(self._ids.next)
-                continue
-            done = [_optimized(work) for work in works]
-            return commit, sorted(done + skipped, key=lambda item: item.table_key)
-        raise ConflictError(f"writers came first {self._losses_max} times", hint="try again later")
-
-    def _identity(self, capture: Capture) -> Identity:
-        return Identity(
-            operation_id=self._ids.next(),
-            commit_id=self._ids.next(),
-            kind="optimize",
-            actor_id=None,
-            created_at_us=now_us(),
-            schema_hash=capture.head.schema_hash,
+                for work in works
+            )
         )
 
-    def _plan(self, capture: Capture) -> tuple[list[_Work], list[OptimizedTable]]:
+    def _plan(self, base: Base) -> tuple[list[_Work], list[OptimizedTable]]:
         skipped: list[OptimizedTable] = []
         wanted: list[tuple[Pin, Entity]] = []
-        for entity in self._schema.catalog.entities():
-            pin = capture.pins.get(entity.table_key)
+        for entity in base.schema.catalog.entities():
+            pin = base.capture.pins.get(entity.table_key)
             if pin is None:
                 continue
-            reason, head = self._reason_to_skip(capture, pin)
+            reason, head = self._reason_to_skip(base.tables, base.capture, pin)
             if reason is None:
                 wanted.append((pin, entity))
             else:
@@ -193,28 +139,28 @@ class Optimize:
                         head_version=head,
                     )
                 )
-        works = self._prepared(wanted)
+        works = self._prepared(base.tables, wanted)
         idle = [OptimizedTable(table_key=w.pin.table_key) for w in works if not w.is_needed]
         return [work for work in works if work.is_needed], skipped + idle
 
-    def _reason_to_skip(self, capture: Capture, pin: Pin) -> tuple[str | None, int]:
+    def _reason_to_skip(self, tables: Tables, capture: Capture, pin: Pin) -> tuple[str | None, int]:
         if not capture.branch.owns(pin.table_branch):
             return INHERITED, pin.version
-        found = standing(self._publisher.tables, pin.path, pin.version)
-        # Unpublished versions of this engine are a living writer's, or cleared under the slot.
-        if found.verdict is Standing.LEFTOVER and self._leftovers is None:
-            self._leftovers = True
+        found = standing(tables, pin.path, pin.version)
+        if found.verdict is Standing.LEFTOVER and not self._cleared:
+            # Once: if they cannot be cleared, a living writer is moving these tables.
+            self._cleared = True
+            raise LeftoversFound
         return (DRIFT_REASON if found.verdict in DRIFT else None), found.head
 
-    def _prepared(self, wanted: list[tuple[Pin, Entity]]) -> list[_Work]:
+    def _prepared(self, tables: Tables, wanted: list[tuple[Pin, Entity]]) -> list[_Work]:
         """Rewrite what is small; kept over lost races as long as a table stays where it is."""
-        tables = self._publisher.tables
         opened: dict[tuple[str, int], Table] = {}
         for pin, _entity in wanted:
             key = (pin.path, pin.version)
             if pin.row_count and key not in self._done:
                 opened[key] = tables.open(*key)
-        rewritten = dict(zip(opened, self._workers.rewrite(list(opened.values())), strict=True))
+        rewritten = dict(zip(opened, self.workers.rewrite(list(opened.values())), strict=True))
         for pin, entity in wanted:
             key = (pin.path, pin.version)
             if key not in self._done:
@@ -226,17 +172,6 @@ class Optimize:
                 )
             self._progress(pin.table_key)
         return [self._done[(pin.path, pin.version)] for pin, _entity in wanted]
-
-    def _apply(self, work: _Work) -> Table:
-        tables = self._publisher.tables
-        fire(Failpoint.OPTIMIZE_BEFORE_COMPACT)
-        require_current(tables, work.table)
-        # Before the compaction: with them, its commit would make Lance delete history.
-        moved = strip_auto_cleanup(tables, work.table)
-        if work.rewrites:
-            moved = commit_rewrite(tables, moved, work.rewrites)
-        fire(Failpoint.OPTIMIZE_AFTER_COMPACT_PRE_INDEX)
-        return index_tail(tables, moved, work.columns, self._workers)
 
 
 def _optimized(work: _Work) -> OptimizedTable:

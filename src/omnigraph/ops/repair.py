@@ -5,29 +5,22 @@ What was done past this engine is published, or undone, as told; nothing is gues
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
 
-from omnigraph.clock import now_us
 from omnigraph.errors import BadRequestError, ConflictError
-from omnigraph.ids import UlidSource
-from omnigraph.manifest import (
-    Capture,
-    Effect,
-    GraphCommit,
-    Identity,
-    Lost,
-    Pin,
-    Publisher,
-    Recovery,
-)
-from omnigraph.store import Standing, Table, restore, standing
-from omnigraph.store.maintenance import (
-    drop_misplaced_indexes,
-    misplaced_indexes,
-    strip_auto_cleanup,
+from omnigraph.manifest import GraphCommit, Pin
+from omnigraph.store import Standing, standing
+from omnigraph.store.maintenance import misplaced_indexes
+from omnigraph.store.steps import Adopt, DropLostIndexes, GoBack, UnstagedStep
+from omnigraph.write import (
+    Base,
+    ChangeSet,
+    Persistence,
+    PlainOperation,
+    Reserve,
+    TableStep,
+    Writer,
 )
 
 REPAIR_ACTOR = "omnigraph:repair"
@@ -53,7 +46,12 @@ _CLASSES = {
     Standing.UNREADABLE: Classification.UNVERIFIABLE,
     Standing.BEHIND: Classification.MISSING,
 }
-_UNDONE = ("discarded", "reindexed")
+_STEPS: dict[str, UnstagedStep] = {
+    "healed": Adopt(),
+    "forced": Adopt(),
+    "discarded": GoBack(drop_foreign=True),
+    "reindexed": DropLostIndexes(),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,18 +77,25 @@ class RepairedTable:
         }
 
 
-class Repair:
+class Repair(PlainOperation):
     """Looks at one branch; with `confirm` it acts.
 
     It publishes what provably changed no row, with `force` also what did; with `discard` it goes
     back to the published versions instead.
     """
 
+    kind = "repair"
+    persistence = Persistence(
+        attempts=1,
+        reserve=Reserve.NEVER,
+        waits=False,
+        takes_turn=False,
+        given_up="another writer was first",
+    )
+
     def __init__(
         self,
-        publisher: Publisher,
-        recovery: Recovery,
-        ids: UlidSource,
+        writer: Writer,
         *,
         confirm: bool = False,
         force: bool = False,
@@ -106,46 +111,38 @@ class Repair:
             )
         if discard and force:
             raise BadRequestError("force keeps the changes, discard drops them: give one of them")
-        self._publisher = publisher
-        self._recovery = recovery
-        self._tables = publisher.tables
-        self._ids = ids
+        self._writer = writer
+        self._tables = writer.publisher.tables
+        self._own: list[Pin] = []
+        self._found: list[RepairedTable] = []
         self._confirm = confirm
         self._force = force
         self._discard = discard
 
     def run(self) -> tuple[GraphCommit | None, list[RepairedTable]]:
         """Classify every table and do what may be done."""
-        capture = self._publisher.coordinator.capture()
-        if self._publisher.slots.exists(capture.slot):
+        publisher = self._writer.publisher
+        if publisher.slots.exists(publisher.coordinator.capture().slot):
             raise ConflictError(
                 "a write is under way or waits for recovery", hint="run recover, then try again"
             )
-        own = [p for p in capture.pins.values() if capture.branch.owns(p.table_branch)]
-        found = [self._judged(pin) for pin in own]
-        adopted = [p for p, t in zip(own, found, strict=True) if t.action in ("healed", "forced")]
-        effects = [
-            Effect(pin=pin, apply=self._undoing(pin, table.action))
-            for pin, table in zip(own, found, strict=True)
-            if table.action in _UNDONE
-        ]
-        commit = None
-        try:
-            if effects:
-                commit = self._recovery.publish_effects(
-                    capture, self._identity(capture), self._ids.next(), effects
-                )
-                capture = self._publisher.coordinator.capture()
-            if adopted:
-                pins = [self._pin_at_head(pin) for pin in adopted]
-                commit = self._publisher.publish_pins(
-                    capture, self._identity(capture), self._ids.next(), pins
-                )
-        except Lost:
-            raise ConflictError("another writer was first", hint="try again") from None
-        for pin in own:
+        actor = f"{REPAIR_ACTOR}:force" if self._force else REPAIR_ACTOR
+        commit, _changes = self._writer.maintain(self, actor_id=actor)
+        for pin in self._own:
             self._tables.drifted.discard(pin.path)
-        return commit, found
+        return commit, self._found
+
+    def prepare(self, base: Base) -> ChangeSet:
+        """Judge every table of the branch's own."""
+        capture = base.capture
+        self._own = [p for p in capture.pins.values() if capture.branch.owns(p.table_branch)]
+        self._found = [self._judged(pin) for pin in self._own]
+        steps = [
+            TableStep(table_key=item.table_key, step=_STEPS[item.action])
+            for item in self._found
+            if item.action in _STEPS
+        ]
+        return ChangeSet(steps=tuple(steps))
 
     def _judged(self, pin: Pin) -> RepairedTable:
         found = standing(self._tables, pin.path, pin.version)
@@ -179,32 +176,3 @@ class Repair:
         if kind is Classification.VERIFIED_MAINTENANCE:
             return "healed"
         return "forced" if self._force else "refused"
-
-    def _undoing(self, pin: Pin, action: str) -> Callable[[], Table]:
-        if action == "discarded":
-            return partial(restore, self._tables, pin.path, pin.version)
-        return lambda: drop_misplaced_indexes(
-            self._tables, self._tables.open(pin.path, pin.version)
-        )
-
-    def _pin_at_head(self, pin: Pin) -> Pin:
-        # With these settings every later commit would make Lance delete history.
-        table = strip_auto_cleanup(self._tables, self._tables.open_latest(pin.path))
-        self._publisher.syncer.sync_tree(self._tables.folder(pin.path))
-        return replace(
-            pin,
-            version=table.version,
-            row_count=table.count_rows(),
-            transaction_uuid=table.transaction_uuid(),
-            seq=0,
-        )
-
-    def _identity(self, capture: Capture) -> Identity:
-        return Identity(
-            operation_id=self._ids.next(),
-            commit_id=self._ids.next(),
-            kind="repair",
-            actor_id=f"{REPAIR_ACTOR}:force" if self._force else REPAIR_ACTOR,
-            created_at_us=now_us(),
-            schema_hash=capture.head.schema_hash,
-        )

@@ -16,9 +16,9 @@ from omnigraph.catalog import Cardinality, Catalog, EdgeType, NodeType
 from omnigraph.limits import SPARK_HELD_ROWS_MAX, SPARK_SCAN_ROWS, SPARK_VIOLATIONS_MAX
 from omnigraph.spark.columns import KEYS, Unit, key_batches, missing_keys, shown
 from omnigraph.spark.engine import Engine, failures
-from omnigraph.spark.tasks import Places, ScratchFile, bundled
+from omnigraph.spark.tasks import Places, bundled
 from omnigraph.store import fragment_ids, new_file, reaching
-from omnigraph.write import Base, Problems
+from omnigraph.write import Base, Problems, RowFile
 from omnigraph.write.intake import duplicate_problem
 from omnigraph.write.problems import place_text
 from omnigraph.write.references import cardinality_problem, endpoint_problem, orphan_problem
@@ -43,7 +43,7 @@ class Checks:
 
     engine: Engine
     catalog: Catalog
-    files: dict[str, list[ScratchFile]]
+    files: dict[str, list[RowFile]]
     places: Places
     scratch: str
     held_rows: int = SPARK_HELD_ROWS_MAX

@@ -14,9 +14,9 @@ import pyarrow.feather as feather
 
 from omnigraph.catalog import FLOATS, EdgeType, NodeType, PropertyType, Scalar
 from omnigraph.compute import python_values
-from omnigraph.spark.tasks import GENERATED, LINE, ScratchFile
+from omnigraph.spark.tasks import GENERATED, LINE
 from omnigraph.store import reached, reaching, read_fragments, readable
-from omnigraph.write import canonical_texts, stored_rows
+from omnigraph.write import RowFile, canonical_texts, stored_rows
 
 Entity = NodeType | EdgeType
 
@@ -46,7 +46,7 @@ class Unit:
     tag: int
     columns: tuple[str, ...]
     rows: int
-    files: tuple[ScratchFile, ...] = ()
+    files: tuple[RowFile, ...] = ()
     folder: str = ""
     version: int = 0
     fragments: tuple[int, ...] = ()
@@ -150,7 +150,7 @@ def image_text(image: Mapping[str, object] | None) -> str | None:
     return None if image is None else json.dumps(image, ensure_ascii=False)
 
 
-def scratch_rows(entity: Entity, files: Sequence[ScratchFile]) -> Iterator[Any]:
+def scratch_rows(entity: Entity, files: Sequence[RowFile]) -> Iterator[Any]:
     """Return the rows of scratch files as the table stores them."""
     # Lance asks for them in a thread of its own.
     given = reached()
@@ -164,7 +164,7 @@ def scratch_rows(entity: Entity, files: Sequence[ScratchFile]) -> Iterator[Any]:
     return batches()
 
 
-def _with_ids(rows: Any, item: ScratchFile) -> Any:
+def _with_ids(rows: Any, item: RowFile) -> Any:
     """Put in the ids of edges that exist already; such rows count as given by their id."""
     if item.ids is None:
         return rows

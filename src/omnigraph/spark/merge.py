@@ -12,7 +12,6 @@ import pickle
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -28,22 +27,18 @@ from omnigraph.ops.merge import Sides
 from omnigraph.spark.deltas import Delta, judged
 from omnigraph.spark.engine import Engine, failures
 from omnigraph.spark.session import find_session
-from omnigraph.spark.staging import stage_merged, write_new
-from omnigraph.spark.tasks import ScratchFile
+from omnigraph.spark.staging import RowWorkers
 from omnigraph.store import (
     StagedTable,
     Table,
-    addresses_of,
     new_file,
     reaching,
     readable,
     remove_folder,
-    stage_delete,
-    stage_fragments,
 )
 from omnigraph.store.bulk import read_delta
 from omnigraph.store.delta import delta_parts
-from omnigraph.write import Problem, Problems, TableChange, rows_schema
+from omnigraph.write import Problem, Problems, RowFile, RowsElsewhere, TableChange, rows_schema
 from omnigraph.write.same_edges import key_columns, same_keys
 from omnigraph.write.three_way import Conflict, Decide, Merged, RowsOf, merge_table
 from omnigraph.write.validate import check_values
@@ -169,12 +164,11 @@ class SparkMerge:
         change = TableChange(entity, added=added, changed=changed)
         change.deleted = [entity_id for item in answers for entity_id in item.deleted]
         if filled or change.deleted:
-            files = [
-                ScratchFile(piece=0, path=item.path, rows=item.added + item.changed)
-                for item in filled
-            ]
-            plain = not (changed.num_rows or change.deleted)
-            change.staging = partial(self._stage, entity, files, change.deleted, plain)
+            files = tuple(
+                RowFile(path=item.path, rows=item.added + item.changed) for item in filled
+            )
+            replaces = bool(changed.num_rows or change.deleted)
+            change.elsewhere = RowsElsewhere(files=files, may_replace=replaces)
         return change
 
     def _keys(self, entity: Entity, filled: Sequence[_Answer]) -> tuple[Any, Any]:
@@ -191,22 +185,9 @@ class SparkMerge:
         first, second = zip(*parts, strict=True)
         return pa.concat_tables(first), pa.concat_tables(second)
 
-    def _stage(
-        self,
-        entity: Entity,
-        files: Sequence[ScratchFile],
-        deleted: list[str],
-        plain: bool,
-        parent: Table,
-        properties: dict[str, str],
-    ) -> StagedTable:
-        if plain:
-            [written] = write_new(self._engine, [(entity, parent, files)])
-            return stage_fragments(parent, written, properties, replace_all=False)
-        removed = addresses_of(parent, "id", deleted)["_rowaddr"].to_numpy()
-        if not files:
-            return stage_delete(parent, removed, properties)
-        return stage_merged(self._engine, entity, parent, files, properties, removed=removed)
+    def stage(self, change: TableChange, parent: Table, properties: dict[str, str]) -> StagedTable:
+        """Let workers write merged rows."""
+        return RowWorkers(self._engine).stage(change, parent, properties)
 
 
 def _merged(

@@ -22,23 +22,26 @@ from omnigraph.spark.engine import Engine
 from omnigraph.spark.parse import parse, parse_frame
 from omnigraph.spark.progress import Reporter
 from omnigraph.spark.sources import plan
-from omnigraph.spark.staging import rows_reader, stage_merged, write_new
-from omnigraph.spark.tasks import Job, Parsed, Piece, Places, ScratchFile, Tuning
-from omnigraph.store import (
-    StagedTable,
-    Table,
-    reaching,
-    stage_fragments,
-    stage_upsert,
+from omnigraph.spark.staging import RowWorkers, is_plain
+from omnigraph.spark.tasks import Job, Parsed, Piece, Places, Tuning
+from omnigraph.store import StagedTable, Table
+from omnigraph.write import (
+    Base,
+    ChangeSet,
+    PlainOperation,
+    Problem,
+    Problems,
+    RowFile,
+    RowsElsewhere,
+    TableChange,
 )
-from omnigraph.write import Base, ChangeSet, Problem, Problems, TableChange, Writer
 from omnigraph.write.forks import owned_table
 from omnigraph.write.inputs import Sources
 
 Entity = NodeType | EdgeType
 
 
-class SparkLoad:
+class SparkLoad(PlainOperation):
     """A load as an operation of the write protocol, its rows kept in scratch files."""
 
     kind = "load"
@@ -67,7 +70,7 @@ class SparkLoad:
         catalog, scratch = job.schema.catalog, job.scratch
         self._checks = Checks(engine, catalog, {}, places, scratch, tuning.held_rows)
         self._judged: tuple[dict[str, int], ChangeSet] | None = None
-        self._fragments: dict[str, list[str]] = {}
+        self._rows_workers = RowWorkers(engine, tuning.merge_rows)
 
     # ---- reading --------------------------------------------------------------------------
 
@@ -114,7 +117,8 @@ class SparkLoad:
             counter.rows = sum(made.rows for item in found for made in item.written)
         for number, item in zip(changed, found, strict=True):
             self._parsed[number] = item
-        self._judged, self._fragments, self._rows, self._checks.files = None, {}, {}, {}
+        self._judged, self._rows, self._checks.files = None, {}, {}
+        self._rows_workers.forget()
         self._take()
 
     def line_at(self, file: str | None, line: int) -> int:
@@ -146,7 +150,7 @@ class SparkLoad:
         for number, item in enumerate(parsed):
             for made in item.written:
                 found = self._checks.files.setdefault(made.table_key, [])
-                found.append(ScratchFile(piece=number, path=made.path, rows=made.rows))
+                found.append(RowFile(piece=number, path=made.path, rows=made.rows))
                 self._rows[made.table_key] = self._rows.get(made.table_key, 0) + made.rows
         problems = self._located([item.ids for item in parsed])
         self._checks.duplicates(problems)
@@ -187,10 +191,6 @@ class SparkLoad:
     def strict_tables(self, changes: ChangeSet) -> tuple[str, ...]:
         """An overwrite replaces what the caller saw; other modes can be prepared anew."""
         return tuple(sorted(self._rows)) if self.mode is LoadMode.OVERWRITE else ()
-
-    def sure_tables(self) -> tuple[str, ...]:
-        """Tables are forked when workers write to them."""
-        return ()
 
     def prepare(self, base: Base) -> ChangeSet:
         """Tell new rows from existing ones and validate the outcome, on keys alone."""
@@ -238,55 +238,29 @@ class SparkLoad:
             raise existing_id(entity, known[key].entity_id, known[key].place)
 
     def _fill(self, change: TableChange, *, merged: bool) -> None:
-        entity = change.entity
-        if merged:
-            change.staging = partial(self._stage_merged, entity)
-            return
+        files = tuple(self._checks.files[change.entity.table_key])
+        change.elsewhere = RowsElsewhere(files=files, may_replace=merged)
         change.replaced = self.mode is LoadMode.OVERWRITE
-        change.staging = partial(self._stage_new, entity, change.replaced)
 
     # ---- staging --------------------------------------------------------------------------
 
-    def stage_ahead(self, writer: Writer, base: Base) -> None:
+    def stage_ahead(self, base: Base) -> None:
         """Write what can be written before it is this load's turn: the long part of staging."""
-        wanted: list[tuple[Entity, Table]] = []
+        wanted: list[tuple[Entity, Table, tuple[RowFile, ...]]] = []
         for change in self.prepare(base).effective():
-            own = owned_table(base, change.entity)
-            added = isinstance(change.staging, partial) and change.staging.func == self._stage_new
-            if own is not None and added:
-                wanted.append((change.entity, own))
+            own = owned_table(base, base.table(change.entity))
+            if own is not None and change.elsewhere is not None and is_plain(change.elsewhere):
+                wanted.append((change.entity, own, change.elsewhere.files))
         with self.reporter.stage("write") as counter:
-            self._write(wanted)
-            counter.rows = sum(self._rows[entity.table_key] for entity, _own in wanted)
+            self._rows_workers.write_ahead(wanted)
+            counter.rows = sum(self._rows[entity.table_key] for entity, _own, _files in wanted)
         self.staged_at = time.monotonic()
 
-    def _stage_new(
-        self, entity: Entity, replace_all: bool, parent: Table, properties: dict[str, str]
+    def stage_elsewhere(
+        self, change: TableChange, parent: Table, properties: dict[str, str]
     ) -> StagedTable:
-        self._write([(entity, parent)])
-        written = self._fragments[parent.path]
-        return stage_fragments(parent, written, properties, replace_all=replace_all)
-
-    def _write(self, wanted: list[tuple[Entity, Table]]) -> None:
-        """Let workers write the rows of types, once per table, all in one job."""
-        todo = [
-            (entity, parent, self._checks.files[entity.table_key])
-            for entity, parent in wanted
-            if parent.path not in self._fragments
-        ]
-        for (_entity, parent, _files), made in zip(
-            todo, write_new(self._engine, todo), strict=True
-        ):
-            self._fragments[parent.path] = made
-
-    def _stage_merged(
-        self, entity: Entity, parent: Table, properties: dict[str, str]
-    ) -> StagedTable:
-        files = self._checks.files[entity.table_key]
-        if self._rows[entity.table_key] < self._tuning.merge_rows:
-            with reaching(self._engine.given):
-                return stage_upsert(parent, rows_reader(entity, files), properties)
-        return stage_merged(self._engine, entity, parent, files, properties)
+        """Let workers write the rows."""
+        return self._rows_workers.stage(change, parent, properties)
 
 
 def _frame_answers(piece: Piece, job: Job, _task: int, batches: Any) -> Iterator[bytes]:

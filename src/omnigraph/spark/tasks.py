@@ -91,16 +91,6 @@ class Parsed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScratchFile:
-    """A scratch file as the driver knows it; `ids` names a file with ids that replace its own."""
-
-    piece: int
-    path: str
-    rows: int
-    ids: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
     """Turns a line of a piece into a line of its file."""
 

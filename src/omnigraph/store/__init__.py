@@ -64,6 +64,7 @@ from omnigraph.store.journal import Journal, JournalView, StagedAppend, StaleJou
 from omnigraph.store.keys import ID_INDEX, KeyProbe, addresses_of, id_filter, quoted
 from omnigraph.store.location import Location, locate
 from omnigraph.store.parallel import side_by_side
+from omnigraph.store.pins import Pin, Place
 from omnigraph.store.slots import HeldSlot, Slots, open_slots
 from omnigraph.store.staging import (
     OPERATION_PROPERTY,
@@ -120,6 +121,8 @@ __all__ = [
     "JournalView",
     "KeyProbe",
     "Location",
+    "Pin",
+    "Place",
     "Slots",
     "StagedAppend",
     "StagedTable",

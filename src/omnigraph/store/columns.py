@@ -13,6 +13,7 @@ from typing import Any
 
 import lance
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.errors import StorageError
 from omnigraph.store.counters import count
@@ -25,7 +26,6 @@ TEMPORARY = "__new_"
 """Prefix of a column on its way in; no property may be called like that."""
 
 Compute = Callable[[Any], Any]
-"""Makes a column out of an old one, batch by batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +38,8 @@ class ColumnChanges:
     dropped: tuple[str, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
     nullable: tuple[str, ...] = ()
-    recomputed: Mapping[str, tuple[Any, Compute]] = field(default_factory=dict)
-    """New field and how its values come from the stored ones."""
+    recomputed: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    """New field and what takes the place of nulls, which may be None: values are converted."""
     required: tuple[str, ...] = ()
     added: tuple[Any, ...] = ()
     """Fields whose rows are null."""
@@ -129,13 +129,17 @@ class _Work:
         if alterations:
             self._step(lambda: self._dataset.alter_columns(*alterations))
 
-    def _recompute(self, recomputed: Mapping[str, tuple[Any, Compute]]) -> None:
+    def _recompute(self, recomputed: Mapping[str, tuple[Any, Any]]) -> None:
         if not recomputed:
             return
         self._drop_indexes(tuple(recomputed))
         made = {
-            name: (new.with_name(TEMPORARY + name), name, compute)
-            for name, (new, compute) in recomputed.items()
+            name: (
+                new.with_name(TEMPORARY + name),
+                name,
+                partial(converted, kind=new.type, default=default),
+            )
+            for name, (new, default) in recomputed.items()
         }
         self._add_computed(made)
         self._drop(tuple(recomputed))
@@ -151,6 +155,12 @@ class _Work:
 
         sources = sorted({source for _new, source, _compute in made.values()})
         self._step(lambda: self._dataset.add_columns(columns, read_columns=sources))
+
+
+def converted(column: Any, *, kind: Any, default: object) -> Any:
+    """Return a column as another type; a default takes the place of nulls unless it is None."""
+    found = column if column.type == kind else pc.cast(column, kind)
+    return found if default is None else pc.coalesce(found, pa.scalar(default, kind))
 
 
 def _constant(kind: Any, value: object) -> Compute:

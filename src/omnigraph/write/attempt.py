@@ -1,16 +1,20 @@
-"""The one write protocol: capture, prepare, stage, publish, and again when somebody was first."""
+"""The one write loop: capture, prepare, stage, publish, and again when another was first.
+
+Every change of a graph goes through it: mutations, loads, merges, schema changes, maintenance,
+repairs, the end of a branch. They differ in what they prepare and in how they persist.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 from omnigraph.catalog import AcceptedSchema
-from omnigraph.clock import now_us
 from omnigraph.errors import (
     ConflictError,
+    DriftError,
     OmniGraphError,
     OutcomeUnknownError,
     PreconditionFailedError,
@@ -20,80 +24,52 @@ from omnigraph.errors import (
 )
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
-from omnigraph.limits import (
-    RESERVE_AFTER_LOSSES,
-    TAIL_FRAGMENT_ROWS_MAX,
-    WRITE_ATTEMPTS_MAX,
-)
+from omnigraph.limits import RESERVE_AFTER_LOSSES, SLOT_WAIT_S, TAIL_FRAGMENT_ROWS_MAX
 from omnigraph.manifest import (
     MAINTENANCE_KINDS,
-    BranchId,
+    RECOVERY_ACTOR,
     Capture,
     GraphCommit,
     Identity,
+    Intent,
     Lost,
-    Place,
     PlannedTable,
     Publisher,
     PublishPlan,
     Recovery,
+    mint,
 )
 from omnigraph.store import (
+    OPERATION_PROPERTY,
     HeldSlot,
     KeyProbe,
     StagedTable,
     Table,
     addresses_of,
+    rebased,
     side_by_side,
     stage_delete,
+    stage_indexes,
     stage_insert,
     stage_overwrite,
     stage_upsert,
 )
+from omnigraph.store.workers import Workers
 from omnigraph.write.base import Base, Entity
-from omnigraph.write.changes import ChangeSet, TableChange
+from omnigraph.write.changes import BuildIndexes, ChangeSet
 from omnigraph.write.forks import Forks, make_fork, owned_table
+from omnigraph.write.leftovers import ClearLeftovers
+from omnigraph.write.operation import (
+    LeftoversFound,
+    Operation,
+    Request,
+    Reserve,
+    SchemaMovedError,
+)
+from omnigraph.write.row_changes import TableChange
 from omnigraph.write.table_schema import stored_batches, stored_rows
 from omnigraph.write.trial import tried
 from omnigraph.write.turn import Turn
-
-
-class SchemaMovedError(ConflictError):
-    """The branch has another schema than the one a write was made for; nothing was written."""
-
-    def __init__(self) -> None:
-        super().__init__("the schema changed while this write was prepared", hint="try again")
-
-
-class Operation(Protocol):
-    """A write: turns a base into changes. May be asked again on a newer base."""
-
-    kind: str
-
-    def prepare(self, base: Base) -> ChangeSet:
-        """Evaluate and validate on a base. Raises when the write is refused."""
-
-    def strict_tables(self, changes: ChangeSet) -> tuple[str, ...]:
-        """Return the tables whose rows the changes were computed from."""
-
-    def sure_tables(self) -> tuple[str, ...]:
-        """Return tables that are written to unless the write is refused."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What the caller says about a write."""
-
-    actor_id: str | None
-    operation_id: str
-    expected_head: str | None = None
-    observed: Mapping[str, Place] | None = None
-    merged_parent: str | None = None
-    """The commit a merge takes in: it is published even if no row changes."""
-    merged_branch: str | None = None
-    """The life of the branch that commit was made on."""
-    merged_state: tuple[BranchId, int] | None = None
-    """Where the state of that commit is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +77,13 @@ class Prepared:
     """A prepared and staged attempt, reusable while the versions it read are still published."""
 
     changes: ChangeSet
-    plan: PublishPlan
+    tables: tuple[PlannedTable, ...]
     read_pins: Mapping[str, int]
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether there is anything to publish."""
+        return bool(self.tables or self.changes.entries or self.changes.alone)
 
 
 class Writer:
@@ -121,14 +102,42 @@ class Writer:
         self,
         operation: Operation,
         request: Request,
-        schema: Callable[[], AcceptedSchema],
+        schema: Callable[[], AcceptedSchema] | None = None,
     ) -> tuple[GraphCommit | None, ChangeSet | None]:
-        """Run a write to its end; None for the commit when it had no effect.
+        """Run a change to its end; None for the commit when it had no effect.
 
         A repeated operation id returns the commit it made the first time, and no change set.
+        Without a schema it is made on the newest state under whichever schema that has.
         """
-        with self.turn:
-            return _Attempts(self, operation, request, schema()).run()
+        turn = self.turn if operation.persistence.takes_turn else contextlib.nullcontext()
+        with turn:
+            return _Attempts(self, operation, request, schema and schema()).run()
+
+    def maintain(
+        self,
+        operation: Operation,
+        schema: AcceptedSchema | None = None,
+        *,
+        actor_id: str | None = None,
+    ) -> tuple[GraphCommit | None, ChangeSet | None]:
+        """Run a change that no caller will ask for again."""
+        request = Request(actor_id=actor_id, operation_id=self.new_id())
+        return self.run(operation, request, None if schema is None else lambda: schema)
+
+    def clear_leftovers(self) -> bool:
+        """Undo what interrupted writes left above tables, unless a living writer is at work."""
+        if not self.recovery.leftovers(self.publisher.coordinator.capture()):
+            return False
+        try:
+            commit, _changes = self.maintain(ClearLeftovers(self.recovery), actor_id=RECOVERY_ACTOR)
+        except OutcomeUnknownError as error:
+            # No caller has an operation id by which to repeat it.
+            raise StorageError(
+                f"recovery was interrupted: {error.message}", hint="open the graph again"
+            ) from error
+        except ConflictError:
+            return False
+        return commit is not None
 
     def rehearse(self, operation: Operation, request: Request, schema: AcceptedSchema) -> ChangeSet:
         """Prepare and validate a write on the newest state and stop there."""
@@ -142,32 +151,42 @@ class Writer:
         if capture.head.schema_hash != schema.ir_hash():
             raise SchemaMovedError
         base = self.base_at(capture, schema)
-        with tried(base, operation.prepare(base), self.stage, self.new_id) as made:
+        changes = operation.prepare(base)
+
+        def stage(apart: Base) -> tuple[PlannedTable, ...]:
+            return self.stage(apart, changes, operation, self.new_id())
+
+        with tried(base, changes, stage, self.new_id) as made:
             yield made
 
     def base(self, schema: AcceptedSchema) -> Base:
         """Return the newest state as something to compute on."""
         return self.base_at(self.publisher.coordinator.capture(), schema)
 
-    def base_at(self, capture: Capture, schema: AcceptedSchema) -> Base:
+    def base_at(self, capture: Capture, schema: AcceptedSchema | None) -> Base:
         """Return a captured state as something to compute on."""
-        return Base(schema=schema, capture=capture, tables=self.publisher.tables, probe=self.probe)
+        return Base(
+            accepted=schema, capture=capture, tables=self.publisher.tables, probe=self.probe
+        )
 
     def stage(
-        self, base: Base, changes: ChangeSet, operation_id: str, forks: Forks | None = None
+        self,
+        base: Base,
+        changes: ChangeSet,
+        operation: Operation,
+        operation_id: str,
+        forks: Forks | None = None,
     ) -> tuple[PlannedTable, ...]:
-        """Write the files of a change set; nothing moves."""
-        properties = {"omnigraph.operation_id": operation_id}
+        """Write the files of changed rows; nothing moves."""
+        properties = {OPERATION_PROPERTY: operation_id}
 
         def staged(change: TableChange) -> PlannedTable:
-            pin = base.pin(change.entity)
-            return PlannedTable(
-                table_key=pin.table_key,
-                incarnation=pin.incarnation,
-                staged=_stage_table(
-                    self._own_table(base, change.entity, forks), change, properties
-                ),
-            )
+            pin, parent = base.pin(change.entity), self._own_table(base, change.entity, forks)
+            if change.elsewhere is not None:
+                step = operation.stage_elsewhere(change, parent, properties)
+            else:
+                step = _stage_table(parent, change, properties)
+            return PlannedTable(pin=pin, step=step)
 
         # A disk is busy with one table; in an object store each mostly waits for answers.
         at_once = self.publisher.tables.files.calls_at_once
@@ -175,15 +194,16 @@ class Writer:
 
     def _own_table(self, base: Base, entity: Entity, forks: Forks | None) -> Table:
         """Return the table to write to; the first write on a branch starts a line of its own."""
-        own = owned_table(base, entity) or (None if forks is None else forks.take(entity))
+        own = owned_table(base, base.table(entity))
+        own = own or (None if forks is None else forks.take(entity))
         return own or make_fork(self.publisher, base, base.table(entity), self.new_id())
 
     def fork_ahead(self, base: Base, table_keys: Sequence[str]) -> Forks:
         """Begin to make the lines of versions that a write to these tables needs."""
-        if base.capture.branch.is_main:
-            table_keys = ()
-        known = {item.table_key: item for item in base.schema.catalog.entities()}
-        entities = [known[key] for key in table_keys]
+        entities: list[Entity] = []
+        if table_keys and not base.capture.branch.is_main:
+            known = {item.table_key: item for item in base.schema.catalog.entities()}
+            entities = [known[key] for key in table_keys]
         return Forks(self.publisher, base, entities, [self.new_id() for _key in entities])
 
     def new_id(self) -> str:
@@ -192,8 +212,6 @@ class Writer:
 
 
 def _stage_table(parent: Table, change: TableChange, properties: dict[str, str]) -> StagedTable:
-    if change.staging is not None:
-        return change.staging(parent, properties)
     rows = change.rows()
     if change.deleted and rows is not None:
         content = stored_rows(change.entity, rows)
@@ -205,51 +223,59 @@ def _stage_table(parent: Table, change: TableChange, properties: dict[str, str])
         content = (
             parent.schema.empty_table()
             if rows is None
-            else stored_batches(change.entity, rows, change.release)
+            else stored_batches(change.entity, rows, mapped=change.mapped)
         )
         return stage_overwrite(parent, content, properties)
-    content = stored_batches(change.entity, rows, change.release)
+    content = stored_batches(change.entity, rows, mapped=change.mapped)
     if change.changed is None or change.changed.num_rows == 0:
         return stage_insert(parent, content, properties)
     return stage_upsert(parent, content, properties)
 
 
 class _Attempts:
-    """The attempts of one operation."""
+    """The attempts of one operation. It attends its own publishes."""
 
     def __init__(
-        self, writer: Writer, operation: Operation, request: Request, schema: AcceptedSchema
+        self,
+        writer: Writer,
+        operation: Operation,
+        request: Request,
+        schema: AcceptedSchema | None,
     ) -> None:
         self._writer = writer
         self._publisher = writer.publisher
         self._operation = operation
+        self._persistence = operation.persistence
         self._request = request
         self._schema = schema
         self._first: Capture | None = None
         self._may_land = False
-        self._identity = Identity(
-            operation_id=request.operation_id,
-            commit_id=writer.new_id(),
-            kind=operation.kind,
+        self._indexes = _StagedIndexes(writer, operation.workers)
+        self._seconds = 0.0
+        self._identity = mint(
+            writer.new_id,
+            operation.kind,
             actor_id=request.actor_id,
-            created_at_us=now_us(),
-            schema_hash=schema.ir_hash(),
-            merged_parent_commit_id=request.merged_parent,
+            operation_id=request.operation_id,
+            merged_parent=request.merged_parent,
             merged_branch=request.merged_branch,
         )
 
+    # ---- the loop -------------------------------------------------------------------------
+
     def run(self) -> tuple[GraphCommit | None, ChangeSet | None]:
         prepared: Prepared | None = None
-        for losses in range(WRITE_ATTEMPTS_MAX):
+        coordinator = self._publisher.coordinator
+        for losses in range(self._persistence.attempts):
             with contextlib.ExitStack() as stack:
-                capture = self._publisher.coordinator.capture()
+                capture = coordinator.capture(fresh=self._persistence.looks or losses > 0)
                 fire(Failpoint.WRITE_POST_CAPTURE)
-                done = self._publisher.coordinator.commit_of(self._request.operation_id)
+                done = coordinator.commit_of(self._request.operation_id)
                 if done is not None:
                     return done, self._own_changes(done, prepared)
                 self._check_schema(capture)
                 slot: HeldSlot | None = None
-                if losses >= RESERVE_AFTER_LOSSES:
+                if self._reserves(losses):
                     slot = self._reserve(capture)
                     if slot is None:
                         continue
@@ -258,40 +284,32 @@ class _Attempts:
                     self._check_head(capture)
                     if prepared is None or not self._still_valid(prepared, capture):
                         prepared = self._prepare(capture)
+                    if not self._publishes(prepared):
+                        self._operation.finish(None, None)
+                        if slot is not None:
+                            slot.remove()
+                        return None, prepared.changes
                 except BaseException as error:
-                    # Nothing has moved: a refused write leaves no slot behind.
+                    # Nothing has moved: a refused change leaves no slot behind.
                     if slot is not None:
                         slot.remove()
-                    if isinstance(error, VersionReclaimedError) and self._is_behind(capture):
-                        continue
-                    if isinstance(error, VersionReclaimedError | StorageError):
-                        raise self._publisher.failure(error) from error
-                    raise
-                if not prepared.plan.tables and self._request.merged_parent is None:
-                    if slot is not None:
-                        slot.remove()
-                    return None, prepared.changes
+                    self._refused(error, capture)
+                    continue
                 try:
-                    commit = self._publisher.publish(capture, prepared.plan, reserved=slot)
+                    commit = self._publish(capture, prepared, slot)
                 except Lost as lost:
                     self._may_land |= lost.may_land
                     self._clear_dead_owner(capture)
                     prepared = self._reusable(prepared)
                     continue
+                except (ConflictError, DriftError):
+                    if not self._persistence.clears_leftovers:
+                        raise
+                    self._writer.clear_leftovers()
+                    continue
                 self._learn(prepared)
                 return commit, prepared.changes
         raise self._given_up()
-
-    def _is_behind(self, capture: Capture) -> bool:
-        """Whether the state a write was prepared on is gone because there is a newer one."""
-        return self._publisher.coordinator.capture().version != capture.version
-
-    def _given_up(self) -> OmniGraphError:
-        text = f"the branch moved {WRITE_ATTEMPTS_MAX} times while this write was prepared"
-        if self._may_land:
-            # Recovery may still finish an attempt of it.
-            return OutcomeUnknownError(text, operation_id=self._identity.operation_id)
-        return ConflictError(text, hint="try again")
 
     def rehearse(self) -> ChangeSet:
         capture = self._publisher.coordinator.capture()
@@ -301,25 +319,94 @@ class _Attempts:
         self._check_strict(changes, capture)
         return changes
 
+    def _refused(self, error: BaseException, capture: Capture) -> None:
+        """Raise what a failed preparation comes to; return when it is worth trying again."""
+        if isinstance(error, LeftoversFound):
+            self._writer.clear_leftovers()
+            return
+        if isinstance(error, VersionReclaimedError) and self._is_behind(capture):
+            return
+        if isinstance(error, VersionReclaimedError | StorageError):
+            raise self._publisher.failure(error) from error
+        raise error
+
+    def _is_behind(self, capture: Capture) -> bool:
+        """Whether the state a write was prepared on is gone because there is a newer one."""
+        return self._publisher.coordinator.capture().version != capture.version
+
+    def _given_up(self) -> OmniGraphError:
+        text = self._persistence.given_up.format(attempts=self._persistence.attempts)
+        if self._may_land:
+            # Recovery may still finish an attempt of it.
+            return OutcomeUnknownError(text, operation_id=self._identity.operation_id)
+        return ConflictError(text, hint=self._persistence.hint)
+
     def _own_changes(self, done: GraphCommit, prepared: Prepared | None) -> ChangeSet | None:
         """Return what a commit found in the lineage changed, if an attempt of this call made it."""
         ours = done.graph_commit_id == self._identity.commit_id
         return prepared.changes if ours and prepared is not None else None
 
+    # ---- the slot -------------------------------------------------------------------------
+
+    def _reserves(self, losses: int) -> bool:
+        match self._persistence.reserve:
+            case Reserve.AT_ONCE:
+                return True
+            case Reserve.NEVER:
+                return False
+            case Reserve.IF_QUICK if self._seconds > SLOT_WAIT_S / 3:
+                return False
+        return losses >= RESERVE_AFTER_LOSSES
+
     def _reserve(self, capture: Capture) -> HeldSlot | None:
-        """Take the slot before preparing: after lost races nobody may move the head any more."""
-        slot = self._publisher.reserve(capture, self._identity, self._writer.new_id())
+        """Take the slot before preparing: from then on no other writer can move the head."""
+        identity = self._identity_on(capture)
+        slot = self._publisher.reserve(capture, identity, self._writer.new_id())
         if slot is None:
             self._clear_dead_owner(capture)
         return slot
 
     def _clear_dead_owner(self, capture: Capture) -> None:
-        if self._publisher.slots.exists(capture.slot):
+        if self._persistence.waits and self._publisher.slots.exists(capture.slot):
             self._writer.recovery.resolve(capture.slot)
+
+    # ---- attending a publish --------------------------------------------------------------
+
+    @property
+    def workers(self) -> Workers:
+        return self._operation.workers
+
+    def undo(self, slot: HeldSlot) -> None:
+        self._writer.recovery.undo(slot)
+
+    def finish(self, intent: Intent, commit: GraphCommit) -> None:
+        self._operation.finish(intent, commit)
+
+    def _publishes(self, prepared: Prepared) -> bool:
+        return prepared.has_effect or self._request.merged_parent is not None
+
+    def _publish(self, capture: Capture, prepared: Prepared, slot: HeldSlot | None) -> GraphCommit:
+        identity, changes = self._identity_on(capture), prepared.changes
+        if changes.schema_hash is not None:
+            identity = replace(identity, schema_hash=changes.schema_hash)
+        plan = PublishPlan(
+            identity=identity,
+            rollback_id=self._writer.new_id(),
+            tables=prepared.tables,
+            entries=changes.entries,
+            merged_state=self._request.merged_state,
+        )
+        waits = self._persistence.waits
+        return self._publisher.publish(capture, plan, self, reserved=slot, wait=waits)
+
+    def _identity_on(self, capture: Capture) -> Identity:
+        return replace(self._identity, schema_hash=capture.head.schema_hash)
+
+    # ---- preconditions --------------------------------------------------------------------
 
     def _check_schema(self, capture: Capture) -> None:
         """Refuse a state of another schema: the publish succeeds from this very state only."""
-        if capture.head.schema_hash != self._identity.schema_hash:
+        if self._schema is not None and capture.head.schema_hash != self._schema.ir_hash():
             raise SchemaMovedError
 
     def _check_head(self, capture: Capture) -> None:
@@ -328,43 +415,13 @@ class _Attempts:
             return
         head: GraphCommit | None = capture.head
         commits = self._publisher.coordinator.ledger.commits
-        # Maintenance changes nothing anybody could have relied on, so it does not count.
+        # Maintenance changes nothing a caller could have relied on, so it does not count.
         while (
             head is not None and head.kind in MAINTENANCE_KINDS and head.graph_commit_id != expected
         ):
             head = commits.get(head.parent_commit_id or "")
         if head is None or head.graph_commit_id != expected:
             raise PreconditionFailedError(expected=expected, actual=capture.head.graph_commit_id)
-
-    def _still_valid(self, prepared: Prepared, capture: Capture) -> bool:
-        """Whether every table the attempt rests on is still at the version it read."""
-        if self._request.merged_parent is not None:
-            # A merge rests on the whole history of its target, not on tables alone.
-            return False
-        return all(
-            capture.pins[key].version == version for key, version in prepared.read_pins.items()
-        )
-
-    def _prepare(self, capture: Capture) -> Prepared:
-        base = self._writer.base_at(capture, self._schema)
-        forks = self._writer.fork_ahead(base, self._operation.sure_tables())
-        try:
-            changes = self._operation.prepare(base)
-            self._check_strict(changes, capture)
-            fire(Failpoint.WRITE_POST_VALIDATE_PRE_STAGE)
-            tables = self._writer.stage(base, changes, self._identity.operation_id, forks)
-        finally:
-            forks.discard()
-        fire(Failpoint.WRITE_POST_STAGE)
-        plan = PublishPlan(
-            identity=self._identity,
-            rollback_id=self._writer.new_id(),
-            tables=tables,
-            merged_state=self._request.merged_state,
-        )
-        if self._first is None:
-            self._first = capture
-        return Prepared(changes=changes, plan=plan, read_pins=dict(base.read_pins))
 
     def _check_strict(self, changes: ChangeSet, capture: Capture) -> None:
         """Refuse a strict write whose rows changed since the caller, or this write, saw them."""
@@ -379,29 +436,116 @@ class _Attempts:
             if not ledger.only_maintenance(pin, since=known):
                 raise VersionConflictError(table_key=key, expected=known[1], actual=pin.version)
 
-    def _learn(self, prepared: Prepared) -> None:
-        """Remember the ids just added, so that the next write need not read them back."""
-        for change, planned in zip(prepared.changes.effective(), prepared.plan.tables, strict=True):
-            if change.added is None or change.changed is not None or change.replaced:
-                continue
-            if change.row_count > TAIL_FRAGMENT_ROWS_MAX:
-                continue
-            parent = planned.staged.parent
-            table = self._publisher.tables.open(planned.staged.path, parent.version + 1)
-            self._writer.probe.learn(table, parent, change.ids())
+    def _still_valid(self, prepared: Prepared, capture: Capture) -> bool:
+        """Whether every table the attempt rests on is still at the version it read."""
+        if self._request.merged_parent is not None:
+            # A merge rests on the whole history of its target, not on tables alone.
+            return False
+        return all(
+            capture.pins[key].version == version for key, version in prepared.read_pins.items()
+        )
+
+    # ---- preparing ------------------------------------------------------------------------
+
+    def _prepare(self, capture: Capture) -> Prepared:
+        started = time.monotonic()
+        base = self._writer.base_at(capture, self._schema)
+        forks = self._writer.fork_ahead(base, self._operation.sure_tables())
+        try:
+            changes = self._operation.prepare(base)
+            self._check_strict(changes, capture)
+            fire(Failpoint.WRITE_POST_VALIDATE_PRE_STAGE)
+            tables = self._stage(base, changes, forks)
+        finally:
+            forks.discard()
+        fire(Failpoint.WRITE_POST_STAGE)
+        if self._first is None:
+            self._first = capture
+        self._seconds = time.monotonic() - started
+        return Prepared(changes=changes, tables=tables, read_pins=dict(base.read_pins))
+
+    def _stage(self, base: Base, changes: ChangeSet, forks: Forks) -> tuple[PlannedTable, ...]:
+        operation_id = self._identity.operation_id
+        pins = base.capture.pins
+        return (
+            *self._writer.stage(base, changes, self._operation, operation_id, forks),
+            *self._indexes.stage(base, changes.indexes, operation_id),
+            *(
+                PlannedTable(pin=pins[item.table_key], step=item.step, becomes=item.becomes)
+                for item in changes.steps
+            ),
+        )
 
     def _reusable(self, prepared: Prepared) -> Prepared | None:
         """Keep staged files only if none of them was committed by the lost attempt."""
-        for planned in prepared.plan.tables:
-            staged = planned.staged
+        if prepared.changes.indexes or prepared.changes.steps or prepared.changes.entries:
+            # These rest on the very state they were made for.
+            return None
+        for planned in prepared.tables:
+            staged = planned.step
+            if not isinstance(staged, StagedTable):
+                return None
             if staged.transaction.read_version != staged.parent.version:
                 return None
             latest = self._publisher.tables.open_latest(staged.path)
             if latest.version > staged.parent.version:
                 return None
-        plan = PublishPlan(
-            identity=self._identity,
-            rollback_id=self._writer.new_id(),
-            tables=prepared.plan.tables,
-        )
-        return Prepared(changes=prepared.changes, plan=plan, read_pins=prepared.read_pins)
+        return prepared
+
+    def _learn(self, prepared: Prepared) -> None:
+        """Remember the ids just added, so that the next write need not read them back."""
+        steps = {item.pin.table_key: item.step for item in prepared.tables}
+        for change in prepared.changes.effective():
+            staged = steps[change.entity.table_key]
+            if change.added is None or change.changed is not None or change.replaced:
+                continue
+            if change.row_count > TAIL_FRAGMENT_ROWS_MAX or not isinstance(staged, StagedTable):
+                continue
+            parent = staged.parent
+            table = self._publisher.tables.open(staged.path, parent.version + 1)
+            self._writer.probe.learn(table, parent, change.ids())
+
+
+class _StagedIndexes:
+    """Indexes built for one operation: carried over to a newer state while they still fit."""
+
+    def __init__(self, writer: Writer, workers: Workers) -> None:
+        self._writer = writer
+        self._workers = workers
+        self._staged: dict[str, StagedTable] = {}
+
+    def stage(
+        self, base: Base, wanted: Sequence[BuildIndexes], operation_id: str
+    ) -> list[PlannedTable]:
+        properties = {OPERATION_PROPERTY: operation_id}
+
+        def staged(item: BuildIndexes) -> StagedTable | None:
+            return self._of_table(base, item, properties)
+
+        found = side_by_side(staged, wanted, at_once=self._workers.tables_at_once)
+        planned: list[PlannedTable] = []
+        for item, step in zip(wanted, found, strict=True):
+            if step is not None:
+                self._staged[item.table_key] = step
+                planned.append(PlannedTable(pin=base.capture.pins[item.table_key], step=step))
+        return planned
+
+    def _of_table(
+        self, base: Base, item: BuildIndexes, properties: dict[str, str]
+    ) -> StagedTable | None:
+        pin, publisher = base.capture.pins[item.table_key], self._writer.publisher
+        table = base.tables.open(pin.path, pin.version)
+        known = self._staged.pop(item.table_key, None)
+        # What a lost attempt committed will be undone; it must not be committed a second time.
+        if (
+            known is not None
+            and known.path == table.path
+            and base.tables.open_latest(table.path).version == table.version
+        ):
+            if known.parent.version == table.version:
+                return known
+            carried = rebased(known, table)
+            if carried is not None:
+                return carried
+        own = owned_table(base, table) or make_fork(publisher, base, table, self._writer.new_id())
+        return stage_indexes(own, item.specs, properties, self._workers)

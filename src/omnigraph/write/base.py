@@ -22,11 +22,18 @@ Entity = NodeType | EdgeType
 class Base:
     """The captured state. `read_pins` holds every table a decision rests on."""
 
-    schema: AcceptedSchema
+    accepted: AcceptedSchema | None
     capture: Capture
     tables: Tables
     probe: KeyProbe
     read_pins: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def schema(self) -> AcceptedSchema:
+        """The schema of the state. Operations on tables as such are made without one."""
+        if self.accepted is None:
+            raise AssertionError("the operation did not say which schema it was made for")
+        return self.accepted
 
     def pin(self, entity: Entity) -> Pin:
         """Return the published version of a type's table and record that it was read."""

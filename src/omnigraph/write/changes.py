@@ -1,75 +1,46 @@
-"""What a write wants to do, per table, before anything is staged."""
+"""What an operation wants to do, before anything is staged. All of it is data.
+
+A closed set: rows that are inserted, replaced or deleted (`TableChange`, whose rows may also lie in
+files of workers), indexes to build (`BuildIndexes`), and steps that Lance cannot stage
+(`TableStep`). The write loop is their only interpreter, and all of them can be pickled.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
-import pyarrow as pa
-
-from omnigraph.catalog import EdgeType, NodeType, TypeKind
-from omnigraph.store import StagedTable, Table
-
-Entity = NodeType | EdgeType
+from omnigraph.manifest import TableEntry
+from omnigraph.store import IndexSpec
+from omnigraph.store.steps import UnstagedStep
+from omnigraph.write.row_changes import TableChanges
 
 
-@dataclass(slots=True)
-class TableChange:
-    """The change of one table: final rows by id, and ids that go.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildIndexes:
+    """Make indexes of a table cover every row; no row changes."""
 
-    `added` rows have ids the base does not have, `changed` rows replace base rows. With
-    `replaced` the base counts as empty: the added rows are the whole new content. `release` is
-    there if the rows lie in a file: it gives back the memory that reading them took. Rows that do
-    not pass through this process are staged by `staging`, which is given the table to write to; of
-    them only ids, ends and unique columns need be here, and their values were checked elsewhere.
-    """
+    table_key: str
+    specs: tuple[IndexSpec, ...]
 
-    entity: Entity
-    added: Any = None
-    changed: Any = None
-    deleted: list[str] = field(default_factory=list)
-    replaced: bool = False
-    release: Callable[[], None] | None = None
-    staging: Callable[[Table, dict[str, str]], StagedTable] | None = None
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing changes."""
-        return not (self.replaced or self.deleted or self.staging or self.row_count)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableStep:
+    """Do something to a table that Lance cannot stage; `becomes` is its new key, if it gets one."""
 
-    @property
-    def row_count(self) -> int:
-        """Number of rows written."""
-        return sum(part.num_rows for part in (self.added, self.changed) if part is not None)
-
-    def rows(self) -> Any | None:
-        """Return added and changed rows together, None when there are none."""
-        parts = [part for part in (self.added, self.changed) if part is not None and part.num_rows]
-        return pa.concat_tables(parts) if parts else None
-
-    def ids(self) -> list[str]:
-        """Return the ids of added and changed rows."""
-        found = self.rows()
-        return [] if found is None else list(found["id"].to_pylist())
+    table_key: str
+    step: UnstagedStep
+    becomes: str | None = None
 
 
 @dataclass(slots=True)
-class ChangeSet:
-    """The changes of one operation, by table key."""
+class ChangeSet(TableChanges):
+    """The changes of one operation: those of rows, and whatever else it does."""
 
-    tables: dict[str, TableChange] = field(default_factory=dict)
-
-    def of(self, entity: Entity) -> TableChange:
-        """Return the change of a type's table, creating an empty one."""
-        return self.tables.setdefault(entity.table_key, TableChange(entity))
-
-    def get(self, kind: TypeKind, name: str) -> TableChange | None:
-        """Return the change of a type's table, if it has one."""
-        return self.tables.get(f"{kind}:{name}")
-
-    def effective(self) -> Iterator[TableChange]:
-        """Yield the changes that do something, by table key."""
-        for key in sorted(self.tables):
-            if not self.tables[key].is_empty:
-                yield self.tables[key]
+    indexes: tuple[BuildIndexes, ...] = ()
+    steps: tuple[TableStep, ...] = ()
+    entries: tuple[TableEntry, ...] = ()
+    """What is said about tables that do not move."""
+    schema_hash: str | None = None
+    """The schema from this commit on, if it is another."""
+    alone: bool = False
+    """Whether the commit is made even if no table changes."""

@@ -14,9 +14,8 @@ from omnigraph.store import Table, delete_branch, fork_table, split_branch
 from omnigraph.write.base import Base, Entity
 
 
-def owned_table(base: Base, entity: Entity) -> Table | None:
-    """Return a type's table if it is the branch's own, None before its first write."""
-    table = base.table(entity)
+def owned_table(base: Base, table: Table) -> Table | None:
+    """Return a table if it is the branch's own, None before its first write."""
     _root, line = split_branch(table.path)
     return table if base.capture.branch.owns(line) else None
 
@@ -41,9 +40,9 @@ class Forks:
         self._tables = base.tables
         self._coming: dict[str, tuple[Table, Future[Table]]] = {}
         for entity, new_id in zip(entities, new_ids, strict=False):
-            if entity.table_key in self._coming or owned_table(base, entity) is not None:
-                continue
             table = base.table(entity)
+            if entity.table_key in self._coming or owned_table(base, table) is not None:
+                continue
             context = contextvars.copy_context()
             made = publisher.threads.submit(context.run, make_fork, publisher, base, table, new_id)
             self._coming[entity.table_key] = table, made

@@ -24,6 +24,7 @@ from omnigraph.catalog import (
 )
 from omnigraph.compute.types import arrow_type
 from omnigraph.store import ColumnChanges, Table
+from omnigraph.store.columns import converted
 from omnigraph.write.problems import Problem, Problems
 from omnigraph.write.table_schema import table_schema
 from omnigraph.write.validate import check_unique, check_values
@@ -62,7 +63,7 @@ class TypeChange:
                 else:
                     added.append(fields[name])
             elif stored.type.scalar is not wanted.type.scalar or self._fills(wanted):
-                recomputed[name] = (fields[name], _converter(wanted, fill=self._fills(wanted)))
+                recomputed[name] = (fields[name], self._default(wanted))
             elif stored.type.nullable != wanted.type.nullable:
                 (nullable if wanted.type.nullable else required).append(name)
         kept = {stored.name for stored in self.sources.values()}
@@ -81,6 +82,10 @@ class TypeChange:
         stored = self.sources.get(wanted.name)
         missing = stored is None or stored.type.nullable
         return missing and wanted.required and wanted.has_default
+
+    def _default(self, wanted: Property) -> object:
+        """Return what takes the place of nulls, None if nothing does."""
+        return _plain(wanted.default) if self._fills(wanted) else None
 
     def must_fill_itself(self) -> tuple[str, ...]:
         """Return the properties that become required while nothing fills their nulls."""
@@ -122,23 +127,13 @@ class TypeChange:
             if wanted is None:
                 arrays[name] = rows[name]
             elif name in held:
-                convert = _converter(wanted, fill=self._fills(wanted))
-                arrays[name] = convert(rows[stored[name]].combine_chunks())
+                column = rows[stored[name]].combine_chunks()
+                kind, default = arrow_type(wanted.type), self._default(wanted)
+                arrays[name] = converted(column, kind=kind, default=default)
             else:
-                value = _plain(wanted.default) if self._fills(wanted) else None
-                arrays[name] = pa.repeat(pa.scalar(value, arrow_type(wanted.type)), len(rows))
+                value = pa.scalar(self._default(wanted), arrow_type(wanted.type))
+                arrays[name] = pa.repeat(value, len(rows))
         return pa.table(arrays)
-
-
-def _converter(wanted: Property, *, fill: bool) -> Any:
-    kind = arrow_type(wanted.type)
-    value = pa.scalar(_plain(wanted.default), kind) if fill else None
-
-    def convert(column: Any) -> Any:
-        found = column if column.type == kind else pc.cast(column, kind)
-        return found if value is None else pc.coalesce(found, value)
-
-    return convert
 
 
 def _plain(value: object) -> object:

@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog import Cardinality, EdgeType, NodeType, TypeKind
 from omnigraph.limits import JOINED_ROWS_MIN
-from omnigraph.write.base import Base
-from omnigraph.write.changes import ChangeSet, TableChange
 from omnigraph.write.problems import Problem, Problems, some_rows
+from omnigraph.write.row_changes import TableChange, TableChanges
+from omnigraph.write.stored import Stored
 
 
-def check_references(base: Base, changes: ChangeSet, problems: Problems) -> None:
+def check_references(base: Stored, changes: TableChanges, problems: Problems) -> None:
     """Check everything that ties tables together."""
     for change in list(changes.effective()):
         entity = change.entity
@@ -31,7 +31,7 @@ def check_references(base: Base, changes: ChangeSet, problems: Problems) -> None
 
 
 def _check_endpoints(
-    base: Base, changes: ChangeSet, change: TableChange, edge: EdgeType, problems: Problems
+    base: Stored, changes: TableChanges, change: TableChange, edge: EdgeType, problems: Problems
 ) -> None:
     rows = change.rows()
     if rows is None:
@@ -82,7 +82,7 @@ def endpoint_problem(
     )
 
 
-def _elsewhere(changes: ChangeSet, type_name: str, ids: Any) -> Any:
+def _elsewhere(changes: TableChanges, type_name: str, ids: Any) -> Any:
     """Return those of the ids that no node of the type has that is written with them."""
     change = changes.get(TypeKind.NODE, type_name)
     rows = None if change is None else change.rows()
@@ -96,7 +96,7 @@ def _elsewhere(changes: ChangeSet, type_name: str, ids: Any) -> Any:
     return asked.join(there, keys="id", join_type="left anti")["id"]
 
 
-def _missing_nodes(base: Base, changes: ChangeSet, type_name: str, wanted: Any) -> set[str]:
+def _missing_nodes(base: Stored, changes: TableChanges, type_name: str, wanted: Any) -> set[str]:
     """Return those of the ids, none of which is written now, that no node of the type has then."""
     node = base.schema.catalog.nodes[type_name]
     change = changes.get(TypeKind.NODE, type_name)
@@ -113,7 +113,7 @@ def _missing_nodes(base: Base, changes: ChangeSet, type_name: str, wanted: Any) 
 
 
 def _check_orphans(
-    base: Base, changes: ChangeSet, change: TableChange, node: NodeType, problems: Problems
+    base: Stored, changes: TableChanges, change: TableChange, node: NodeType, problems: Problems
 ) -> None:
     removed = _removed_ids(base, change, node)
     if not removed:
@@ -147,7 +147,7 @@ def orphan_problem(edge: EdgeType, entity_id: str, column: str, value: str) -> P
     )
 
 
-def _removed_ids(base: Base, change: TableChange, node: NodeType) -> list[str]:
+def _removed_ids(base: Stored, change: TableChange, node: NodeType) -> list[str]:
     if not change.replaced:
         return list(change.deleted)
     if base.pin(node).row_count == 0:
@@ -161,7 +161,7 @@ def _removed_ids(base: Base, change: TableChange, node: NodeType) -> list[str]:
 
 
 def _check_cardinality(
-    base: Base, changes: ChangeSet, change: TableChange, edge: EdgeType, problems: Problems
+    base: Stored, changes: TableChanges, change: TableChange, edge: EdgeType, problems: Problems
 ) -> None:
     counts: Counter[str] = Counter()
     affected: set[str] = set()

@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import mmap
 import tempfile
+import threading
+import weakref
 from collections.abc import Iterable
 from typing import IO, Any
 
@@ -48,6 +50,8 @@ class SpillFile:
         finally:
             # The mapping keeps the content for as long as a table rests on it.
             self._file.close()
+        with _mapped_lock:
+            _mapped.add(self)
         return pa.ipc.open_file(pa.BufferReader(pa.py_buffer(self._map))).read_all()
 
     def close(self) -> None:
@@ -58,6 +62,18 @@ class SpillFile:
         """Give back the memory that reading the table took; it is read again when needed."""
         if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)
+
+
+_mapped: weakref.WeakSet[SpillFile] = weakref.WeakSet()
+_mapped_lock = threading.Lock()
+
+
+def release_mapped() -> None:
+    """Give back the memory that reading mapped rows took, of all files; see `release`."""
+    with _mapped_lock:
+        found = list(_mapped)
+    for spill in found:
+        spill.release()
 
 
 def spilled(schema: Any, batches: Iterable[Any]) -> tuple[Any, SpillFile]:

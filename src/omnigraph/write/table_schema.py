@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow as pa
 from omnigraph.catalog import EdgeType, NodeType, Scalar, TypeKind
 from omnigraph.compute.types import arrow_type
 from omnigraph.store import batch_rows, blob_array, blob_field, primary_key_field
+from omnigraph.write.spill import release_mapped
 
 Entity = NodeType | EdgeType
 _FNV_OFFSET = 0xCBF29CE484222325
@@ -79,20 +80,20 @@ def stored_rows(entity: Entity, rows: Any) -> Any:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def stored_batches(entity: Entity, rows: Any, release: Callable[[], None] | None) -> Any:
-    """Return in-memory rows as the table stores them: a table, or a reader if they are many.
+def stored_batches(entity: Entity, rows: Any, *, mapped: bool) -> Any:
+    """Return rows as the table stores them: a table, or a reader if they are many.
 
-    `release` is called behind every batch that was taken.
+    Of `mapped` rows only a batch at a time is in memory.
     """
     at_once = batch_rows(rows)
-    if rows.num_rows <= at_once and release is None:
+    if rows.num_rows <= at_once and not mapped:
         return stored_rows(entity, rows)
 
     def batches() -> Iterator[Any]:
         for batch in rows.to_batches(max_chunksize=at_once):
             yield from stored_rows(entity, pa.Table.from_batches([batch])).to_batches()
-            if release is not None:
-                release()
+            if mapped:
+                release_mapped()
 
     return pa.RecordBatchReader.from_batches(table_schema(entity), batches())
 

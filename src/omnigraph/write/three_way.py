@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from omnigraph.catalog import EdgeType, NodeType
 from omnigraph.compute.images import RowChanges, equal_rows
 from omnigraph.errors import BadRequestError
-from omnigraph.write.changes import TableChange
 from omnigraph.write.entities import envelopes
 from omnigraph.write.problems import Problem
+from omnigraph.write.row_changes import TableChange
 from omnigraph.write.same_edges import key_columns, unified
 from omnigraph.write.virtual_base import Undefined
 

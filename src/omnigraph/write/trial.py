@@ -5,30 +5,25 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from omnigraph.errors import OmniGraphError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.manifest import BranchId, Capture, Pin, PlannedTable, new_branch
-from omnigraph.store import Tables, commit_staged, delete_forks
+from omnigraph.store import StagedTable, Tables, commit_staged, delete_forks
 from omnigraph.write.base import Base
 from omnigraph.write.changes import ChangeSet
 
 TRIAL = "merge-check"
 
 
-class Staging(Protocol):
-    """Writes the files of a change set."""
-
-    def __call__(self, base: Base, changes: ChangeSet, operation_id: str) -> Sequence[PlannedTable]:
-        """Stage the changes of every table on the line of versions of the base's branch."""
-
-
 @contextlib.contextmanager
 def tried(
-    base: Base, changes: ChangeSet, stage: Staging, new_id: Callable[[], str]
+    base: Base,
+    changes: ChangeSet,
+    stage: Callable[[Base], Sequence[PlannedTable]],
+    new_id: Callable[[], str],
 ) -> Iterator[Capture]:
-    """Hold the state that changes lead to, for reading.
+    """Hold the state that changes of rows lead to, for reading; `stage` writes their files.
 
     Its tables are lines of versions of a branch that does not exist, so nothing else can see or
     write to it. Whoever is killed meanwhile leaves lines that the next cleanups find in no
@@ -37,21 +32,21 @@ def tried(
     branch = new_branch(TRIAL, new_id())
     apart = replace(base, capture=replace(base.capture, branch=branch))
     try:
-        staged = stage(apart, changes, new_id())
         pins = dict(base.capture.pins)
-        for item in staged:
-            pins[item.table_key] = _committed(base.tables, item, pins[item.table_key])
+        for item in stage(apart):
+            if isinstance(item.step, StagedTable):
+                pins[item.pin.table_key] = _committed(base.tables, item.pin, item.step)
         fire(Failpoint.FORK_POST_TRIAL)
         yield replace(base.capture, pins=pins)
     finally:
         _discard(base.tables, branch, [base.capture.pins[key].path for key in changes.tables])
 
 
-def _committed(tables: Tables, planned: PlannedTable, pin: Pin) -> Pin:
-    table = commit_staged(tables, planned.staged)
+def _committed(tables: Tables, pin: Pin, staged: StagedTable) -> Pin:
+    table = commit_staged(tables, staged)
     return replace(
         pin,
-        path=planned.staged.path,
+        path=staged.path,
         version=table.version,
         row_count=table.count_rows(),
         transaction_uuid=table.transaction_uuid(),

@@ -15,21 +15,21 @@ import pyarrow.compute as pc
 from omnigraph.catalog import FLOATS, EdgeType, NodeType, Property
 from omnigraph.compute import python_values
 from omnigraph.store import quoted
-from omnigraph.write.base import Base
-from omnigraph.write.changes import ChangeSet, TableChange
 from omnigraph.write.problems import Problem, Problems, some_rows
 from omnigraph.write.references import check_references
+from omnigraph.write.row_changes import TableChange, TableChanges
 from omnigraph.write.sizes import check_sizes
+from omnigraph.write.stored import Stored
 
 Entity = NodeType | EdgeType
 
 
-def validate(base: Base, changes: ChangeSet, problems: Problems) -> None:
+def validate(base: Stored, changes: TableChanges, problems: Problems) -> None:
     """Check a change set; every violation goes to `problems`."""
     for change in changes.effective():
         rows = change.rows()
         if rows is not None:
-            if change.staging is None:
+            if change.elsewhere is None:
                 # Else whoever has all columns has checked them.
                 check_values(change.entity, rows, problems)
             _check_uniques(base, change, rows, problems)
@@ -144,7 +144,7 @@ def _report(problems: Problems, entity: Entity, bad: Any, field: str, text: Any)
 # ---- uniqueness ---------------------------------------------------------------------------
 
 
-def _check_uniques(base: Base, change: TableChange, rows: Any, problems: Problems) -> None:
+def _check_uniques(base: Stored, change: TableChange, rows: Any, problems: Problems) -> None:
     for constraint in change.entity.uniques:
         columns = list(constraint.columns)
         keys = _complete_keys(columns, rows)
@@ -186,7 +186,7 @@ def _dicts(rows: Any) -> Iterator[dict[str, Any]]:
 
 
 def _check_committed(
-    base: Base, change: TableChange, columns: list[str], keys: Any, problems: Problems
+    base: Stored, change: TableChange, columns: list[str], keys: Any, problems: Problems
 ) -> None:
     held = _committed_keys(base, change.entity, columns, keys)
     gone = pa.array([*change.ids(), *change.deleted], pa.string())
@@ -199,7 +199,7 @@ def _check_committed(
         problems.add(_held_twice(change.entity, columns, row, holders, problems))
 
 
-def _committed_keys(base: Base, entity: Entity, columns: list[str], keys: Any) -> Any:
+def _committed_keys(base: Stored, entity: Entity, columns: list[str], keys: Any) -> Any:
     """Return committed rows that may share a key, using an index on the first column if any."""
     where: str | None = None
     values = pc.unique(keys[columns[0]])

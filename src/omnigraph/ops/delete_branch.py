@@ -1,0 +1,47 @@
+"""Ends a branch, as an operation of the write loop: its last commit, or none at all."""
+
+from __future__ import annotations
+
+from omnigraph.limits import BRANCH_CONTROL_ATTEMPTS_MAX
+from omnigraph.manifest import BranchDirectory, BranchId, GraphCommit, Intent
+from omnigraph.write import Base, ChangeSet, Persistence, PlainOperation, Reserve, Writer
+
+
+class DeleteBranch(PlainOperation):
+    """Removes a branch, owning its slot, so that no writer can be at work on it.
+
+    Merges into two other branches have its commits in common, so a branch that was written to is
+    kept, out of sight, until a cleanup finds that no merge can start from it. Its last commit says
+    so: a writer that slept since before it can publish nothing on the branch any more. A branch
+    without commits of its own goes at once.
+    """
+
+    kind = "branch_delete"
+
+    def __init__(self, directory: BranchDirectory, branch: BranchId) -> None:
+        self.persistence = Persistence(
+            attempts=BRANCH_CONTROL_ATTEMPTS_MAX,
+            reserve=Reserve.AT_ONCE,
+            takes_turn=False,
+            given_up=f"branch '{branch.name}' is written to all the time",
+        )
+        self._directory = directory
+        self._branch = branch
+
+    def run(self, writer: Writer) -> None:
+        """Do it. Raises `ConflictError` while branches or tags rest on it."""
+        with self._directory.deleting(self._branch):
+            retired, _changes = writer.maintain(self)
+            if retired is None:
+                self._directory.delete_forks(self._branch)
+
+    def prepare(self, base: Base) -> ChangeSet:
+        """Decide whether its history has to be kept."""
+        return ChangeSet(alone=self._directory.is_used(self._branch, base.capture))
+
+    def finish(self, intent: Intent | None, commit: GraphCommit | None) -> None:
+        """Put it out of sight, or remove it."""
+        if commit is None:
+            self._directory.delete_line(self._branch)
+        else:
+            self._directory.retire(self._branch)

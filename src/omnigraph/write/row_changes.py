@@ -1,0 +1,95 @@
+"""Changes of rows, per table, before anything is staged. All of it is data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.catalog import EdgeType, NodeType, TypeKind
+
+Entity = NodeType | EdgeType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowFile:
+    """A file with rows of one type that workers can read.
+
+    `piece` is the part of the input they are from; `ids` names a file with ids that replace theirs.
+    """
+
+    path: str
+    rows: int
+    piece: int = 0
+    ids: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsElsewhere:
+    """Rows that do not pass through this process; workers write them. No id is in two files."""
+
+    files: tuple[RowFile, ...]
+    may_replace: bool
+    """Whether some of them may take the place of rows that are there."""
+
+
+@dataclass(slots=True)
+class TableChange:
+    """The change of one table: final rows by id, and ids that go.
+
+    `added` rows have ids the base does not have, `changed` rows replace base rows. With
+    `replaced` the base counts as empty: the added rows are the whole new content. `mapped` rows
+    lie in a temporary file, and reading them should not fill the memory. Of rows that lie
+    `elsewhere` only ids, ends and unique columns need be here; their values were checked there.
+    """
+
+    entity: Entity
+    added: Any = None
+    changed: Any = None
+    deleted: list[str] = field(default_factory=list)
+    replaced: bool = False
+    mapped: bool = False
+    elsewhere: RowsElsewhere | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing changes."""
+        return not (self.replaced or self.deleted or self.elsewhere or self.row_count)
+
+    @property
+    def row_count(self) -> int:
+        """Number of rows written."""
+        return sum(part.num_rows for part in (self.added, self.changed) if part is not None)
+
+    def rows(self) -> Any | None:
+        """Return added and changed rows together, None when there are none."""
+        parts = [part for part in (self.added, self.changed) if part is not None and part.num_rows]
+        return pa.concat_tables(parts) if parts else None
+
+    def ids(self) -> list[str]:
+        """Return the ids of added and changed rows."""
+        found = self.rows()
+        return [] if found is None else list(found["id"].to_pylist())
+
+
+@dataclass(slots=True)
+class TableChanges:
+    """Changes of rows, by table key."""
+
+    tables: dict[str, TableChange] = field(default_factory=dict)
+
+    def of(self, entity: Entity) -> TableChange:
+        """Return the change of a type's table, creating an empty one."""
+        return self.tables.setdefault(entity.table_key, TableChange(entity))
+
+    def get(self, kind: TypeKind, name: str) -> TableChange | None:
+        """Return the change of a type's table, if it has one."""
+        return self.tables.get(f"{kind}:{name}")
+
+    def effective(self) -> Iterator[TableChange]:
+        """Yield the changes of rows that do something, by table key."""
+        for key in sorted(self.tables):
+            if not self.tables[key].is_empty:
+                yield self.tables[key]
