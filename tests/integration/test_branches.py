@@ -332,7 +332,7 @@ def test_a_branch_nobody_wrote_to_whose_child_was_merged_can_be_deleted(graph: o
     graph.branches.delete("dev")
     assert graph.branches.list() == before
     graph.cleanup(keep=100, dry_run=False)
-    assert graph._lines.directory.retired() == []
+    assert graph._engine.lines.directory.retired() == []
     assert ("Item", "c") in state(graph)
 
 
@@ -364,7 +364,7 @@ USES: dict[str, Callable[[og.Graph], object]] = {
     "snapshot": lambda g: g.snapshot("dev"),
     "history": lambda g: g.commits.list("dev"),
     "head": lambda g: g.commits.head("dev"),
-    "sync": lambda g: g.sync("dev"),
+    "refresh": lambda g: g.refresh("dev"),
     "write": lambda g: put(g, "dev", z=1),
     "merge from": lambda g: g.branches.merge("dev"),
     "merge into": lambda g: g.branches.merge("main", "dev"),
