@@ -14,7 +14,7 @@ NAMES_MAX = 30
 PARTS = {"branches", "tags", "commits", "feed", "blobs", "schema", "maintenance"}
 # The rooms that use an open graph do so by its public names and by `omnigraph.graph.seam`.
 SHELLS = ("cli", "cluster", "mcp", "remote", "server", "spark", "testing")
-_INSIDE = re.compile(r"\b(graph|session|opened|stored|served\.graph)\._(engine|acting)\b")
+_INSIDE = re.compile(r"(?<!\bself)\._(engine|acting)\b")
 
 
 def public(part: object) -> set[str]:

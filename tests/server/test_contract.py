@@ -80,7 +80,7 @@ def test_what_works_on_storage_says_so(serve: Serve) -> None:
                 with pytest.raises(og.BadRequestError, match=f"{name} works on storage"):
                     getattr(graph if part == "graph" else getattr(graph, part), name)
         with pytest.raises(AttributeError):
-            graph.no_such_thing()
+            graph.no_such_thing()  # type: ignore[attr-defined]  # that is the point
         with pytest.raises(og.BadRequestError, match="token"):
             graph.as_actor("somebody")
 

@@ -197,7 +197,7 @@ def merge(
     if on_spark:
         from omnigraph import spark
 
-        with open_stored(place, "merging on Spark", actor=actor) as stored:
+        with open_stored(place, actor=actor) as stored:
             result = spark.merge(stored, source, into, master=master, **options)
     else:
         with open_graph(place, actor=actor) as graph:

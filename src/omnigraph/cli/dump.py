@@ -52,7 +52,7 @@ def dump(
     Others may go on writing: the archive holds the state of one moment.
     """
     counter = _Counter("dumped")
-    with open_stored(resolve_uri(uri, store, uri_option), "dump") as graph:
+    with open_stored(resolve_uri(uri, store, uri_option)) as graph:
         report = graph.maintenance.dump(archive, progress=counter)
     counter.end()
     if as_json:

@@ -34,7 +34,7 @@ def ensure_indices(
     """Build the indexes the schema declares and the graph lacks. No result changes by it."""
     place = resolve_uri(uri, store, uri_option)
     echo_target("ensure-indices", place, quiet=quiet)
-    with open_stored(place, "ensure_indices") as graph:
+    with open_stored(place) as graph:
         before = graph.commits.head(branch).graph_commit_id
         pending = graph.maintenance.ensure_indices(branch)
         head = graph.commits.head(branch)

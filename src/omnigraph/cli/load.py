@@ -124,7 +124,7 @@ def load(
         with open_graph(place, actor=actor) as graph, _Progress(plain) as progress:
             result = graph.load(plain, progress=progress.update, **request)
     else:
-        with open_stored(place, "bulk", actor=actor) as stored:
+        with open_stored(place, actor=actor) as stored:
             result = _bulk(stored, sources, here, master, scratch, {**extra, **request})
     _show(result, place, as_json=as_json)
 

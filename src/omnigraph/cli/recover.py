@@ -29,7 +29,7 @@ def recover(
     still under way in a living process is listed and left alone.
     """
     place = resolve_uri(uri, store, uri_option)
-    with open_stored(place, "recover", mode="ro" if only_list else "rw") as graph:
+    with open_stored(place, mode="ro" if only_list else "rw") as graph:
         resolved = [str(verdict) for verdict in graph.maintenance.recovered]
         pending = graph.maintenance.pending_writes()
         records = graph.maintenance.recoveries()

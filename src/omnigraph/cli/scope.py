@@ -155,19 +155,12 @@ def resolve_uri(uri: str | None, store: str | None, uri_option: str | None) -> s
 
 def open_graph(place: str, *, mode: str = "rw", actor: str | None = None) -> GraphApi:
     """Open a graph for a command, on storage or on a server, where the token decides who acts."""
-    return open_served(place, actor=actor) if is_served(place) else _open(place, mode, actor)
-
-
-def open_stored(place: str, work: str, *, mode: str = "rw", actor: str | None = None) -> Graph:
-    """Open a graph for work that is done on storage itself."""
     if is_served(place):
-        from omnigraph.graph.api import not_served
-
-        raise not_served(work)
-    return _open(place, mode, actor)
+        return open_served(place, actor=actor)
+    return open_stored(place, mode=mode, actor=actor)
 
 
-def _open(place: str, mode: str, actor: str | None) -> Graph:
+def open_stored(place: str, *, mode: str = "rw", actor: str | None = None) -> Graph:
     """Open a graph on storage.
 
     Durability, embedder and policy follow the environment, and the actor is the configured one

@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self
 
-from omnigraph.errors import BadRequestError
 from omnigraph.limits import FEED_CHANGES_DEFAULT
 from omnigraph.manifest import MAIN, GraphCommit, PendingWrite, RecoveryRecord, Tag
 
@@ -30,13 +29,6 @@ Path = str | os.PathLike[str]
 Loadable = Path | bytes | Iterable[Mapping[str, object]]
 Moment = datetime.datetime | str | None
 Params = Mapping[str, object] | None
-
-
-def not_served(name: str) -> BadRequestError:
-    """Return why a served graph cannot do what works on storage."""
-    return BadRequestError(
-        f"{name} works on storage and is not served", hint="open the graph where it lies"
-    )
 
 
 class BranchApi(Protocol):

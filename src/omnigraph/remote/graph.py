@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from types import TracebackType
-from typing import Any, NoReturn, Self, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 from urllib.parse import quote
 
 import msgspec
@@ -23,7 +23,7 @@ from omnigraph.graph import (
     Result,
     Snapshot,
 )
-from omnigraph.graph.api import Loadable, Moment, Params, not_served
+from omnigraph.graph.api import Loadable, Moment, Params
 from omnigraph.graph.explanation import Explanation
 from omnigraph.graph.view import transaction
 from omnigraph.ids import UlidSource
@@ -40,7 +40,7 @@ from omnigraph.remote.files import (
     with_file_name,
 )
 from omnigraph.remote.history import RemoteCommits, RemoteFeed
-from omnigraph.remote.maintenance import RemoteMaintenance
+from omnigraph.remote.maintenance import RemoteMaintenance, not_served
 from omnigraph.remote.schema import RemoteSchema
 from omnigraph.remote.values import (
     diff_from,
@@ -97,10 +97,12 @@ class RemoteGraph:
     def __repr__(self) -> str:
         return f"RemoteGraph({self.uri!r})"
 
-    def __getattr__(self, name: str) -> NoReturn:
-        if name in _ON_STORAGE:
-            raise not_served(name)
-        raise AttributeError(name)
+    if not TYPE_CHECKING:  # A type checker would take it for every name that is missing.
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name in _ON_STORAGE:
+                raise not_served(name)
+            raise AttributeError(name)
 
     def close(self) -> None:
         """Close the connections. Closing twice is fine."""
