@@ -60,7 +60,7 @@ class Table:
             graph.bulk(rows_of, mode="append", engine="local", index=index)
             if index:
                 # A small table gets its index later by itself.
-                graph.ensure_indices()
+                graph.maintenance.ensure_indices()
         self.seconds = time.perf_counter() - began
         self._reopen = partial(og.open, root, storage_options=server.options(proxy.endpoint))
         self.graph = self._reopen()

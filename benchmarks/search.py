@@ -82,7 +82,7 @@ def main() -> None:
         for name, run in (
             ("words", lambda: graph.query(TEXT, some, name="words")),
             ("vectors", lambda: graph.query(VECTOR, {"v": query}, name="near")),
-            ("indexes", graph.ensure_indices),
+            ("indexes", graph.maintenance.ensure_indices),
         ):
             started = time.perf_counter()
             run()

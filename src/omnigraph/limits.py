@@ -99,7 +99,10 @@ RESERVE_AFTER_LOSSES: Final = 2
 """Lost races after which a write takes the slot first, so that fast writers cannot starve it."""
 
 COMPILED_QUERIES_MAX: Final = 256
-"""Compiled queries a handle keeps, so that a repeated call is not compiled again."""
+"""Compiled queries an open graph keeps, so that a repeated call is not compiled again."""
+
+SESSION_BRANCHES_MAX: Final = 256
+"""Branches a session has looked at, above which those that were deleted are forgotten."""
 
 LINE_BYTES_MAX: Final = 512 * 1024 * 1024
 """Longest line of one entity, blobs included. None larger is stored, so that exports load."""

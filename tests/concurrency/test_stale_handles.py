@@ -59,11 +59,11 @@ def test_a_strict_write_passes_over_maintenance(root: AnyPath) -> None:
     with og.open(root, durability="none") as writer:
         for number in range(30):
             writer.mutate(ADD, {"s": f"tail{number}"})
-        folding = Folding(writer._lines.main.writer)
+        folding = Folding(writer._engine.lines.main.writer)
         before = writer.commits.head()
         with og.open(root, durability="none") as stale:
             person = writer.catalog.nodes["Person"]
-            assert folding._fold(writer._schema, person, overdue=False) == 1
+            assert folding._fold(writer._engine.schema, person, overdue=False) == 1
             assert writer.commits.head().kind == "optimize"
             assert writer.commits.head().parent_commit_id == before.graph_commit_id
             stale.mutate(DROP, {"s": "tail3"})
@@ -80,9 +80,9 @@ def test_a_strict_write_refuses_after_a_change_and_works_after_sync(
         with pytest.raises(og.VersionConflictError):
             stale.mutate(query, params)
     assert_sound(root)
-    stale.sync()
+    stale.refresh("main")
     stale.mutate(NAME, {"s": "p1", "n": "x"})
-    other.sync()
+    other.refresh("main")
     other.mutate(DROP, {"s": "p1"})
     found = assert_sound(root)
     assert "p1" not in found.ids["node:Person"]
@@ -96,7 +96,7 @@ def test_a_fold_after_a_change_does_not_hide_the_change(
     write_until_folded(other)
     with pytest.raises(og.VersionConflictError):
         stale.mutate(NAME, {"s": "p1", "n": "x"})
-    stale.sync()
+    stale.refresh("main")
     stale.mutate(NAME, {"s": "p1", "n": "x"})
     assert_sound(root)
 
@@ -127,7 +127,7 @@ def test_a_strict_overwrite_refuses_after_a_change(stale: og.Graph, other: og.Gr
     other.mutate(MEET, {"i": "e", "a": "p1", "b": "p2"})
     with pytest.raises(og.VersionConflictError):
         stale.load(rows, mode="overwrite")
-    stale.sync()
+    stale.refresh("main")
     stale.load(rows, mode="overwrite")
 
 
@@ -137,7 +137,7 @@ def test_a_cascade_refuses_when_the_edges_it_would_take_have_changed(
     other.mutate(MEET, {"i": "e", "a": "p0", "b": "p5"})
     with pytest.raises(og.VersionConflictError):
         stale.mutate(DROP, {"s": "p0"})
-    stale.sync()
+    stale.refresh("main")
     stale.mutate(DROP, {"s": "p0"})
     assert_sound(root)
 
@@ -184,7 +184,7 @@ def park_before_publish(
     waiting = [meanwhile]
 
     def publish(self: Publisher, *args: Any, **kwargs: Any) -> Any:
-        if self is graph._lines.main.publisher and waiting:
+        if self is graph._engine.lines.main.publisher and waiting:
             waiting.pop()()
         return inner(self, *args, **kwargs)
 

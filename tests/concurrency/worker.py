@@ -54,7 +54,7 @@ def _random(job: dict[str, Any], graph: Any) -> list[dict[str, Any]]:
             outcome = _attempt(graph, op, {"operation_id": operation_id})
             log.append({"op": op, "operation_id": operation_id, **outcome})
             if outcome["error"] == "VersionConflictError":
-                graph.sync()
+                graph.refresh("main")
 
     threads = [threading.Thread(target=run, args=(i,)) for i in range(job["threads"])]
     for thread in threads:

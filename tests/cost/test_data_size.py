@@ -114,7 +114,7 @@ class Sized:
         for number in range(40):
             add_person(self.graph, f"p000000000-warm{number:02d}")
         pin = self.graph.snapshot().tables["node:Person"]
-        table = self.graph._tables.open(pin.path, pin.version)
+        table = self.graph._engine.tables.open(pin.path, pin.version)
         assert table.index_fragments(ID_INDEX), "no id index: the comparison would mean nothing"
 
     def costs(self, names: list[str]) -> tuple[list[Mapping[str, int]], list[int]]:
@@ -179,7 +179,7 @@ def test_a_load_indexes_every_table_it_made_long(
     graph.load(three_table_rows("t", people=20), mode="append")
     pins = graph.snapshot().tables
     covered = {
-        key: graph._tables.open(pins[key].path, pins[key].version).index_fragments(ID_INDEX)
+        key: graph._engine.tables.open(pins[key].path, pins[key].version).index_fragments(ID_INDEX)
         for key in ("node:Person", "edge:WorksAt")
     }
     assert all(covered.values()), covered

@@ -87,12 +87,12 @@ class History:
 
 
 def _manifest_fragments(graph: og.Graph) -> list[object]:
-    return list(graph._lines.main.coordinator.capture().view.dataset.get_fragments())
+    return list(graph._engine.lines.main.coordinator.capture().view.dataset.get_fragments())
 
 
 def _person_fragments(graph: og.Graph) -> int:
     pin = graph.snapshot().tables["node:Person"]
-    return len(graph._tables.open(pin.path, pin.version).fragments())
+    return len(graph._engine.tables.open(pin.path, pin.version).fragments())
 
 
 def _grow(folder: Path, depths: tuple[int, ...]) -> History:

@@ -152,7 +152,7 @@ def test_the_bytes_read_by_a_write_do_not_grow_with_the_table(
         root = new_prefix(s3.bucket)
         with og.init(root, SCHEMA, storage_options=s3.options(), upkeep=False) as graph:
             graph.load_table("Person", pa.table({"name": names}), mode="append")
-            graph.ensure_indices()
+            graph.maintenance.ensure_indices()
         with og.open(root, storage_options=reach) as graph:
             inserted(graph, proxy, in_page(0))
             first = inserted(graph, proxy, f"{in_page(1)}-first")

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import omnigraph as og
-from omnigraph.graph.handle import Mode
+from omnigraph.graph.engine import Mode
 
 SCHEMA = """\
 node Person {
@@ -50,7 +50,10 @@ WORK: dict[str, Work] = {
     "branch": lambda graph: graph.query(OLD, {"a": 5}, branch="dev").to_pylist(),
     "diff": lambda graph: graph.diff("main", "dev").to_json(),
     "tags": lambda graph: graph.tags.list(),
-    "recoveries": lambda graph: (graph.recoveries(), graph.pending_writes()),
+    "recoveries": lambda graph: (
+        graph.maintenance.recoveries(),
+        graph.maintenance.pending_writes(),
+    ),
     "mutate": lambda graph: graph.mutate(ADD, {"n": "new"}),
     "update": lambda graph: graph.mutate(AGE),
     "load": lambda graph: graph.load(
@@ -58,13 +61,13 @@ WORK: dict[str, Work] = {
     ),
     "merge": lambda graph: graph.branches.merge("dev"),
     "delete": lambda graph: graph.mutate(GONE),
-    "indexes": lambda graph: graph.ensure_indices(),
+    "indexes": lambda graph: graph.maintenance.ensure_indices(),
     "optimize": lambda graph: graph.optimize(),
     "repair": lambda graph: graph.repair(),
     "schema": lambda graph: graph.schema.plan(f"{SCHEMA}node More {{ k: String @key }}"),
     "create": lambda graph: graph.branches.create("more"),
     "cleanup": lambda graph: graph.cleanup(keep=1, grace=0, dry_run=False),
-    "recover": lambda graph: graph.recover(),
+    "recover": lambda graph: graph.maintenance.recover(),
 }
 
 

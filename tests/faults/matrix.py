@@ -181,7 +181,7 @@ def open_or_init(writer: str, root: AnyPath) -> None:
 
 def break_write(graph: og.Graph, kind: str) -> None:
     """Interrupt a write so that recovery has to finish it, undo it, or sweep up after it."""
-    graph = graph.as_actor("victim")
+    victim = graph.as_actor("victim")
     if kind == "finish":
         stop = failpoints.armed(Failpoint.PUBLISH_POST_EFFECTS, failpoints.error)
     elif kind == "undo":
@@ -190,7 +190,7 @@ def break_write(graph: og.Graph, kind: str) -> None:
         stop = failpoints.armed(Failpoint.PUBLISH_POST_TABLE_COMMIT, _conflict)
     try:
         with stop:
-            write(graph, "delete" if kind == "undo" else "insert")
+            write(victim, "delete" if kind == "undo" else "insert")
     except (og.OutcomeUnknownError, InjectedConflict):
         return
     raise AssertionError("the write was not interrupted")
@@ -323,7 +323,7 @@ def check_reopened(root: AnyPath, wanted: list[State], records: list[str], place
 def check_settled(root: AnyPath, state: State, records: list[str], place: str) -> None:
     """Nothing is left to recover, and the graph can be written and is sound."""
     with og.open(root, durability="none") as graph:
-        assert graph.recovered == [], place
+        assert graph.maintenance.recovered == [], place
         assert state_of(graph) == state, place
         graph.mutate(ADD, {"s": "after all"})
         assert set(state_of(graph)) == {*state, ("Person", "after all")}, place

@@ -98,7 +98,7 @@ def assert_works(root: AnyPath, wanted: list[World], told: str) -> None:
     assert not slots_of(root), told
     assert_heads_are_published(root)
     with og.open(root, durability="none") as graph:
-        assert graph.recovered == [], told
+        assert graph.maintenance.recovered == [], told
         assert world_of(graph) == found, told
         for name in graph.branches.list():
             graph.mutate(ADD, {"s": "probe"}, branch=name)
@@ -200,9 +200,9 @@ def test_the_slot_of_a_branch_that_is_gone_is_discarded_and_recorded(
     manifest.branches.delete(name)
     for recovered in (["branch_gone"], []):
         with og.open(root, durability="none") as graph:
-            assert [str(item) for item in graph.recovered] == recovered
+            assert [str(item) for item in graph.maintenance.recovered] == recovered
             assert state_of(graph) == wanted
-            records = graph.recoveries()
+            records = graph.maintenance.recoveries()
             assert [r.recovery_kind for r in records] == [RecoveryKind.ORPHANED_BRANCH_DISCARDED]
             assert records[0].operation_id == OPERATION
             assert graph.branches.list() == ["main", "lazy"]
@@ -273,7 +273,7 @@ def test_a_merge_killed_while_it_is_checked_leaves_no_branch(
     assert left
     assert not slots_of(root)
     with og.open(root, durability="none") as graph:
-        assert graph.recovered == []
+        assert graph.maintenance.recovered == []
         assert graph.branches.list() == ["main", "dev", "lazy"]
         assert world_of(graph) == before
         for name in ("dev", "lazy"):

@@ -79,7 +79,7 @@ def test_every_kind_of_work_works_on_a_whole_graph(template: Path, tmp_path: Pat
             work(graph)
         # The trials prove something only if the same work is done where nothing is damaged.
         assert graph.snapshot().version > before
-        assert graph.pending_writes() == []
+        assert graph.maintenance.pending_writes() == []
 
 
 # ---- panics ---------------------------------------------------------------------------------

@@ -243,8 +243,8 @@ def test_a_slot_that_is_gone_when_it_is_looked_at_is_no_problem(
 ) -> None:
     """R-13: its owner removed it between the listing and the look."""
     monkeypatch.setattr(LockedSlots, "names", lambda self: ["main@gone.json"])
-    assert graph.pending_writes() == []
-    assert graph.recover() == []
+    assert graph.maintenance.pending_writes() == []
+    assert graph.maintenance.recover() == []
 
 
 # ---- the record of recoveries -------------------------------------------------------------
@@ -259,10 +259,10 @@ def test_a_record_that_was_never_completed_is_begun_again(root: Path, left: str)
         name = os.path.basename(Journal(locate("/"), "g").version_path(1))
         (versions / name).write_bytes(b"")
     with og.open(root, durability="none") as graph:
-        assert graph.recoveries() == []
+        assert graph.maintenance.recoveries() == []
         break_write(graph, "undo")
-        graph.recover()
-        assert len(graph.recoveries()) == 1
+        graph.maintenance.recover()
+        assert len(graph.maintenance.recoveries()) == 1
     assert len(recoveries_of(root)) == 1
     assert_sound(root)
 

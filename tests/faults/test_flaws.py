@@ -71,7 +71,7 @@ def before_publish(graph: og.Graph, monkeypatch: pytest.MonkeyPatch, hook: Hook)
     waiting = [hook]
 
     def publish(self: Publisher, *args: Any, **kwargs: Any) -> Any:
-        if self is graph._lines.main.publisher and waiting:
+        if self is graph._engine.lines.main.publisher and waiting:
             waiting.pop()()
         return inner(self, *args, **kwargs)
 
@@ -198,7 +198,7 @@ def test_f4_a_stale_slot_is_not_resolved_over_a_live_commit(
     def meet() -> None:
         (root / "__recovery" / name).write_bytes(encode_intent(intent))
         with og.open(root, durability="none") as other:
-            verdicts.append(other.recovered)
+            verdicts.append(other.maintenance.recovered)
 
     monkeypatch.setattr(publisher, "SLOT_WAIT_S", 0.05)
     with before_append(meet):
@@ -301,7 +301,7 @@ def test_f7_a_rollback_publishes_its_restore_and_not_what_lies_above(
 
     monkeypatch.setattr(recovery, "restore", restore)
     name = slots_of(root)[0]
-    assert second._lines.main.recovery.resolve(name) is Verdict.ROLLED_BACK
+    assert second._engine.lines.main.recovery.resolve(name) is Verdict.ROLLED_BACK
     assert state_of(second) == before
     assert_sound(root, heads=False)
     second.mutate(ADD, {"s": "next"})
@@ -499,7 +499,7 @@ def test_r05_a_foreign_version_at_the_expected_number_is_not_adopted(
         with pytest.raises(og.OutcomeUnknownError):
             first.mutate(ADD, {"s": "mine"}, operation_id="mine")
     with og.open(root, durability="none") as other:
-        assert other.recovered == [Verdict.NEEDS_REPAIR]
+        assert other.maintenance.recovered == [Verdict.NEEDS_REPAIR]
         assert not {("Person", "foreign"), ("Person", "mine")} & set(state_of(other))
         other.repair(confirm=True, discard=True)
     found = assert_sound(root)
@@ -519,7 +519,7 @@ def test_r05_a_zombie_version_at_the_expected_number_is_not_adopted(
         with pytest.raises(og.OutcomeUnknownError):
             first.mutate(ADD, {"s": "mine"}, operation_id="mine")
     with og.open(root, durability="none") as other:
-        assert other.recovered == [Verdict.ROLLED_BACK]
+        assert other.maintenance.recovered == [Verdict.ROLLED_BACK]
         assert not {("Person", "zombie"), ("Person", "mine")} & set(state_of(other))
     found = assert_sound(root)
     assert found.commits[-1]["kind"] == "recovery"
@@ -531,7 +531,7 @@ def test_r11_a_live_owner_is_never_recovered_under(
 ) -> None:
     def look() -> None:
         with og.open(root, durability="none") as other:
-            assert other.recovered == []
+            assert other.maintenance.recovered == []
             assert len(slots_of(root)) == 1
             assert ("Person", "mine") not in state_of(other)
 
@@ -589,7 +589,7 @@ def test_a_torn_slot_was_never_armed(root: Path, first: og.Graph, body: bytes) -
     first.mutate(ADD, {"s": "mine"})
     (folder / "main@old.json").write_bytes(body)
     with og.open(root, durability="none") as other:
-        assert other.recovered == [Verdict.NEVER_ARMED]
+        assert other.maintenance.recovered == [Verdict.NEVER_ARMED]
     assert_sound(root)
 
 
@@ -643,7 +643,7 @@ def test_a_read_write_open_undoes_leftovers_without_a_slot(
             first.mutate(ADD, {"s": "mine"})
     assert slots_of(root) == []
     with og.open(root, durability="none") as other:
-        assert other.recovered == [Verdict.ROLLED_BACK]
+        assert other.maintenance.recovered == [Verdict.ROLLED_BACK]
         assert state_of(other) == before
     assert_sound(root)
 
@@ -651,7 +651,7 @@ def test_a_read_write_open_undoes_leftovers_without_a_slot(
 def test_a_read_write_open_leaves_what_somebody_else_wrote(root: Path) -> None:
     raw_person(root, "foreign")
     with og.open(root, durability="none") as graph:
-        assert graph.recovered == []
+        assert graph.maintenance.recovered == []
         assert ("Person", "foreign") not in state_of(graph)
     assert "foreign" in person_table(root).to_table()["id"].to_pylist()
 

@@ -53,13 +53,13 @@ def maintain(root: AnyPath, action: str) -> None:
     with og.open(root, durability="none") as graph:
         match action:
             case "index":
-                graph.ensure_indices()
+                graph.maintenance.ensure_indices()
             case "optimize":
                 graph.optimize()
             case "cleanup":
                 report = graph.cleanup(keep=2, grace=0, dry_run=False)
                 assert [item.error for item in report.tables if item.error] == []
-                assert graph._lines.directory.retired() == []
+                assert graph._engine.lines.directory.retired() == []
 
 
 @pytest.mark.parametrize("action", [full_only("index"), "optimize", full_only("cleanup")])

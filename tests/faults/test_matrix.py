@@ -100,7 +100,7 @@ def test_an_error_at_any_boundary_of_a_recovery(stage: Stage, kind: str) -> None
                 contextlib.suppress(og.StorageError),
                 failpoints.armed(cell.point, failpoints.error, hit=cell.hit),
             ):
-                graph.recover()
+                graph.maintenance.recover()
             graph.mutate(ADD, {"s": "again"})
             check_state(cell, state_of(graph), state)
         again = final_state(root)

@@ -66,7 +66,7 @@ def check(root: AnyPath, branch: str, answer: dict[str, object], rows: set[str])
         assert ("paused" in slugs) == (len(commits) == 1)
         # The branch is not stuck, and nothing waits for recovery.
         graph.mutate(ADD, {"s": "last"}, branch=branch)
-        assert graph.pending_writes() == []
+        assert graph.maintenance.pending_writes() == []
         for commit in commits:
             if commit.manifest_version >= graph.commits.head(branch).manifest_version - 1:
                 found = state_of(graph, version=commit.manifest_version, branch=branch)

@@ -108,8 +108,8 @@ def test_a_recovery_under_way_is_left_alone(stage: Stage, kind: str, point: Fail
     failpoints.disarm()
     if reached:
         with og.open(root, durability="none") as other:
-            assert other.recovered == []
-            (pending,) = other.pending_writes()
+            assert other.maintenance.recovered == []
+            (pending,) = other.maintenance.pending_writes()
             assert pending.alive
     pause.released.set()
     thread.join()
@@ -173,13 +173,16 @@ def test_refresh_finishes_and_never_undoes(root: AnyPath, graph: og.Graph) -> No
         refresh(graph, root)
         assert slots_of(root) == left
         assert named(root) == before
-        assert graph.recoveries() == []
+        assert graph.maintenance.recoveries() == []
     graph.mutate(ADD, {"s": "again"})
     with og.open(root, durability="none") as peer:
         break_write(peer, "finish")
         refresh(graph, root)
         assert ("Person", "new") in state_of(graph)
-    assert [r.recovery_kind for r in graph.recoveries()] == ["RolledBack", "RolledForward"]
+    assert [r.recovery_kind for r in graph.maintenance.recoveries()] == [
+        "RolledBack",
+        "RolledForward",
+    ]
     assert_sound(root)
 
 
@@ -189,8 +192,8 @@ def test_a_reader_never_finishes_anything(root: AnyPath, graph: og.Graph) -> Non
         reader.refresh()
         assert ("Person", "new") not in state_of(reader)
         with pytest.raises(og.BadRequestError, match="read-only"):
-            reader.recover()
-        assert len(reader.pending_writes()) == 1
+            reader.maintenance.recover()
+        assert len(reader.maintenance.pending_writes()) == 1
     assert len(slots_of(root)) == 1
 
 
@@ -200,8 +203,8 @@ def test_slots_are_settled_one_after_the_other(root: AnyPath, graph: og.Graph) -
         graph.mutate(ADD, {"s": "done"})
     put_slot(root, "main@torn.json", b"{")
     break_write(graph, "finish")
-    assert len(graph.pending_writes()) == 3
-    assert sorted(graph.recover()) == [
+    assert len(graph.maintenance.pending_writes()) == 3
+    assert sorted(graph.maintenance.recover()) == [
         Verdict.ALREADY_DECIDED,
         Verdict.NEVER_ARMED,
         Verdict.ROLLED_FORWARD,
@@ -260,7 +263,7 @@ def test_a_repeated_operation_is_applied_once(
         write(graph, action)
         assert state_of(graph) == once
         (made,) = assert_sound(root).by_operation(OPERATION)
-    (record,) = og.open(root, mode="ro").recoveries()
+    (record,) = og.open(root, mode="ro").maintenance.recoveries()
     assert (record.graph_commit_id, record.operation_id) == (made["object_id"], OPERATION)
     assert (record.recovery_kind, record.recovery_for_actor) == ("RolledForward", "me")
     remove_tree(root)
@@ -300,9 +303,9 @@ def test_a_commit_somebody_else_made_of_the_same_operation_is_a_repetition(
 def test_the_record_says_who_was_undone_and_how_far(root: AnyPath, graph: og.Graph) -> None:
     pins = {key: pin.version for key, pin in graph.snapshot().tables.items()}
     break_write(graph, "undo")
-    assert graph.recover() == [Verdict.ROLLED_BACK]
-    assert graph.recover() == []
-    (record,) = graph.recoveries()
+    assert graph.maintenance.recover() == [Verdict.ROLLED_BACK]
+    assert graph.maintenance.recover() == []
+    (record,) = graph.maintenance.recoveries()
     assert record.recovery_kind is RecoveryKind.ROLLED_BACK
     assert (record.recovery_for_actor, record.writer_kind) == ("victim", "mutation")
     assert record.operation_id == OPERATION
@@ -322,9 +325,9 @@ def test_a_finished_write_keeps_its_commit_id_and_names_its_author(
 ) -> None:
     """R-02."""
     break_write(graph, "finish")
-    (pending,) = graph.pending_writes()
-    assert graph.recover() == [Verdict.ROLLED_FORWARD]
-    (record,) = graph.recoveries()
+    (pending,) = graph.maintenance.pending_writes()
+    assert graph.maintenance.recover() == [Verdict.ROLLED_FORWARD]
+    (record,) = graph.maintenance.recoveries()
     commit = graph.commits.get(record.graph_commit_id)
     assert commit.operation_id == pending.operation_id == OPERATION
     assert (commit.actor_id, commit.recovery_for_actor) == ("omnigraph:recovery", "victim")
@@ -333,7 +336,7 @@ def test_a_finished_write_keeps_its_commit_id_and_names_its_author(
 
 
 def test_pending_writes_tell_the_living_from_the_dead(root: AnyPath, graph: og.Graph) -> None:
-    assert graph.pending_writes() == []
+    assert graph.maintenance.pending_writes() == []
     pause = failpoints.Pause()
     failpoints.arm(Failpoint.PUBLISH_PRE_CAS, pause)
     with og.open(root, durability="none", actor="them") as other:
@@ -341,17 +344,17 @@ def test_pending_writes_tell_the_living_from_the_dead(root: AnyPath, graph: og.G
         thread.start()
         assert pause.reached.wait(20)
         failpoints.disarm()
-        (pending,) = graph.pending_writes()
+        (pending,) = graph.maintenance.pending_writes()
         assert (pending.alive, pending.operation_id) == (True, "one")
         assert (pending.actor_id, pending.writer_kind) == ("them", "mutation")
         assert (pending.tables, pending.branch) == (("node:Person",), "main")
-        assert graph.recover() == []
+        assert graph.maintenance.recover() == []
         pause.released.set()
         thread.join()
-    assert graph.pending_writes() == []
+    assert graph.maintenance.pending_writes() == []
     graph.refresh()
     break_write(graph, "undo")
-    (pending,) = graph.pending_writes()
+    (pending,) = graph.maintenance.pending_writes()
     assert (pending.alive, pending.actor_id) == (False, "victim")
     assert len(pending.tables) == 3
 
@@ -389,9 +392,9 @@ def test_an_intent_of_a_newer_release_is_refused_and_kept(
     assert f"{name} has format 99, which is newer" in refused.value.message
     assert refused.value.hint == "resolve it with the release that wrote it, then go on"
     with pytest.raises(og.OmniGraphError, match="newer"):
-        graph.recover()
+        graph.maintenance.recover()
     with og.open(root, mode="ro") as reader:
-        (pending,) = reader.pending_writes()
+        (pending,) = reader.maintenance.pending_writes()
         assert (pending.slot, pending.operation_id, pending.alive) == (name, None, False)
         assert state_of(reader)
     assert (root / "__recovery" / name).read_bytes().endswith(NEWER_INTENT)
@@ -400,8 +403,8 @@ def test_an_intent_of_a_newer_release_is_refused_and_kept(
 def test_a_torn_intent_shows_as_unreadable_and_goes(root: AnyPath, graph: og.Graph) -> None:
     name = slot_name("main", graph.commits.head().graph_commit_id)
     put_slot(root, name, b'{"format": 1, "operation')
-    (pending,) = graph.pending_writes()
+    (pending,) = graph.maintenance.pending_writes()
     assert (pending.operation_id, pending.tables) == (None, ())
-    assert graph.recover() == [Verdict.NEVER_ARMED]
-    assert graph.recoveries() == []
+    assert graph.maintenance.recover() == [Verdict.NEVER_ARMED]
+    assert graph.maintenance.recoveries() == []
     assert_sound(root)

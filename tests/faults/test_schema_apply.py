@@ -78,7 +78,7 @@ def check_reopened(root: AnyPath, writer: str, wanted: State, place: str) -> Non
         assert state_of(graph) == wanted, place
     assert_coherent(root, place)
     with og.open(root, durability="none") as graph:
-        assert graph.recovered == [], place
+        assert graph.maintenance.recovered == [], place
         graph.mutate(ADD, {"s": "probe"})
         assert set(state_of(graph)) == {*wanted, ("Person", "probe")}, place
         write(graph, writer)

@@ -84,7 +84,7 @@ def writer(root: Path, log_path: Path, dice: random.Random) -> None:
             except og.OmniGraphError as caught:
                 error = type(caught).__name__
             if error == "VersionConflictError":
-                graph.sync()
+                graph.refresh("main")
             log.add(answered=entry["operation_id"], commit=commit, error=error)
 
 

@@ -25,7 +25,7 @@ from tests.faults.rig import ADD, DROP, NAME, SCHEMA
 from tests.places import AnyPath
 
 if TYPE_CHECKING:
-    from omnigraph import Graph
+    from omnigraph import Session
 
 ROOT = Path(__file__).resolve().parents[2]
 OPERATION = "01JZZZZZZZZZZZZZZZZZZZZZZZ"
@@ -130,7 +130,7 @@ def watch(steps: Steps) -> None:
     LanceDataset.commit = staticmethod(named)  # type: ignore[method-assign]
 
 
-def write(graph: Graph, action: str) -> None:
+def write(graph: Session, action: str) -> None:
     """Run one write under the id `OPERATION`."""
     match action:
         case "insert" | "fold":
@@ -148,7 +148,7 @@ def write(graph: Graph, action: str) -> None:
         case "metadata":
             graph.schema.apply(DESCRIBED, operation_id=OPERATION)
         case "index":
-            graph.ensure_indices()
+            graph.maintenance.ensure_indices()
         case "optimize":
             graph.optimize()
         case "cleanup":

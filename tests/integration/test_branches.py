@@ -332,7 +332,7 @@ def test_a_branch_nobody_wrote_to_whose_child_was_merged_can_be_deleted(graph: o
     graph.branches.delete("dev")
     assert graph.branches.list() == before
     graph.cleanup(keep=100, dry_run=False)
-    assert graph._lines.directory.retired() == []
+    assert graph._engine.lines.directory.retired() == []
     assert ("Item", "c") in state(graph)
 
 
@@ -364,7 +364,7 @@ USES: dict[str, Callable[[og.Graph], object]] = {
     "snapshot": lambda g: g.snapshot("dev"),
     "history": lambda g: g.commits.list("dev"),
     "head": lambda g: g.commits.head("dev"),
-    "sync": lambda g: g.sync("dev"),
+    "refresh": lambda g: g.refresh("dev"),
     "write": lambda g: put(g, "dev", z=1),
     "merge from": lambda g: g.branches.merge("dev"),
     "merge into": lambda g: g.branches.merge("main", "dev"),
@@ -584,7 +584,7 @@ def test_a_refused_first_write_leaves_nothing(graph: og.Graph) -> None:
 def test_what_vanished_while_its_owner_was_stopped_is_a_conflict(new_graph: NewGraph) -> None:
     """An owner that was out for longer than its lease may find branches gone that it listed."""
     graph = new_graph(SCHEMA)
-    directory = graph._lines.directory
+    directory = graph._engine.lines.directory
     with pytest.raises(og.NotFoundError), directory.control():
         directory.find("gone")
 

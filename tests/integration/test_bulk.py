@@ -16,6 +16,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.cli.main import main
+from omnigraph.graph.seam import table_at
 from omnigraph.store import fragment_ids, read_fragments, write_rows
 from tests.places import AnyPath
 
@@ -216,7 +217,7 @@ def test_the_command_takes_types_and_a_mapping(
 def test_workers_read_and_write_tables_wherever_they_are(place: AnyPath) -> None:
     with og.init(place / "g", "node Person { name: String @key }", durability="none") as graph:
         graph.bulk({"Person": pa.table({"name": ["ann", "bob"]})}, mode="append")
-        found = graph.table_at(graph.snapshot(), "node:Person")
+        found = table_at(graph, graph.snapshot(), "node:Person")
         folder = str(found.dataset.uri)
         ids = [number for number, _rows in fragment_ids(found)]
         rows = list(read_fragments(folder, found.version, ids, ["name"], where="name = 'bob'"))

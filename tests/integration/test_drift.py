@@ -76,9 +76,9 @@ def leave_over(graph: og.Graph) -> None:
     """A write that dies after its table moved, and whose slot is lost."""
     with armed(Failpoint.PUBLISH_PRE_CAS, error), pytest.raises(og.OutcomeUnknownError):
         graph.mutate(ADD, {"k": "leftover", "v": 1})
-    files = graph._location.files
-    for name in files.names(f"{graph._location.root}/__recovery"):
-        files.delete(f"{graph._location.root}/__recovery/{name}")
+    files = graph._engine.location.files
+    for name in files.names(f"{graph._engine.location.root}/__recovery"):
+        files.delete(f"{graph._engine.location.root}/__recovery/{name}")
 
 
 def schedule_cleanup(graph: og.Graph) -> None:
@@ -202,9 +202,9 @@ def test_what_each_caller_does_about_each_verdict(
     make, verdict = DRIFTS[drift]
     make(graph)
     pin = graph.snapshot().tables["node:P"]
-    assert standing(graph._tables, pin.path, pin.version).verdict is verdict
+    assert standing(graph._engine.tables, pin.path, pin.version).verdict is verdict
     assert CALLERS[caller](graph) == EXPECTED[verdict][caller]
-    assert graph.pending_writes() == []
+    assert graph.maintenance.pending_writes() == []
     # Whatever was done, nothing of this engine's is lost, and other tables can be written to.
     expected = {f"k{n}" for n in range(5)}
     with fresh(graph) as other:
@@ -219,7 +219,7 @@ def test_foreign_rows_stay_where_they_are_until_repair_decides(graph: og.Graph) 
             graph.mutate(ADD, {"k": "new", "v": 9})
         assert refused.value.verdict == "foreign"
         assert "--discard" in str(refused.value.hint)
-    assert graph.pending_writes() == []
+    assert graph.maintenance.pending_writes() == []
     assert set(table(graph).to_table()["k"].to_pylist()) == {*(f"k{n}" for n in range(5)), "x"}
     report = graph.repair(confirm=True, force=True)
     assert report.commit is not None
@@ -282,8 +282,8 @@ def test_an_interrupted_write_under_foreign_rows_leaves_them(graph: og.Graph) ->
     ):
         graph.mutate(ADD, {"k": "late", "v": 1})
     append(graph)
-    graph.recover()
-    assert graph.pending_writes() == []
+    graph.maintenance.recover()
+    assert graph.maintenance.pending_writes() == []
     assert "x" in table(graph).to_table()["k"].to_pylist()
     with pytest.raises(og.DriftError):
         graph.mutate(ADD, {"k": "new", "v": 9})

@@ -33,7 +33,7 @@ def graph(new_graph: NewGraph) -> og.Graph:
 
 
 def test_a_restored_graph_is_the_same_graph(graph: og.Graph, place: AnyPath) -> None:
-    report = graph.dump(place / "dumps.tar.gz")
+    report = graph.maintenance.dump(place / "dumps.tar.gz")
     assert (place / "dumps.tar.gz").exists()
     heads = {name: graph.commits.head(name).graph_commit_id for name in ("main", "dev")}
     assert report.heads == heads
@@ -78,14 +78,14 @@ def test_a_dump_beside_writers_holds_one_state(graph: og.Graph, tmp_path: Path) 
         thread.start()
         try:
             for number in range(4):
-                report = other.dump(tmp_path / f"{number}.tar")
+                report = other.maintenance.dump(tmp_path / f"{number}.tar")
                 target = tmp_path / f"copy{number}"
                 with og.restore(report.archive, target, durability="none") as copy:
                     found = state(copy)
                     items = {name[1:] for kind, name in found if kind == "Item" and name[0] == "w"}
                     links = {name[1:] for kind, name in found if kind == "Link" and name[0] == "l"}
                     assert items == links
-                    assert copy.recovered == []
+                    assert copy.maintenance.recovered == []
         finally:
             stop.set()
             thread.join()
@@ -94,7 +94,7 @@ def test_a_dump_beside_writers_holds_one_state(graph: og.Graph, tmp_path: Path) 
 
 def test_what_cannot_be_restored_leaves_nothing(graph: og.Graph, tmp_path: Path) -> None:
     whole = tmp_path / "g.tar"
-    graph.dump(whole)
+    graph.maintenance.dump(whole)
     data = whole.read_bytes()
     broken = {
         "cut": data[: len(data) // 2],

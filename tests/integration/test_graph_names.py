@@ -114,6 +114,6 @@ def test_a_link_to_such_a_name_is_refused_too(tmp_path: Path) -> None:
 def test_a_restore_refuses_it_as_well(tmp_path: Path) -> None:
     works(str(tmp_path / "g"))
     with og.open(tmp_path / "g") as graph:
-        graph.dump(tmp_path / "g.tar")
+        graph.maintenance.dump(tmp_path / "g.tar")
     with pytest.raises(og.BadRequestError, match="holds a question mark"):
         og.restore(tmp_path / "g.tar", tmp_path / "b?")

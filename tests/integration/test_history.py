@@ -215,7 +215,7 @@ def test_a_strict_update_on_a_stale_handle_fails_until_it_syncs(graph: og.Graph)
             assert refused.value.retryable
         with pytest.raises(og.VersionConflictError):
             other.load([node("Person", name="z")], mode="overwrite")
-        other.sync()
+        other.refresh("main")
         run(other, 'update Person set { age: 1 } where name = "a"')
         assert rows(graph, "Person")["a"]["age"] == 1
 

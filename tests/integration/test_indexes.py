@@ -131,7 +131,7 @@ def writes(graph: og.Graph) -> None:
 def test_answers_do_not_depend_on_indexes(new_graph: NewGraph) -> None:
     build: dict[str, Callable[[og.Graph], object]] = {
         "none": lambda graph: None,
-        "partial": lambda graph: graph.ensure_indices(),
+        "partial": lambda graph: graph.maintenance.ensure_indices(),
         "full": lambda graph: None,
     }
     found: dict[str, list[Any]] = {}
@@ -142,11 +142,11 @@ def test_answers_do_not_depend_on_indexes(new_graph: NewGraph) -> None:
         step(graph)
         graph.load([*documents(30, 60), *citations(1, 60)], mode="append")
         if name == "full":
-            assert graph.ensure_indices()
+            assert graph.maintenance.ensure_indices()
         found[name] = answers(graph)
         writes(graph)
         if name == "full":
-            graph.ensure_indices()
+            graph.maintenance.ensure_indices()
             assert covered(graph, "node:Doc")
         found[name] += answers(graph)
         contents[name] = sorted(exported(graph, "Doc"), key=lambda item: item["data"]["slug"])
@@ -160,7 +160,7 @@ def test_every_declared_index_is_built_in_one_commit(new_graph: NewGraph) -> Non
     graph.load([*documents(0, 40), *citations(1, 40)], mode="append")
     before, commits = pins(graph), len(graph.commits.list())
     rows = exported(graph)
-    pending = graph.ensure_indices()
+    pending = graph.maintenance.ensure_indices()
     assert [(item.table_key, item.column, item.kind) for item in pending] == [
         ("node:Empty", "id", "BTREE"),
         ("node:Empty", "slug", "BTREE"),
@@ -179,9 +179,9 @@ def test_every_declared_index_is_built_in_one_commit(new_graph: NewGraph) -> Non
 def test_storage_searches_what_was_built(new_graph: NewGraph) -> None:
     graph = new_graph(SCHEMA)
     graph.load(documents(0, 20), mode="append")
-    graph.ensure_indices()
+    graph.maintenance.ensure_indices()
     graph.load(documents(20, 40), mode="append")
-    graph.ensure_indices()
+    graph.maintenance.ensure_indices()
     pin = graph.snapshot().tables["node:Doc"]
     dataset: Any = dataset_at(f"{graph.uri}/{pin.path}", pin.version)
     words = dataset.scanner(columns=["id", "_score"], full_text_query="fox").to_table()
@@ -195,9 +195,9 @@ def test_storage_searches_what_was_built(new_graph: NewGraph) -> None:
 def test_building_again_does_nothing(new_graph: NewGraph) -> None:
     graph = new_graph(SCHEMA)
     graph.load(documents(0, 10), mode="append")
-    first = graph.ensure_indices()
+    first = graph.maintenance.ensure_indices()
     head = graph.commits.head()
-    assert graph.ensure_indices() == first
+    assert graph.maintenance.ensure_indices() == first
     assert graph.commits.head() == head
 
 
@@ -205,7 +205,7 @@ def test_new_rows_extend_the_indexes(new_graph: NewGraph) -> None:
     graph = new_graph(SCHEMA)
     for step in range(INDEX_SEGMENTS_MAX + 2):
         graph.load(documents(step * 5, step * 5 + 5), mode="append")
-        graph.ensure_indices()
+        graph.maintenance.ensure_indices()
         assert covered(graph, "node:Doc")
     segments = [len(item.segments) for item in indexes(graph, "node:Doc").values()]
     assert max(segments) <= INDEX_SEGMENTS_MAX
@@ -215,16 +215,16 @@ def test_new_rows_extend_the_indexes(new_graph: NewGraph) -> None:
 def test_a_column_without_vectors_stays_pending(new_graph: NewGraph) -> None:
     graph = new_graph("node Doc { slug: String @key  vec: Vector(4)? @index }")
     graph.load([node("Doc", slug="a")], mode="append")
-    (pending,) = graph.ensure_indices()
+    (pending,) = graph.maintenance.ensure_indices()
     assert (pending.column, pending.reason) == ("vec", "no row has a vector")
     graph.load([node("Doc", slug="b", vec=[1, 2, 3, 4])], mode="append")
-    assert graph.ensure_indices() == []
+    assert graph.maintenance.ensure_indices() == []
 
 
 def test_an_empty_graph_has_nothing_to_build(new_graph: NewGraph) -> None:
     graph = new_graph(SCHEMA)
     head = graph.commits.head()
-    assert len(graph.ensure_indices()) == 17
+    assert len(graph.maintenance.ensure_indices()) == 17
     assert graph.commits.head() == head
 
 
@@ -233,7 +233,7 @@ def test_index_commits_are_maintenance(new_graph: NewGraph) -> None:
     graph.load(documents(0, 10), mode="append")
     expected = graph.commits.head().graph_commit_id
     with og.open(graph.uri, durability="none") as other:
-        other.ensure_indices()
+        other.maintenance.ensure_indices()
     done = graph.mutate('query q() { delete Doc where slug = "d1" }', expected_head=expected)
     assert done.affected_nodes == 1
 
@@ -262,17 +262,17 @@ def test_writers_beside_it_never_fail(new_graph: NewGraph) -> None:
     try:
         with og.open(graph.uri, durability="none") as builder:
             for _ in range(3):
-                builder.ensure_indices()
+                builder.maintenance.ensure_indices()
     finally:
         for thread in threads:
             thread.join()
     assert not failures
     graph.refresh()
-    graph.ensure_indices()
+    graph.maintenance.ensure_indices()
     assert covered(graph, "node:Doc")
     assert len(exported(graph, "Doc")) == 224
     with og.open(graph.uri, durability="none") as again:
-        assert again.recovered == []
+        assert again.maintenance.recovered == []
 
 
 def test_what_was_staged_is_carried_over_an_append(
@@ -292,7 +292,7 @@ def test_what_was_staged_is_carried_over_an_append(
 
     monkeypatch.setattr("omnigraph.write.attempt.stage_indexes", stage)
     with og.open(graph.uri, durability="none") as builder:
-        builder.ensure_indices()
+        builder.maintenance.ensure_indices()
     # The edge and the other node table are empty: one staging, used on the newer version.
     assert len(staged) == 1
     graph.refresh()
@@ -314,12 +314,12 @@ def test_what_somebody_else_indexed_meanwhile_is_not_indexed_twice(
         staged.append(table.version)
         if len(staged) == 1:
             # Lance panics over two text indexes of the same rows.
-            graph.ensure_indices()
+            graph.maintenance.ensure_indices()
         return found
 
     monkeypatch.setattr("omnigraph.write.attempt.stage_indexes", stage)
     with og.open(graph.uri, durability="none") as builder:
-        builder.ensure_indices()
+        builder.maintenance.ensure_indices()
         assert builder.snapshot().version == graph.snapshot().version
     assert len(staged) == 2
     assert covered(graph, "node:Doc")
@@ -344,7 +344,7 @@ def test_a_replaced_row_makes_it_stage_again(
 
     monkeypatch.setattr("omnigraph.write.attempt.stage_indexes", stage)
     with og.open(graph.uri, durability="none") as builder:
-        builder.ensure_indices()
+        builder.maintenance.ensure_indices()
     assert len(staged) == 2
     graph.refresh()
     assert covered(graph, "node:Doc")
@@ -382,14 +382,14 @@ def test_a_large_column_is_searched_through_its_index(
         assert exact[1] == 0
 
     check(through_index=False)
-    graph.ensure_indices()
+    graph.maintenance.ensure_indices()
     check(through_index=True)
     graph.load(documents(40, 60), mode="append")
     check(through_index=True)
     run(graph, "update Doc set { vec: $v } where code = 5", v=("Vector(4)", [3, 2, 1, 1]))
     run(graph, 'delete Doc where slug = "d9"')
     check(through_index=True)
-    graph.ensure_indices()
+    graph.maintenance.ensure_indices()
     check(through_index=True)
 
 
@@ -397,7 +397,7 @@ def test_compaction_keeps_indexes_and_answers(new_graph: NewGraph) -> None:
     plain, indexed = new_graph(SCHEMA, name="plain"), new_graph(SCHEMA, name="indexed")
     for graph in (plain, indexed):
         graph.load([*documents(0, 30), *citations(1, 30)], mode="append")
-    indexed.ensure_indices()
+    indexed.maintenance.ensure_indices()
     for graph in (plain, indexed):
         # Enough small commits for a table's tail to be folded by itself.
         for number in range(30, 66):
@@ -407,7 +407,7 @@ def test_compaction_keeps_indexes_and_answers(new_graph: NewGraph) -> None:
     assert answers(indexed) == answers(plain)
     indexed.optimize()
     assert answers(indexed) == answers(plain)
-    indexed.ensure_indices()
+    indexed.maintenance.ensure_indices()
     assert covered(indexed, "node:Doc")
     assert answers(indexed) == answers(plain)
     query = {"column": "vec", "q": [3.0, 2.0, 1.0, 1.0], "k": 99}
@@ -430,7 +430,7 @@ def test_a_branch_builds_its_own_indexes(new_graph: NewGraph) -> None:
     graph.branches.create("b")
     main = graph.snapshot().tables
     graph.load(documents(30, 40), mode="append", branch="b")
-    graph.ensure_indices("b")
+    graph.maintenance.ensure_indices("b")
     assert {key: pin.version for key, pin in graph.snapshot().tables.items()} == pins(graph)
     assert graph.snapshot().tables == main
     mine = graph.snapshot("b").tables
@@ -439,9 +439,9 @@ def test_a_branch_builds_its_own_indexes(new_graph: NewGraph) -> None:
     assert len(graph.query(text, branch="b")) == 16
     assert len(graph.query(text)) == 12
     # With its indexes complete a new branch has nothing to build, and takes nothing over.
-    graph.ensure_indices()
+    graph.maintenance.ensure_indices()
     graph.branches.create("c")
-    graph.ensure_indices("c")
+    graph.maintenance.ensure_indices("c")
     assert graph.snapshot("c").tables == graph.snapshot().tables
     graph.branches.merge("b")
     assert len(graph.query(text)) == 16
@@ -453,9 +453,9 @@ def test_read_only_graphs_build_nothing(new_graph: NewGraph) -> None:
         og.open(graph.uri, mode="ro") as reader,
         pytest.raises(og.BadRequestError, match="open read-only"),
     ):
-        reader.ensure_indices()
+        reader.maintenance.ensure_indices()
     with pytest.raises(og.NotFoundError, match="branch 'b' does not exist"):
-        graph.ensure_indices("b")
+        graph.maintenance.ensure_indices("b")
 
 
 def test_the_command(cli: Cli, tmp_path: Path) -> None:
@@ -493,6 +493,6 @@ def test_optimize_builds_what_is_declared_and_tells_what_cannot_be_built(
         ("n", "there are no rows"),
     ]
     head = graph.commits.head()
-    graph.ensure_indices()
+    graph.maintenance.ensure_indices()
     assert graph.commits.head() == head
     assert graph.optimize().commit is None

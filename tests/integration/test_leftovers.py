@@ -7,6 +7,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.failpoints import Failpoint, armed, error
+from omnigraph.graph.seam import scratch_folder
 from omnigraph.ops import cleanup
 from omnigraph.store import locate
 from tests.integration.helpers import NewGraph
@@ -63,7 +64,7 @@ def test_scratch_of_a_killed_load_is_reclaimed(
 ) -> None:
     graph = new_graph(SCHEMA)
     files = locate(graph.uri).files
-    rows = f"{graph.scratch_folder(shared=True)}/rows.arrow"
+    rows = f"{scratch_folder(graph, shared=True)}/rows.arrow"
     files.replace(rows, b"x" * 100, sync=False)
     graph.cleanup(keep=1, dry_run=False)
     assert files.exists(rows)

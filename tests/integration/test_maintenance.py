@@ -116,7 +116,7 @@ def test_a_failed_optimize_leaves_the_graph_as_it_was(graph: og.Graph, root: Any
         with armed(point, error), pytest.raises(og.StorageError):
             graph.optimize()
         # It was undone at once: nothing is left for recovery.
-        assert graph.pending_writes() == []
+        assert graph.maintenance.pending_writes() == []
         graph.mutate(ADD, {"k": str(point), "v": 0})
         before[str(point)] = 0
         assert values(graph) == before
@@ -335,7 +335,7 @@ def test_a_version_that_is_being_removed_was_reclaimed(graph: og.Graph, root: An
     """Its data goes before its own file: who reads it then meets a missing file."""
     with fresh(graph) as reader:
         pin = reader.snapshot().tables["node:P"]
-        table = reader._tables.open(pin.path, pin.version)
+        table = reader._engine.tables.open(pin.path, pin.version)
         folder = str(root / pin.path)
         data = [f"{folder}/data/{item.path}" for f in table.fragments() for item in f.data_files()]
         os.unlink(data[0])

@@ -147,7 +147,10 @@ def test_a_strict_write_passes_over_maintenance_but_not_over_a_change(
     with og.open(folded.uri, durability="none") as other:
         before = other.snapshot().tables["node:Person"].version
         monkeypatch.setattr(fold_module, "FOLD_FRAGMENTS", 1)
-        assert fold_module.Folding(folded._lines.main.writer).run_if_due(folded._schema) == 1
+        assert (
+            fold_module.Folding(folded._engine.lines.main.writer).run_if_due(folded._engine.schema)
+            == 1
+        )
         assert folded.snapshot().tables["node:Person"].version > before
         assert run(other, 'delete Person where name = "p1"').affected_nodes == 1
         monkeypatch.undo()
@@ -193,7 +196,9 @@ def test_writers_of_one_process_fold_once_each_time(place: AnyPath) -> None:
         assert sum(compactions) <= len(folds(graph))
         assert len(folds(graph)) >= 180 // (2 * FOLD_FRAGMENTS)
         pin = graph.snapshot().tables["node:Person"]
-        fragments, _rows = graph._probe.tail(graph._tables.open(pin.path, pin.version))
+        fragments, _rows = graph._engine.probe.tail(
+            graph._engine.tables.open(pin.path, pin.version)
+        )
         assert fragments <= FOLD_FRAGMENTS + 6
         assert len(stored_ids(graph, "node:Person")) == 180
 
@@ -220,7 +225,8 @@ def test_a_fold_that_others_kept_from_happening_makes_them_wait(
         og.open(place / "g", durability="none") as other,
         ThreadPoolExecutor(1) as pool,
     ):
-        monkeypatch.setattr(other._lines.main.writer, "maintain", lambda *_args: (None, None))
+        writer = other._engine.lines.main.writer
+        monkeypatch.setattr(writer, "maintain", lambda *_args: (None, None))
         for number in range(3 * FOLD_FRAGMENTS):
             graph.mutate(ADD, {"n": f"p{number}", "a": number})
         wait(beside)

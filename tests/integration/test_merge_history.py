@@ -122,9 +122,9 @@ def test_cleanup_keeps_a_deleted_branch_that_two_branches_have_in_common(graph: 
     graph.branches.merge("other")
     assert values(graph) == {"a": 0, "b": 0}
     graph.branches.delete("other")
-    assert graph._lines.directory.retired() != []
+    assert graph._engine.lines.directory.retired() != []
     graph.cleanup(keep=1, grace=0, dry_run=False)
-    assert graph._lines.directory.retired() == []
+    assert graph._engine.lines.directory.retired() == []
     assert values(graph) == {"a": 0, "b": 0}
 
 

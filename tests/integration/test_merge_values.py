@@ -159,7 +159,7 @@ def test_unchanged_rows_keep_their_version_stamps(new_graph: NewGraph) -> None:
     def stamps() -> dict[str, int]:
         path, version = pins(graph, "main")["node:T"]
         columns = ["id", "_row_last_updated_at_version"]
-        rows = graph._tables.open(path, version).scan(columns=columns)
+        rows = graph._engine.tables.open(path, version).scan(columns=columns)
         return {row["id"]: row[columns[1]] for row in rows.to_pylist()}
 
     before = stamps()

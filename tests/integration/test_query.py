@@ -66,10 +66,10 @@ def graph(module_place: AnyPath, request: pytest.FixtureRequest) -> Iterator[og.
     with og.init(module_place / request.param, SCHEMA, durability="none") as found:
         found.load(PEOPLE, mode="append")
         if request.param == "partial":
-            found.ensure_indices()
+            found.maintenance.ensure_indices()
         found.load(EDGES, mode="append")
         if request.param == "full":
-            found.ensure_indices()
+            found.maintenance.ensure_indices()
         yield found
 
 

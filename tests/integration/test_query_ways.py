@@ -112,10 +112,10 @@ def _rows(table: Any, *, ordered: bool) -> Any:
 def _check(graph: og.Graph, readers: list[Reader]) -> None:
     """Every reader, and one that knows nothing yet, agrees with listing all rows."""
     pins = graph.snapshot().tables
-    fresh = Reader(graph._tables)
+    fresh = Reader(graph._engine.tables)
     for text in QUERIES:
         source = f"query q() {{ {text} }}"
-        plan = graph._compile_cached(source, None, graph._schema).plan
+        plan = graph._engine.compile(source, None, graph._engine.schema).plan
         assert isinstance(plan, ReadPlan)
         found = [
             _rows(
@@ -131,10 +131,10 @@ def _check(graph: og.Graph, readers: list[Reader]) -> None:
 def test_all_ways_agree_after_every_kind_of_commit(graph: og.Graph) -> None:
     r = random.Random(8)  # noqa: S311
     readers = [
-        Reader(graph._tables, factorise=False),
-        Reader(graph._tables),
-        Reader(graph._tables, fetch=Fetch.RESIDENT),
-        Reader(graph._tables, fetch=Fetch.PROBE),
+        Reader(graph._engine.tables, factorise=False),
+        Reader(graph._engine.tables),
+        Reader(graph._engine.tables, fetch=Fetch.RESIDENT),
+        Reader(graph._engine.tables, fetch=Fetch.PROBE),
     ]
     _check(graph, readers)
     graph.load(_follows(r, 30), mode="append")

@@ -39,8 +39,8 @@ def test_reading_changes_no_byte(filled: og.Graph, tmp_path: Path) -> None:
         reader.snapshot(version=2)
         reader.entity_at("node:Person", "b", version=2)
         reader.refresh()
-        reader.sync()
-        assert reader.recovered == []
+        reader.refresh("main")
+        assert reader.maintenance.recovered == []
     assert tree(filled.uri) == before
     assert files(filled.uri) == content
 
@@ -61,7 +61,7 @@ def test_a_pending_slot_is_left_alone_by_a_reader(filled: og.Graph) -> None:
         assert set(rows(reader, "Person")) == {"a"}
     assert tree(filled.uri) == before
     with og.open(filled.uri, durability="none") as writer:
-        assert [str(verdict) for verdict in writer.recovered] == ["never_armed"]
+        assert [str(verdict) for verdict in writer.maintenance.recovered] == ["never_armed"]
     assert not slot.exists()
 
 

@@ -120,7 +120,7 @@ def test_a_new_nullable_property_with_a_default_stays_null(graph: og.Graph) -> N
 def test_a_renamed_property_keeps_its_values_and_its_index(graph: og.Graph) -> None:
     indexed = changed("name: String?", "name: String? @unique")
     graph.schema.apply(indexed)
-    graph.ensure_indices()
+    graph.maintenance.ensure_indices()
     graph.schema.apply(
         changed("name: String? @unique", 'title: String? @unique @rename_from("name")', indexed)
     )
@@ -129,7 +129,7 @@ def test_a_renamed_property_keeps_its_values_and_its_index(graph: og.Graph) -> N
         run(graph, 'insert Person { slug: "x", title: "Ann" }')
     with pytest.raises(og.CompileError):
         run(graph, 'insert Person { slug: "x", name: "Ann" }')
-    graph.ensure_indices()
+    graph.maintenance.ensure_indices()
     run(graph, 'update Person set { title: "Anna" } where title = "Ann"')
     assert rows(graph, "Person")["ann"]["title"] == "Anna"
 
@@ -314,7 +314,7 @@ def test_many_changes_make_one_commit(graph: og.Graph) -> None:
     assert len(done.plan.steps) == len(done.rows) > 8
     assert rows(graph, "Human")["bob"] == {"slug": "bob", "label": "Bob", "age": 1}
     assert set(graph.snapshot().tables) == {"node:Human", "node:City", "edge:Knows"}
-    graph.ensure_indices()
+    graph.maintenance.ensure_indices()
     graph.optimize()
     assert rows(graph, "Human")["eve"] == {"slug": "eve", "age": 200}
 
@@ -344,7 +344,7 @@ def test_a_hard_drop_takes_the_data_from_history(graph: og.Graph) -> None:
     run(graph, 'insert Firm { slug: "new" }')
     graph.cleanup(keep=1, dry_run=False, grace=0)
     with og.open(graph.uri, durability="none") as again:
-        assert again.recovered == []
+        assert again.maintenance.recovered == []
         assert list(rows(again, "Firm")) == ["new"]
         assert list(rows(again, "Person")) == ["ann", "bob", "eve", "x"]
 

@@ -33,9 +33,9 @@ def test_versions_and_files_stay_few_while_writing(place: AnyPath) -> None:
     with og.init(place / "g", SCHEMA, durability="none", upkeep=SOON) as graph:
         write(graph, 60)
         graph.close()
-        assert graph.upkeep is not None
-        assert graph.upkeep.runs >= 1
-        assert graph.upkeep.last_error is None
+        assert graph.maintenance.upkeep is not None
+        assert graph.maintenance.upkeep.runs >= 1
+        assert graph.maintenance.upkeep.last_error is None
     assert versions(place / "g") < 45
     with og.open(place / "g", durability="none") as graph:
         assert len(graph.query(ALL)) == 60
@@ -47,8 +47,8 @@ def test_branches_that_were_written_to_are_looked_after(place: AnyPath) -> None:
         graph.branches.create("dev")
         write(graph, 20, branch="dev")
         graph.close()
-        assert graph.upkeep is not None
-        assert graph.upkeep.last_error is None
+        assert graph.maintenance.upkeep is not None
+        assert graph.maintenance.upkeep.last_error is None
     with og.open(place / "g", durability="none") as graph:
         assert "optimize" in {commit.kind for commit in graph.commits.list("dev")}
         assert len(graph.query(ALL, branch="dev")) == 20
@@ -59,12 +59,12 @@ def test_branches_that_were_written_to_are_looked_after(place: AnyPath) -> None:
 
 def test_without_it_everything_stays(place: AnyPath) -> None:
     with og.init(place / "g", SCHEMA, durability="none", upkeep=False) as graph:
-        assert graph.upkeep is None
+        assert graph.maintenance.upkeep is None
         write(graph, 25)
     assert versions(place / "g") >= 26
     og.open(place / "g", mode="ro").close()
     with og.open(place / "g", mode="ro") as graph:
-        assert graph.upkeep is None
+        assert graph.maintenance.upkeep is None
 
 
 def test_a_short_handle_starts_no_thread(place: AnyPath) -> None:
@@ -79,8 +79,8 @@ def test_it_is_time_again_after_a_while(place: AnyPath) -> None:
     with og.init(place / "g", SCHEMA, durability="none", upkeep=upkeep) as graph:
         write(graph, 2)
         graph.close()
-        assert graph.upkeep is not None
-        assert graph.upkeep.runs >= 1
+        assert graph.maintenance.upkeep is not None
+        assert graph.maintenance.upkeep.runs >= 1
 
 
 def test_neither_writes_nor_branches_nor_tags_wait_for_it(place: AnyPath) -> None:
@@ -96,8 +96,8 @@ def test_neither_writes_nor_branches_nor_tags_wait_for_it(place: AnyPath) -> Non
             graph.branches.merge("dev")
             pause.released.set()
         graph.close()
-        assert graph.upkeep is not None
-        assert graph.upkeep.last_error is None
+        assert graph.maintenance.upkeep is not None
+        assert graph.maintenance.upkeep.last_error is None
     with og.open(place / "g", durability="none") as graph:
         assert len(graph.query(ALL)) == 30
         assert len(graph.query(ALL, tag="now")) == 25

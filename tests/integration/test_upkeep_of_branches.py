@@ -36,7 +36,7 @@ def graph(root: AnyPath) -> Iterator[og.Graph]:
         yield found
 
 
-def values(graph: og.Graph, **at: object) -> dict[str, int]:
+def values(graph: og.Session, **at: object) -> dict[str, int]:
     return {row["k"]: row["v"] for row in graph.query(ALL, **at)}  # type: ignore[arg-type]
 
 
@@ -199,8 +199,8 @@ def test_who_names_a_state_while_a_cleanup_begins_gets_it_or_is_told(graph: og.G
     for number in range(3):
         graph.mutate(SET, {"k": "k0", "v": number})
     with fresh(graph) as other:
-        directory = other._lines.directory
-        capture = other._lines.main.coordinator.at_version(old)
+        directory = other._engine.lines.directory
+        capture = other._engine.lines.main.coordinator.at_version(old)
 
         def name_it() -> None:
             # As a maker does whose control lapsed without its knowing.

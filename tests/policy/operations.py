@@ -17,13 +17,16 @@ import pyarrow as pa
 import omnigraph as og
 from omnigraph.catalog import AcceptedSchema
 from omnigraph.errors import ConflictError
+from omnigraph.graph import seam
 from omnigraph.graph.blobs import Blobs
 from omnigraph.graph.branches import Branches, Tags
 from omnigraph.graph.changes import ChangeFeed
 from omnigraph.graph.graph import Graph
 from omnigraph.graph.history import Commits
+from omnigraph.graph.maintaining import MaintenanceOps
 from omnigraph.graph.schema_ops import SchemaOps
 from omnigraph.graph.view import BranchView
+from omnigraph.graph.writing import Terms
 from omnigraph.ops.diff import ChangeFilter
 from omnigraph.ops.load import Load, LoadMode
 from omnigraph.policy import Access, Action, Decision
@@ -41,30 +44,29 @@ PARTS: dict[str, type] = {
     "graph.feed": ChangeFeed,
     "graph.blobs": Blobs,
     "graph.schema": SchemaOps,
+    "graph.maintenance": MaintenanceOps,
     "view": BranchView,
 }
 
 # What needs no permission: it reveals nothing stored and changes nothing anybody sees.
 FREE = {
-    "graph.accepted_schema": "for the engine's own parts",
     "graph.as_actor": "asks as somebody else from then on",
     "graph.session": "asks as this handle does",
     "graph.acting_for": "asks as somebody else, under the policy it is given",
-    "graph.upkeep": "tells how often it ran, nothing of the graph",
-    "graph.cache_stats": "tells sizes and counts of memory, nothing of the graph",
+    "graph.actor": "known to whoever opened it",
+    "graph.maintenance.upkeep": "tells how often it ran, nothing of the graph",
+    "graph.maintenance.recovered": "known to whoever opened it",
+    "graph.maintenance.cache_stats": "tells sizes and counts of memory, nothing of the graph",
     "graph.branch": "a view reads nothing; making the branch is asked for",
-    "graph.check_writable": "for the engine's own parts",
     "graph.close": "ends the handle",
-    "graph.observe": "for the engine's own parts",
-    "graph.permit": "is the question itself",
-    "graph.reach": "known to whoever opened it",
     "graph.refresh": "looks at heads, returns nothing",
-    "graph.request": "for the engine's own parts",
-    "graph.scratch_folder": "for the engine's own parts",
-    "graph.schema_at": "for the engine's own parts",
-    "graph.settle": "for the engine's own parts",
-    "graph.sync": "looks at a head, returns nothing",
     "graph.uri": "known to whoever opened it",
+    "seam.check_schema": "returns nothing",
+    "seam.check_writable": "returns nothing",
+    "seam.domain": "for a server that serves the graph",
+    "seam.permit": "is the question itself",
+    "seam.reach": "known to whoever opened it",
+    "seam.scratch_folder": "an empty folder",
 }
 
 
@@ -164,17 +166,21 @@ OPERATIONS: dict[str, Operation] = {
     "graph.explain": reads(lambda w: w.graph.explain(READ), "main"),
     "graph.snapshot": reads(lambda w: w.graph.snapshot(tag="t"), "main"),
     "graph.diff": reads(lambda w: w.graph.diff("main", "dev"), "main", "dev"),
-    "graph.differing_tables": reads(
-        lambda w: w.graph.differing_tables("main", "dev", ChangeFilter()), "main", "dev"
+    "seam.differing_tables": reads(
+        lambda w: seam.differing_tables(w.graph, "main", "dev", ChangeFilter()), "main", "dev"
     ),
     "graph.entity_at": reads(lambda w: w.graph.entity_at("node:P", "a", version=2), "main"),
-    "graph.recoveries": reads(lambda w: w.graph.recoveries(), None),
-    "graph.pending_writes": reads(lambda w: w.graph.pending_writes(), None),
+    "graph.maintenance.recoveries": reads(lambda w: w.graph.maintenance.recoveries(), None),
+    "graph.maintenance.pending_writes": reads(
+        lambda w: w.graph.maintenance.pending_writes(), None
+    ),
     "graph.export": asks(lambda w: w.graph.export(branch="dev"), ("export", "dev", None)),
     "graph.export_table": asks(
         lambda w: w.graph.export_table("P", branch="dev"), ("export", "dev", None)
     ),
-    "graph.dump": asks(lambda w: w.graph.dump(w.folder / "all.tar"), ("export", None, None)),
+    "graph.maintenance.dump": asks(
+        lambda w: w.graph.maintenance.dump(w.folder / "all.tar"), ("export", None, None)
+    ),
     "graph.mutate": asks(lambda w: w.graph.mutate(ADD, {"k": w.new()}), CHANGE_MAIN),
     "graph.load": asks(
         lambda w: w.graph.load(ROW, mode="merge", branch="made", create_from="dev"),
@@ -184,11 +190,12 @@ OPERATIONS: dict[str, Operation] = {
     "graph.bulk": asks(
         lambda w: w.graph.bulk({"P": table()}, mode="merge", branch="dev"), CHANGE_DEV
     ),
-    "graph.load_staged": asks(
-        lambda w: w.graph.load_staged(staged(w), branch="dev", dry_run=True), CHANGE_DEV
+    "seam.load_staged": asks(
+        lambda w: seam.load_staged(w.graph, staged(w), Terms(branch="dev", dry_run=True)),
+        CHANGE_DEV,
     ),
-    "graph.catalog_at": reads(lambda w: w.graph.catalog_at(w.state), "dev"),
-    "graph.table_at": reads(lambda w: w.graph.table_at(w.state, "node:P"), "dev"),
+    "seam.catalog_at": reads(lambda w: seam.catalog_at(w.graph, w.state), "dev"),
+    "seam.table_at": reads(lambda w: seam.table_at(w.graph, w.state, "node:P"), "dev"),
     "graph.load_table": asks(
         lambda w: w.graph.load_table("P", table(), mode="merge", branch="dev"), CHANGE_DEV
     ),
@@ -201,11 +208,13 @@ OPERATIONS: dict[str, Operation] = {
         ("branch_merge", "tx", "main"),
         ("branch_delete", None, "tx"),
     ),
-    "graph.ensure_indices": admin(lambda w: w.graph.ensure_indices()),
+    "graph.maintenance.ensure_indices": admin(
+        lambda w: w.graph.maintenance.ensure_indices()
+    ),
     "graph.optimize": admin(lambda w: w.graph.optimize()),
     "graph.repair": admin(lambda w: w.graph.repair()),
     "graph.cleanup": admin(lambda w: w.graph.cleanup(keep=100)),
-    "graph.recover": admin(lambda w: w.graph.recover()),
+    "graph.maintenance.recover": admin(lambda w: w.graph.maintenance.recover()),
     "graph.branches.list": reads(lambda w: w.graph.branches.list(), None),
     "graph.branches.details": reads(lambda w: w.graph.branches.details(), None),
     "graph.branches.exists": reads(lambda w: w.graph.branches.exists("dev"), "dev"),
@@ -277,7 +286,12 @@ def public_names() -> set[str]:
         for cls in part.__mro__[:-1]:
             names = (name for name, value in vars(cls).items() if _is_api(value))
             found |= {f"{place}.{name}" for name in names if not name.startswith("_")}
-    return found
+    own = (name for name, value in vars(seam).items() if _is_of(value, seam.__name__))
+    return found | {f"seam.{name}" for name in own if not name.startswith("_")}
+
+
+def _is_of(value: object, module: str) -> bool:
+    return callable(value) and getattr(value, "__module__", None) == module
 
 
 def _is_api(value: object) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import PolicyDeniedError
+from omnigraph.graph.seam import permit
 from omnigraph.policy import Action
 from tests.policy.bundles import BUNDLE
 from tests.policy.operations import (
@@ -230,7 +231,7 @@ def test_threads_share_a_policy(world: World, tmp_path: Path) -> None:
             handle = graph.as_actor(actor)
             for _ in range(20):
                 try:
-                    handle.permit(Action.CHANGE, branch="aside")
+                    permit(handle, Action.CHANGE, branch="aside")
                     allowed = True
                 except PolicyDeniedError:
                     allowed = False

@@ -251,7 +251,7 @@ def make_world(seed: int, place: Path) -> World:
         },
         ends=ENDS,
     )
-    tables = graph._tables
+    tables = graph._engine.tables
     readers = [Reader(tables, factorise=False), Reader(tables, fetch=Fetch.PROBE)]
     return World(graph, data, readers)
 

@@ -165,7 +165,7 @@ class BranchMachine(RuleBasedStateMachine):
 
     def write(self, handle: int, branch: str, op: Op) -> None:
         graph = self.handles[handle]
-        graph.sync(branch)
+        graph.refresh(branch)
         model = self.world.model(branch)
         try:
             touched = model.apply(op)
@@ -363,7 +363,7 @@ class BranchMachine(RuleBasedStateMachine):
     def reopen(self, handle: int) -> None:
         self.handles[handle].close()
         self.handles[handle] = og.open(self.root, durability="none")
-        assert self.handles[handle].recovered == []
+        assert self.handles[handle].maintenance.recovered == []
 
     @rule(handle=handles)
     def clean_up(self, handle: int) -> None:

@@ -97,7 +97,7 @@ class GraphMachine(RuleBasedStateMachine):
     def write(self, handle: int, op: Op) -> None:
         """Do a write on both sides; when the model refuses, so must the graph."""
         graph = self.handles[handle]
-        graph.sync()
+        graph.refresh("main")
         before = self.model.state()
         try:
             touched = self.model.apply(op)
@@ -191,14 +191,14 @@ class GraphMachine(RuleBasedStateMachine):
     def reopen(self, handle: int) -> None:
         self.handles[handle].close()
         self.handles[handle] = og.open(self.root, durability="none")
-        assert self.handles[handle].recovered == []
+        assert self.handles[handle].maintenance.recovered == []
 
     @precondition(lambda self: len(self.history) > 1)
     @rule(handle=handles, data=st.data())
     def travel(self, handle: int, data: st.DataObject) -> None:
         version = data.draw(st.sampled_from(sorted(self.history)))
         graph = self.handles[handle]
-        graph.sync()
+        graph.refresh("main")
         assert state_of(graph, version=version) == self.history[version]
 
     @invariant()

@@ -252,7 +252,7 @@ def test_rows_follow_the_schema_and_the_past_keeps_its_own(
             for version, rows in past:
                 assert seen(graph, version=version) == rows
         with og.open(root, durability="none") as again:
-            assert again.recovered == []
+            assert again.maintenance.recovered == []
             assert seen(again) == expected(model)
     finally:
         remove_tree(root)

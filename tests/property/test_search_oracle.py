@@ -78,7 +78,7 @@ def make(root: Path, seed: int) -> Collection:
         )
         ask(graph, 'match { $d: Doc search($d.body, "graph") } return { $d }')
         if rng.random() < 0.3:
-            graph.ensure_indices()
+            graph.maintenance.ensure_indices()
         if rng.random() < 0.5 and documents:
             gone = rng.choice(sorted(documents))
             del documents[gone]

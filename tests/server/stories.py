@@ -267,7 +267,7 @@ def history(graph: AnyGraph, note: Notes, _folder: Path) -> None:
     note.fails(lambda: graph.diff("nope", "main"))
     note(graph.branches.revert(first.graph_commit_id, resolve="theirs"), graph.query(ALL))
     note(graph.branches.cherry_pick(first.graph_commit_id), graph.query(ALL))
-    note(graph.recoveries(), graph.pending_writes())
+    note(graph.maintenance.recoveries(), graph.maintenance.pending_writes())
 
 
 @story

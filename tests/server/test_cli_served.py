@@ -244,6 +244,22 @@ def test_scopes_that_make_no_sense(cli: Cli, home: Path, arguments: list[str], c
     assert cli(*arguments).code == code
 
 
+@pytest.mark.parametrize(
+    "command", ["optimize", "repair", "cleanup", "ensure-indices", "recover", "dump"]
+)
+def test_what_works_on_storage_is_refused_for_a_reason(cli: Cli, home: Path, command: str) -> None:
+    """Before anything is asked of the server, which is not there."""
+    configure(
+        home,
+        "servers: {lab: {url: 'http://127.0.0.1:1'}}\n"
+        "profiles: {away: {server: lab, default_graph: books}}",
+    )
+    extra = ["--out", "all.tar"] if command == "dump" else []
+    shown = cli(command, "--profile", "away", *extra)
+    assert shown.code == 1
+    assert "this command works on storage" in shown.err
+
+
 def test_destroying_something_on_a_server_needs_consent(
     cli: Cli, home: Path, serve: Serve, tmp_path: Path
 ) -> None:

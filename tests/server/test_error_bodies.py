@@ -231,7 +231,7 @@ def test_a_bug_says_nothing_of_itself(serve: Serve, monkeypatch: pytest.MonkeyPa
     def broken(*_args: object, **_options: object) -> None:
         raise RuntimeError("a secret of the machine room")
 
-    monkeypatch.setattr(og.Graph, "snapshot", broken)
+    monkeypatch.setattr(og.Session, "snapshot", broken)
     body = error(api.get("/snapshot"), 500, "internal")
     assert "secret" not in json.dumps(body)
 
@@ -244,7 +244,7 @@ def test_an_interrupted_write_says_to_come_back(
     def blocked(*_args: object, **_options: object) -> None:
         raise og.RecoveryRequiredError(operation_id="01ARZ3NDEKTSV4RRFFQ69G5FAV")
 
-    monkeypatch.setattr(og.Graph, "mutate", blocked)
+    monkeypatch.setattr(og.Session, "mutate", blocked)
     response = api.post("/mutate", {"query": ADD})
     body = error(response, 503, None)
     assert body["recovery_required"] == {"operation_id": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}

@@ -270,7 +270,7 @@ def test_hanging_up_stops_a_query(serve: Serve, monkeypatch: pytest.MonkeyPatch)
             stopped.set()
         raise og.QueryError("the query was cancelled")
 
-    monkeypatch.setattr(og.Graph, "query", slow)
+    monkeypatch.setattr(og.Session, "query", slow)
     host, port = api.url.removeprefix("http://").split(":")
     body = json.dumps({"query": ALL}).encode()
     with socket.create_connection((host, int(port))) as place:
@@ -296,7 +296,7 @@ def test_a_slow_reader_holds_the_stream_back(serve: Serve, monkeypatch: pytest.M
             made = number
             yield {"type": "Person", "data": {"name": "x" * 1_000}}
 
-    monkeypatch.setattr(og.Graph, "export", endless)
+    monkeypatch.setattr(og.Session, "export", endless)
     with api.http.stream("POST", "/export", json={}) as response:
         parts = response.iter_raw()
         next(parts)
@@ -321,7 +321,7 @@ def test_a_stream_that_breaks_is_not_mistaken_for_a_whole_one(
             yield {"type": "Person", "data": {"name": "x" * 1_000}}
         raise og.StorageError("the disk is gone")
 
-    monkeypatch.setattr(og.Graph, "export", broken)
+    monkeypatch.setattr(og.Session, "export", broken)
     with pytest.raises(httpx.RemoteProtocolError):
         api.post("/export", {})
     with og.connect(api.url) as graph, pytest.raises(og.StorageError):
@@ -334,7 +334,7 @@ def test_a_refusal_comes_before_the_stream(serve: Serve, monkeypatch: pytest.Mon
     def broken(_self: og.Graph, **_options: Any) -> Iterator[dict[str, object]]:
         yield from _gone()
 
-    monkeypatch.setattr(og.Graph, "export", broken)
+    monkeypatch.setattr(og.Session, "export", broken)
     error(api.post("/export", {}), 500, "internal")
 
 
@@ -393,7 +393,7 @@ def test_the_log_tells_what_happened_and_no_secret(
     def broken(*_args: object, **_options: object) -> None:
         raise RuntimeError(f"cannot open {secret}")
 
-    monkeypatch.setattr(og.Graph, "snapshot", broken)
+    monkeypatch.setattr(og.Session, "snapshot", broken)
     answers.append(api.get("/snapshot", LENA))
     requests = kept.requests(*answers)
     text = "\n".join(kept.lines)

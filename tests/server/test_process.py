@@ -121,7 +121,7 @@ def test_every_acknowledged_write_survives_a_kill_and_a_stop(
             assert len(set(found) - promised) <= 2
     finished = {*_written(store), *_drained(second)}
     with og.open(store, durability="none") as graph:
-        assert not graph.pending_writes()
+        assert not graph.maintenance.pending_writes()
     assert _written(store) == finished
 
 

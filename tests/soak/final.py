@@ -82,7 +82,7 @@ def check_all(setup: Setup) -> Verdict:
     root, book = setup.place, read_book(setup.folder)
     with og.open(setup.root, durability="none") as graph:
         for name in graph.branches.list():
-            graph.sync(name)
+            graph.refresh(name)
         lineage = combined(root, book)
         replay, verdict = check_history(lineage, book)
         look = FinalLook(graph, setup, lineage, replay, verdict)

@@ -94,7 +94,7 @@ def _write(client: Client) -> None:
     error = client.write(branch, op, kind=kind, expected_head=head)
     if error == "VersionConflictError":
         with client.expecting("read", branch):
-            client.graph.sync(branch)
+            client.graph.refresh(branch)
 
 
 def _needs(op: Any) -> str:
@@ -283,7 +283,7 @@ def maintainer(client: Client) -> None:
                 answer["commit"] = report.commit and report.commit.graph_commit_id
         if "main" in names and dice.random() < 0.2:
             with client.expecting("optimize", "main", what="indices"):
-                client.graph.ensure_indices()
+                client.graph.maintenance.ensure_indices()
         if dice.random() < 0.1:
             client.reopen()
         time.sleep(dice.uniform(0.0, 0.3))

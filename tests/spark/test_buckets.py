@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import omnigraph as og
+from omnigraph.graph.seam import reach
 from omnigraph.spark import (
     Tuning,
     diff,
@@ -153,7 +154,7 @@ def test_no_secret_is_shown_logged_or_written(
     uri = f"{place}/g"
     with og.init(uri, SCHEMA, storage_options=given) as graph:
         graph.bulk(path, mode="append", engine="spark", session=spark)
-        assert SECRET_KEY not in repr(graph.reach)
+        assert SECRET_KEY not in repr(reach(graph))
         frame = read(spark, uri, "Person", columns=["id", "age"], storage_options=given)
         assert sorted(row["id"] for row in frame.collect()) == ["ann", "bob"]
         assert vertices(spark, uri, storage_options=given).count() == 2
@@ -162,7 +163,7 @@ def test_no_secret_is_shown_logged_or_written(
         assert made.edges == {"Knows": 1}
         assert edges(spark, uri, storage_options=given).count() == 1
         ages = spark.createDataFrame([("ann", 7)], "id string, value int")
-        graph.sync()
+        graph.refresh("main")
         write_property(graph, ages, "Person", "age")
         counts = export(graph, f"{place}/out", form="parquet", session=spark, types=["Person"])
         assert counts == {"Person": 2}

@@ -13,6 +13,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.failpoints import Failpoint, armed, error
+from omnigraph.graph.seam import table_at
 from omnigraph.spark import optimize
 from omnigraph.spark.engine import Engine
 from omnigraph.spark.maintain import SparkWorkers
@@ -69,7 +70,7 @@ def _shape(graph: og.Graph) -> dict[str, Any]:
     found: dict[str, Any] = {}
     snapshot = graph.snapshot()
     for key in snapshot.tables:
-        table = graph.table_at(snapshot, key)
+        table = table_at(graph, snapshot, key)
         fragments = {item.fragment_id for item in table.fragments()}
         indexes = {
             item.name: (len(item.segments), table.index_fragments(item.name) == fragments)

@@ -17,6 +17,7 @@ from omnigraph.cli.scope import (
     is_spark,
     json_option,
     open_graph,
+    open_stored,
     print_json,
     quiet_option,
     resolve_uri,
@@ -178,26 +179,28 @@ def merge(
         raise click.UsageError("--preview shows every row; it is for --engine local")
     decisions = _resolution(resolve)
     echo_target("branch merge", place, quiet=quiet or preview)
-    with open_graph(place, mode="ro" if preview else "rw", actor=actor) as graph:
-        if preview:
+    if preview:
+        with open_graph(place, mode="ro", actor=actor) as graph:
             plan = graph.branches.merge_plan(
                 source, into, resolve=decisions, property_merge=property_merge
             )
-            print_json(plan.to_json()) if as_json else _show_plan(plan)
-            return
-        options: dict[str, Any] = {
-            "resolve": decisions,
-            "property_merge": property_merge,
-            "checks": [read_text(path) for path in checks],
-            "delete_source": delete_branch,
-            "expected_head": if_commit,
-            "operation_id": operation_id,
-        }
-        if on_spark:
-            from omnigraph import spark
+        print_json(plan.to_json()) if as_json else _show_plan(plan)
+        return
+    options: dict[str, Any] = {
+        "resolve": decisions,
+        "property_merge": property_merge,
+        "checks": [read_text(path) for path in checks],
+        "delete_source": delete_branch,
+        "expected_head": if_commit,
+        "operation_id": operation_id,
+    }
+    if on_spark:
+        from omnigraph import spark
 
-            result = spark.merge(graph, source, into, master=master, **options)
-        else:
+        with open_stored(place, actor=actor) as stored:
+            result = spark.merge(stored, source, into, master=master, **options)
+    else:
+        with open_graph(place, actor=actor) as graph:
             result = graph.branches.merge(source, into, **options)
     if result.branch_delete_error is not None:
         click.echo(f"warning: {source} was not deleted: {result.branch_delete_error}", err=True)

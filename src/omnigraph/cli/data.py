@@ -17,6 +17,7 @@ from omnigraph.cli.scope import (
     graph_argument,
     json_option,
     open_graph,
+    open_served,
     print_json,
     read_params,
     refuse_managed,
@@ -27,7 +28,6 @@ from omnigraph.cli.scope import (
 
 if TYPE_CHECKING:
     from omnigraph.graph import MutationResult
-    from omnigraph.remote import RemoteGraph
 
 
 @click.command()
@@ -99,12 +99,12 @@ def mutate(
         "dry_run": dry_run,
     }
     echo_target("mutate", place, quiet=quiet)
-    with open_graph(place, actor=actor) as graph:
-        if stored:
-            remote = cast("RemoteGraph", graph)
-            found = remote.call(str(name), values, expect_mutation=True, **options)
+    if stored:
+        with open_served(place, actor=actor) as served:
+            found = served.call(str(name), values, expect_mutation=True, **options)
             result = cast("MutationResult", found)
-        else:
+    else:
+        with open_graph(place, actor=actor) as graph:
             source = text if text is not None else read_text(str(query_path))
             result = graph.mutate(source, values, name=name, **options)
     if as_json:

@@ -9,7 +9,7 @@ import click
 
 from omnigraph.cli.scope import (
     json_option,
-    open_graph,
+    open_stored,
     print_json,
     resolve_uri,
     uri_argument,
@@ -52,8 +52,8 @@ def dump(
     Others may go on writing: the archive holds the state of one moment.
     """
     counter = _Counter("dumped")
-    with open_graph(resolve_uri(uri, store, uri_option)) as graph:
-        report = graph.dump(archive, progress=counter)
+    with open_stored(resolve_uri(uri, store, uri_option)) as graph:
+        report = graph.maintenance.dump(archive, progress=counter)
     counter.end()
     if as_json:
         print_json(report.to_json())

@@ -10,7 +10,7 @@ from omnigraph.cli.scope import (
     branch_option,
     echo_target,
     json_option,
-    open_graph,
+    open_stored,
     print_json,
     quiet_option,
     resolve_uri,
@@ -34,9 +34,9 @@ def ensure_indices(
     """Build the indexes the schema declares and the graph lacks. No result changes by it."""
     place = resolve_uri(uri, store, uri_option)
     echo_target("ensure-indices", place, quiet=quiet)
-    with open_graph(place) as graph:
+    with open_stored(place) as graph:
         before = graph.commits.head(branch).graph_commit_id
-        pending = graph.ensure_indices(branch)
+        pending = graph.maintenance.ensure_indices(branch)
         head = graph.commits.head(branch)
     commit = None
     if head.graph_commit_id != before and head.kind == "ensure_indices":

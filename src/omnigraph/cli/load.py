@@ -18,6 +18,7 @@ from omnigraph.cli.scope import (
     graph_argument,
     json_option,
     open_graph,
+    open_stored,
     print_json,
     resolve_uri,
     write_options,
@@ -119,27 +120,26 @@ def load(
             "a server takes one JSONL file", hint="load other files where the graph is stored"
         )
     echo_target("load", place, quiet=quiet or dry_run)
-    with open_graph(place, actor=actor) as graph:
-        if plain is not None:
-            with _Progress(plain) as progress:
-                result = graph.load(plain, progress=progress.update, **request)
-        elif here:
-            with _Progress(sources) as progress:
-                result = graph.bulk(
-                    sources, engine="local", progress=progress.update, **extra, **request
-                )
-        else:
-            result = _on_spark(graph, sources, master, scratch, {**extra, **request})
+    if plain is not None:
+        with open_graph(place, actor=actor) as graph, _Progress(plain) as progress:
+            result = graph.load(plain, progress=progress.update, **request)
+    else:
+        with open_stored(place, actor=actor) as stored:
+            result = _bulk(stored, sources, here, master, scratch, {**extra, **request})
     _show(result, place, as_json=as_json)
 
 
-def _on_spark(
+def _bulk(
     graph: Graph,
     sources: Sources,
+    here: bool,
     master: str | None,
     scratch: str | None,
     request: dict[str, Any],
 ) -> LoadResult:
+    if here:
+        with _Progress(sources) as progress:
+            return graph.bulk(sources, engine="local", progress=progress.update, **request)
     named = master or os.environ.get("OMNIGRAPH_SPARK_MASTER")
     with _Stages() as stages:
         return graph.bulk(

@@ -15,7 +15,7 @@ from omnigraph.cli.scope import (
     engine_options,
     is_spark,
     json_option,
-    open_graph,
+    open_stored,
     print_json,
     quiet_option,
     resolve_uri,
@@ -52,7 +52,7 @@ def optimize(
     place = resolve_uri(uri, store, uri_option)
     on_spark = is_spark(engine, master, place)
     echo_target("optimize", place, quiet=quiet)
-    with open_graph(place) as graph:
+    with open_stored(place) as graph:
         if on_spark:
             from omnigraph import spark
 
@@ -98,7 +98,7 @@ def repair(
     """Find tables that something other than OmniGraph moved. Shows them unless told to act."""
     place = resolve_uri(uri, store, uri_option)
     echo_target("repair", place, quiet=quiet or not confirm)
-    with open_graph(place) as graph:
+    with open_stored(place) as graph:
         report = graph.repair(branch, confirm=confirm, force=force, discard=discard)
     if as_json:
         print_json(report.to_json())
@@ -156,7 +156,7 @@ def cleanup(
     if confirm:
         confirm_elsewhere("removing old versions", place, yes=yes, as_json=as_json)
     echo_target("cleanup", place, quiet=quiet or not confirm)
-    with open_graph(place) as graph:
+    with open_stored(place) as graph:
         report = graph.cleanup(
             keep=keep, older_than=_seconds(older_than), dry_run=not confirm, progress=_tick
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.scope import json_option, open_graph, print_json, resolve_uri, stored_argument
+from omnigraph.cli.scope import json_option, open_stored, print_json, resolve_uri, stored_argument
 
 if TYPE_CHECKING:
     from omnigraph.manifest import PendingWrite, RecoveryRecord
@@ -29,10 +29,10 @@ def recover(
     still under way in a living process is listed and left alone.
     """
     place = resolve_uri(uri, store, uri_option)
-    with open_graph(place, mode="ro" if only_list else "rw") as graph:
-        resolved = [str(verdict) for verdict in graph.recovered]
-        pending = graph.pending_writes()
-        records = graph.recoveries()
+    with open_stored(place, mode="ro" if only_list else "rw") as graph:
+        resolved = [str(verdict) for verdict in graph.maintenance.recovered]
+        pending = graph.maintenance.pending_writes()
+        records = graph.maintenance.recoveries()
     if as_json:
         print_json(
             {

@@ -25,7 +25,7 @@ from omnigraph.cli.scope import (
 )
 
 if TYPE_CHECKING:
-    from omnigraph.graph.schema_ops import SchemaChange
+    from omnigraph.graph.api import SchemaChangeApi
 
 
 @click.group()
@@ -214,7 +214,7 @@ def apply(
     return OK
 
 
-def _confirm(planned: SchemaChange) -> None:
+def _confirm(planned: SchemaChangeApi) -> None:
     """Show a plan that drops something and ask whether to go on."""
     if planned.drops:
         click.echo(planned.render())

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,7 +15,7 @@ from omnigraph.cli.places import find_place, is_local, is_served, note_scope, sp
 from omnigraph.errors import BadRequestError
 
 if TYPE_CHECKING:
-    from omnigraph.graph import Graph
+    from omnigraph.graph import Graph, GraphApi
     from omnigraph.remote import RemoteGraph
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -153,19 +153,20 @@ def resolve_uri(uri: str | None, store: str | None, uri_option: str | None) -> s
     return find_place([value for value in (uri, store, uri_option) if value])
 
 
-def open_graph(place: str, *, mode: str = "rw", actor: str | None = None) -> Graph:
-    """Open a graph for a command, on storage or on a server.
+def open_graph(place: str, *, mode: str = "rw", actor: str | None = None) -> GraphApi:
+    """Open a graph for a command, on storage or on a server, where the token decides who acts."""
+    if is_served(place):
+        return open_served(place, actor=actor)
+    return open_stored(place, mode=mode, actor=actor)
 
-    On storage durability, embedder and policy follow the environment, and the actor is the
-    configured one when none is named; on a server the token decides who acts.
+
+def open_stored(place: str, *, mode: str = "rw", actor: str | None = None) -> Graph:
+    """Open a graph on storage.
+
+    Durability, embedder and policy follow the environment, and the actor is the configured one
+    when none is named.
     """
     import omnigraph as og
-
-    if is_served(place):
-        if actor is not None:
-            raise BadRequestError("--as is for graphs on storage; a token decides who acts")
-        # Both kinds of graph have the calls that served commands make.
-        return cast("Graph", open_served(place))
     from omnigraph.embed import embedder_from
 
     policy = os.environ.get("OMNIGRAPH_POLICY") or None
@@ -183,8 +184,10 @@ def open_graph(place: str, *, mode: str = "rw", actor: str | None = None) -> Gra
     )
 
 
-def open_served(place: str) -> RemoteGraph:
+def open_served(place: str, *, actor: str | None = None) -> RemoteGraph:
     """Connect to a served graph with the token that is configured for its server."""
+    if actor is not None:
+        raise BadRequestError("--as is for graphs on storage; a token decides who acts")
     import omnigraph as og
 
     url, graph = split_served(place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from omnigraph.graph.api import GraphApi
 from omnigraph.graph.blobs import Blobs, BlobStat, blob_range
 from omnigraph.graph.changes import Diff
 from omnigraph.graph.create import init, open_graph, restore
@@ -11,6 +12,7 @@ from omnigraph.graph.history import Commits
 from omnigraph.graph.merging import MergePlan, MergeResult
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
+from omnigraph.graph.session import Session
 from omnigraph.graph.upkeep import Caretaker, Upkeep
 from omnigraph.graph.view import BranchView
 from omnigraph.ops.indexing import PendingIndex
@@ -25,6 +27,7 @@ __all__ = [
     "Diff",
     "DumpReport",
     "Graph",
+    "GraphApi",
     "LoadResult",
     "MergePlan",
     "MergeResult",
@@ -32,6 +35,7 @@ __all__ = [
     "PendingIndex",
     "Result",
     "Rows",
+    "Session",
     "Snapshot",
     "Upkeep",
     "blob_range",

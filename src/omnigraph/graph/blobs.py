@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from omnigraph.catalog import AcceptedSchema, Scalar
+from omnigraph.catalog import Scalar
 from omnigraph.errors import (
     BadRequestError,
     BlobRangeError,
     ExternalBlobSourceError,
     NotFoundError,
 )
+from omnigraph.graph.acting import Acting
+from omnigraph.graph.targets import At
 from omnigraph.manifest import MAIN, Capture
-from omnigraph.store import BlobRef, Table, Tables, find_blob, open_blob
+from omnigraph.store import BlobRef, Table, find_blob, open_blob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,15 +67,8 @@ class BlobStat:
 class Blobs:
     """Reads blobs at a snapshot. External values are reported, never fetched."""
 
-    def __init__(
-        self,
-        tables: Tables,
-        resolve: Callable[[str | None, str | None], Capture],
-        schema: Callable[[Capture], AcceptedSchema],
-    ) -> None:
-        self._tables = tables
-        self._resolve = resolve
-        self._schema = schema
+    def __init__(self, acting: Acting) -> None:
+        self._acting = acting
 
     def stat(
         self,
@@ -116,10 +110,10 @@ class Blobs:
     ) -> tuple[Table, BlobRef, BlobStat]:
         if branch is not None and snapshot is not None:
             raise BadRequestError("give a branch or a snapshot, not both")
-        capture = self._resolve(branch, snapshot)
+        capture = self._acting.state(At(branch=branch, commit=snapshot))
         self._check_property(capture, kind, type_name, prop)
         pin = capture.pins[f"{kind}:{type_name}"]
-        table = self._tables.open(pin.path, pin.version)
+        table = self._acting.engine.tables.open(pin.path, pin.version)
         exists, found = find_blob(table, prop, id)
         if found is None:
             what = f"{prop} of {type_name} '{id}' is null" if exists else f"no {type_name} '{id}'"
@@ -141,7 +135,7 @@ class Blobs:
     def _check_property(self, capture: Capture, kind: str, type_name: str, prop: str) -> None:
         if kind not in ("node", "edge"):
             raise BadRequestError(f"expected node or edge, not {kind!r}")
-        catalog = self._schema(capture).catalog
+        catalog = self._acting.engine.schema_of(capture.head.schema_hash).catalog
         entity = (catalog.nodes if kind == "node" else catalog.edges).get(type_name)
         if entity is None:
             raise NotFoundError(f"unknown {kind} type '{type_name}'")

@@ -5,60 +5,25 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Protocol
 
-from omnigraph.catalog import AcceptedSchema
 from omnigraph.errors import CheckFailedError, OmniGraphError, PolicyDeniedError
-from omnigraph.graph.lines import Line, Lines
-from omnigraph.graph.merging import MergePlan, MergeResult, Merging, Resolution, decider
-from omnigraph.graph.result import Result
-from omnigraph.graph.targets import has_branch, resolve, resolve_name
-from omnigraph.manifest import MAIN, BranchInfo, Capture, GraphCommit, Tag
+from omnigraph.graph.acting import Acting
+from omnigraph.graph.merging import MergePlan, MergeResult, Resolution, decider
+from omnigraph.graph.targets import At, has_branch, resolve, resolve_name
+from omnigraph.manifest import MAIN, BranchInfo, GraphCommit, Tag
 from omnigraph.ops.delete_branch import DeleteBranch
 from omnigraph.ops.merge import MergeWorkers
-from omnigraph.policy import Action, Permit
-from omnigraph.write import ChangeSet, Request
+from omnigraph.policy import Action
 from omnigraph.write.three_way import Conflict, Decision
-
-
-class Host(Protocol):
-    """What branches need of the handle they belong to."""
-
-    actor: str | None
-
-    @property
-    def permit(self) -> Permit:
-        """Asks whether the actor may do something."""
-
-    def check_writable(self) -> None:
-        """Refuse to go on when the handle is read-only."""
-
-    def accepted_schema(self) -> AcceptedSchema:
-        """Return the schema, checked against what is stored."""
-
-    def settle(self, line: Line, commit: GraphCommit | None, changes: ChangeSet | None) -> None:
-        """Do what follows every write."""
-
-    def request(
-        self,
-        line: Line,
-        actor: str | None,
-        expected_head: str | None,
-        operation_id: str | None,
-    ) -> Request:
-        """Return what a caller says about a write."""
 
 
 class Branches:
     """The branches of a graph: isolated lines of work that share everything until written to."""
 
-    def __init__(
-        self, host: Host, lines: Lines, merging: Merging, ask: Callable[[str, Capture], Result]
-    ) -> None:
-        self._host = host
-        self._ask = ask
-        self._lines = lines
-        self._merging = merging
+    def __init__(self, acting: Acting) -> None:
+        self._acting = acting
+        self._lines = acting.engine.lines
+        self._merging = acting.engine.merging
 
     def list(self) -> list[str]:
         """Return the names of all branches, main first; of those the actor may read."""
@@ -68,7 +33,7 @@ class Branches:
         """Return all branches with where and when they were made; those the actor may read."""
         infos = tuple(self._lines.directory.branches())
         try:
-            self._host.permit(Action.READ)
+            self._acting.permit(Action.READ)
         except PolicyDeniedError:
             found = tuple(info for info in infos if self._may_read(info.name))
             if not found:
@@ -78,14 +43,14 @@ class Branches:
 
     def _may_read(self, name: str) -> bool:
         try:
-            self._host.permit(Action.READ, branch=name)
+            self._acting.permit(Action.READ, branch=name)
         except PolicyDeniedError:
             return False
         return True
 
     def exists(self, name: str) -> bool:
         """Whether there is a branch of this name."""
-        self._host.permit(Action.READ, branch=name)
+        self._acting.permit(Action.READ, branch=name)
         return has_branch(self._lines, name)
 
     def create(self, name: str, from_: str | int = MAIN, *, actor: str | None = None) -> BranchInfo:
@@ -93,8 +58,10 @@ class Branches:
 
         Costs the same whatever the graph holds; no data is copied.
         """
-        self._host.check_writable()
-        self._host.permit(Action.BRANCH_CREATE, branch=str(from_), target_branch=name, actor=actor)
+        self._acting.check_writable()
+        self._acting.permit(
+            Action.BRANCH_CREATE, branch=str(from_), target_branch=name, actor=actor
+        )
         return self._lines.naming(
             lambda: resolve_name(self._lines, from_)[1],
             lambda capture: self._lines.create(name, capture),
@@ -105,8 +72,8 @@ class Branches:
 
         What only it holds is freed by the next `cleanup` after which no merge can need it.
         """
-        self._host.check_writable()
-        self._host.permit(Action.BRANCH_DELETE, target_branch=name, actor=actor)
+        self._acting.check_writable()
+        self._acting.permit(Action.BRANCH_DELETE, target_branch=name, actor=actor)
         line = self._lines.get(name)
         DeleteBranch(self._lines.directory, line.branch).run(line.writer)
         self._lines.forget(name)
@@ -120,10 +87,10 @@ class Branches:
         property_merge: bool = False,
     ) -> MergePlan:
         """Compute a merge for review: every change and every conflict; nothing is written."""
-        self._host.permit(Action.READ, branch=source)
-        self._host.permit(Action.READ, branch=into)
+        self._acting.permit(Action.READ, branch=source)
+        self._acting.permit(Action.READ, branch=into)
         decide = decider(resolve, property_merge=property_merge)
-        return self._merging.plan(self._host.accepted_schema(), source, into, decide)
+        return self._merging.plan(self._acting.engine.accepted_schema(), source, into, decide)
 
     def merge(
         self,
@@ -156,23 +123,25 @@ class Branches:
 
         Raises `MergeConflictError` with every conflict; the target is then untouched.
         """
-        self._host.check_writable()
-        self._host.permit(Action.BRANCH_MERGE, branch=source, target_branch=into, actor=actor)
+        self._acting.check_writable()
+        self._acting.permit(Action.BRANCH_MERGE, branch=source, target_branch=into, actor=actor)
         target = self._lines.get(into)
         decide = decider(resolve, property_merge=property_merge)
         queries = tuple(checks)
         source_head = None
         if queries:
             # A check that fails shows rows of what would be merged.
-            self._host.permit(Action.READ, branch=source, actor=actor)
-            self._host.permit(Action.READ, branch=into, actor=actor)
+            self._acting.permit(Action.READ, branch=source, actor=actor)
+            self._acting.permit(Action.READ, branch=into, actor=actor)
             source_head = self._lines.get(source).coordinator.capture().head.graph_commit_id
             expected_head = self._run_checks(
                 source, into, decide, queries, expected_head, source_head
             )
-        request = self._host.request(target, actor, expected_head, operation_id)
+        request = self._acting.request(
+            target, actor=actor, expected_head=expected_head, operation_id=operation_id
+        )
         outcome, commit, changes = self._merging.run(
-            self._host.accepted_schema(),
+            self._acting.engine.accepted_schema(),
             source,
             into,
             decide,
@@ -180,7 +149,7 @@ class Branches:
             source_head=source_head,
             workers=workers,
         )
-        self._host.settle(target, commit, changes)
+        self._acting.settle(target, commit, changes)
         result = MergeResult(
             outcome=outcome, source=source, target=into, commit=commit, actor_id=request.actor_id
         )
@@ -225,21 +194,21 @@ class Branches:
         actor: str | None,
         inverse: bool = False,
     ) -> GraphCommit | None:
-        self._host.check_writable()
-        self._host.permit(Action.CHANGE, branch=branch, actor=actor)
+        self._acting.check_writable()
+        self._acting.permit(Action.CHANGE, branch=branch, actor=actor)
         # What a commit did can be read off its copy or its reversal.
         source = self._lines.containing(commit_id)[0].branch.name
-        self._host.permit(Action.READ, branch=source, actor=actor)
+        self._acting.permit(Action.READ, branch=source, actor=actor)
         line = self._lines.get(branch)
         commit, changes = self._merging.apply_commit(
-            self._host.accepted_schema(),
+            self._acting.engine.accepted_schema(),
             commit_id,
             branch,
             decider(resolve, property_merge=property_merge),
-            self._host.request(line, actor, None, operation_id),
+            self._acting.request(line, actor=actor, operation_id=operation_id),
             inverse=inverse,
         )
-        self._host.settle(line, commit, changes)
+        self._acting.settle(line, commit, changes)
         return commit
 
     def _drop_source(self, result: MergeResult, actor: str | None) -> MergeResult:
@@ -259,10 +228,10 @@ class Branches:
         source_head: str,
     ) -> str:
         """Ask on the merged state, kept out of sight; return the head the verdict holds for."""
-        schema = self._host.accepted_schema()
+        schema = self._acting.engine.accepted_schema()
         with self._merging.trial(schema, source, into, decide, source_head) as merged:
             for text in queries:
-                found = self._ask(text, merged)
+                found = self._acting.ask(text, merged)
                 if len(found):
                     raise CheckFailedError(found.query_name, found.to_pylist()[:10], len(found))
         return expected_head or merged.head.graph_commit_id
@@ -271,13 +240,13 @@ class Branches:
 class Tags:
     """Names for states of the graph that never move."""
 
-    def __init__(self, host: Host, lines: Lines) -> None:
-        self._host = host
-        self._lines = lines
+    def __init__(self, acting: Acting) -> None:
+        self._acting = acting
+        self._lines = acting.engine.lines
 
     def list(self) -> list[Tag]:
         """Return all tags, by name."""
-        self._host.permit(Action.READ)
+        self._acting.permit(Action.READ)
         return self._lines.directory.tags()
 
     def create(
@@ -290,21 +259,17 @@ class Tags:
         timestamp: datetime.datetime | str | None = None,
     ) -> Tag:
         """Name the newest state of a branch, or an older one."""
-        self._host.check_writable()
-        self._host.permit(Action.BRANCH_CREATE, branch=branch, target_branch=name)
+        self._acting.check_writable()
+        self._acting.permit(Action.BRANCH_CREATE, branch=branch, target_branch=name)
 
-        def find() -> Capture:
-            return resolve(
-                self._lines, branch, commit=commit, version=version, timestamp=timestamp
-            )[1]
-
+        at = At(branch=branch, commit=commit, version=version, timestamp=timestamp)
         return self._lines.naming(
-            find,
+            lambda: resolve(self._lines, at)[1],
             lambda capture: self._lines.directory.create_tag(name, self._lines.holding(capture)),
         )
 
     def delete(self, name: str) -> None:
         """Forget a tag; the state it named stays."""
-        self._host.check_writable()
-        self._host.permit(Action.BRANCH_DELETE, target_branch=name)
+        self._acting.check_writable()
+        self._acting.permit(Action.BRANCH_DELETE, target_branch=name)
         self._lines.directory.delete_tag(name)

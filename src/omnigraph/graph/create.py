@@ -11,8 +11,8 @@ from omnigraph.catalog import accept_initial
 from omnigraph.embed import Embedder
 from omnigraph.errors import BadRequestError, FormatVersionError, StorageError
 from omnigraph.graph.dumping import DUMP_FORMAT
+from omnigraph.graph.engine import Mode
 from omnigraph.graph.graph import Graph
-from omnigraph.graph.handle import Mode
 from omnigraph.graph.schema_ops import schema_text
 from omnigraph.graph.upkeep import Upkeep
 from omnigraph.ids import UlidSource

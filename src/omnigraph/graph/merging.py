@@ -235,7 +235,7 @@ class Merging:
             merged_branch=self._maker(setup),
             merged_state=(setup.source.branch, setup.captured.version),
         )
-        commit, changes = setup.target.writer.run(merge, request, lambda: schema)
+        commit, changes = setup.target.writer.run(merge, request, schema)
         return setup.outcome, commit, changes
 
     @contextlib.contextmanager
@@ -305,7 +305,7 @@ class Merging:
             decide=decide,
             kind="revert" if inverse else "cherry_pick",
         )
-        return target.writer.run(merge, request, lambda: schema)
+        return target.writer.run(merge, request, schema)
 
     def _merge(
         self,

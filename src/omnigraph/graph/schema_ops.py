@@ -5,49 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
 
 from omnigraph.errors import BadRequestError, NotFoundError
-from omnigraph.ids import UlidSource
+from omnigraph.graph.acting import Acting
 from omnigraph.lang import compile_schema
 from omnigraph.lang.schema_plan import SchemaPlan
 from omnigraph.lang.schema_steps import DropProperty, DropType
 from omnigraph.manifest import MAIN, GraphCommit
 from omnigraph.ops.apply import Review, SchemaApply
-from omnigraph.policy import Action, Permit
-from omnigraph.write import Request
-from omnigraph.write.contract import SchemaContract
-
-if TYPE_CHECKING:
-    from omnigraph.catalog import AcceptedSchema
-    from omnigraph.graph.lines import Line, Lines
-    from omnigraph.manifest import Capture
-
-
-class Host(Protocol):
-    """What schema changes need of the graph handle."""
-
-    @property
-    def uri(self) -> str:
-        """Where the graph lives."""
-
-    @property
-    def permit(self) -> Permit:
-        """Asks whether the actor may do something."""
-
-    def check_writable(self) -> None:
-        """Refuse to go on when the graph is open read-only."""
-
-    def accepted_schema(self) -> AcceptedSchema:
-        """Return the accepted schema, checked against what is stored."""
-
-    def request(
-        self, line: Line, actor: str | None, expected_head: str | None, operation_id: str | None
-    ) -> Request:
-        """Return what a caller says about a write."""
-
-    def observe(self, line: Line, capture: Capture) -> None:
-        """Remember what the handle looked at."""
+from omnigraph.policy import Action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,11 +85,14 @@ class SchemaChange:
 class SchemaOps:
     """The schema of one graph: plan a change, apply it."""
 
-    def __init__(self, host: Host, lines: Lines, contract: SchemaContract, ids: UlidSource) -> None:
-        self._host = host
-        self._lines = lines
-        main = lines.main
-        self._apply = SchemaApply(main.writer, lines.directory, contract)
+    def __init__(self, acting: Acting) -> None:
+        self._acting = acting
+        self._engine = acting.engine
+        self._main = acting.engine.lines.main
+
+    def _apply(self) -> SchemaApply:
+        engine = self._engine
+        return SchemaApply(self._main.writer, engine.lines.directory, engine.contract)
 
     def plan(
         self,
@@ -139,12 +108,12 @@ class SchemaOps:
             allow_data_loss: Plan every drop as hard: history loses the data too.
             name: What messages call the text.
         """
-        self._host.permit(Action.READ, branch=MAIN)
+        self._acting.permit(Action.READ, branch=MAIN)
         text, found = schema_text(schema)
         desired = compile_schema(text, name=name or found).catalog
-        self._host.accepted_schema()
-        capture = self._lines.main.coordinator.capture()
-        review = self._apply.review(capture, desired, allow_data_loss=allow_data_loss)
+        self._engine.accepted_schema()
+        capture = self._main.coordinator.capture()
+        review = self._apply().review(capture, desired, allow_data_loss=allow_data_loss)
         return self._change(review, capture.version)
 
     def apply(
@@ -170,25 +139,26 @@ class SchemaOps:
         Raises `BadRequestError` for a change no step describes, `DataError` naming the rows that
         stand against it, and `ConflictError` while there are branches besides main.
         """
-        self._host.check_writable()
-        self._host.permit(Action.SCHEMA_APPLY, target_branch=MAIN, actor=actor)
+        self._acting.check_writable()
+        self._acting.permit(Action.SCHEMA_APPLY, target_branch=MAIN, actor=actor)
         text, found = schema_text(schema)
         desired = compile_schema(text, name=name or found).catalog
-        self._host.accepted_schema()
-        main = self._lines.main
-        request = self._host.request(main, actor, expected_head, operation_id)
-        outcome = self._apply.run(text, desired, request, allow_data_loss=allow_data_loss)
-        self._host.accepted_schema()
-        capture = main.coordinator.capture(fresh=False)
+        self._engine.accepted_schema()
+        request = self._acting.request(
+            self._main, actor=actor, expected_head=expected_head, operation_id=operation_id
+        )
+        outcome = self._apply().run(text, desired, request, allow_data_loss=allow_data_loss)
+        self._engine.accepted_schema()
         if outcome.commit is not None:
-            self._host.observe(main, capture)
-        return self._change(outcome.review, capture.version, outcome.commit)
+            self._acting.wrote(self._main, outcome.commit)
+        version = self._main.coordinator.capture(fresh=False).version
+        return self._change(outcome.review, version, outcome.commit)
 
     def _change(
         self, review: Review, version: int, commit: GraphCommit | None = None
     ) -> SchemaChange:
         return SchemaChange(
-            uri=self._host.uri,
+            uri=self._engine.uri,
             plan=review.plan,
             rows=review.rows,
             problems=tuple(item.to_json() for item in review.problems.items),

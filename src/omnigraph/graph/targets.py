@@ -1,9 +1,10 @@
-"""Finds the state somebody means: a branch, or a commit, version, tag or moment of it."""
+"""Finds the state a caller means: a branch, or a commit, version, tag or moment of it."""
 
 from __future__ import annotations
 
 import datetime
 import re
+from dataclasses import dataclass
 
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.graph.lines import Line
@@ -13,38 +14,43 @@ from omnigraph.manifest import MAIN, Capture
 _COMMIT = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
 
-def resolve(
-    lines: Reachable,
-    branch: str | None = None,
-    *,
-    commit: str | None = None,
-    version: int | None = None,
-    tag: str | None = None,
-    timestamp: datetime.datetime | str | None = None,
-) -> tuple[Line, Capture]:
-    """Return a branch and its state at the given point, the newest one when none is given."""
-    points = {"commit": commit, "version": version, "tag": tag, "timestamp": timestamp}
-    given = [name for name, value in points.items() if value is not None]
-    if len(given) > 1:
-        raise BadRequestError(f"give {' or '.join(given)}, not both")
-    if tag is not None:
-        found = lines.directory.find_tag(tag)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class At:
+    """A state that is asked for: a point in the past of a branch, or its newest state."""
+
+    branch: str | None = None
+    commit: str | None = None
+    version: int | None = None
+    tag: str | None = None
+    timestamp: datetime.datetime | str | None = None
+
+    def __post_init__(self) -> None:
+        if len(given := self._given()) > 1:
+            raise BadRequestError(f"give {' or '.join(given)}, not both")
+
+    def _given(self) -> list[str]:
+        points = ("commit", "version", "tag", "timestamp")
+        return [name for name in points if getattr(self, name) is not None]
+
+    @property
+    def is_newest(self) -> bool:
+        """Whether the newest state of the branch is meant."""
+        return not self._given()
+
+
+def resolve(lines: Reachable, at: At) -> tuple[Line, Capture]:
+    """Return a branch and its state at the given point."""
+    if at.tag is not None:
+        found = lines.directory.find_tag(at.tag)
         return lines.at(found.branch, found.version)
-    if commit is not None:
-        if branch is not None:
-            line = lines.get(branch)
-            line.coordinator.capture()
-            known = line.coordinator.ledger.commits.get(commit)
-            if known is not None:
-                return line, lines.state(line, known.manifest_version)
-        line, known = lines.containing(commit)
-        return line, lines.state(line, known.manifest_version)
-    line = lines.get(branch or MAIN)
+    if at.commit is not None:
+        return _at_commit(lines, at.commit, at.branch)
+    line = lines.get(at.branch or MAIN)
     newest = line.coordinator.capture()
-    if version is not None:
-        return line, lines.state(line, version)
-    if timestamp is not None:
-        moment = as_instant(timestamp)
+    if at.version is not None:
+        return line, lines.state(line, at.version)
+    if at.timestamp is not None:
+        moment = as_instant(at.timestamp)
         microseconds = int(moment.timestamp() * 1e6)
         commits = line.coordinator.ledger.commits_to(newest.version)
         kept = [item for item in commits if item.created_at_us <= microseconds]
@@ -54,24 +60,36 @@ def resolve(
     return line, newest
 
 
+def _at_commit(lines: Reachable, commit: str, branch: str | None) -> tuple[Line, Capture]:
+    """Return the state a commit made; `branch` is where it is looked for first."""
+    if branch is not None:
+        line = lines.get(branch)
+        line.coordinator.capture()
+        known = line.coordinator.ledger.commits.get(commit)
+        if known is not None:
+            return line, lines.state(line, known.manifest_version)
+    line, known = lines.containing(commit)
+    return line, lines.state(line, known.manifest_version)
+
+
 def resolve_name(lines: Reachable, name: str | int) -> tuple[Line, Capture]:
     """Return the state a single name means: commit id, version of main, branch or tag.
 
     `branch@version` is a version of a branch. A branch wins over a tag of the same name.
     """
     if isinstance(name, int):
-        return resolve(lines, version=name)
+        return resolve(lines, At(version=name))
     if has_branch(lines, name):
-        return resolve(lines, name)
+        return resolve(lines, At(branch=name))
     if _COMMIT.fullmatch(name):
-        return resolve(lines, commit=name)
+        return resolve(lines, At(commit=name))
     branch, separator, number = name.rpartition("@")
     if separator and number.isdigit():
-        return resolve(lines, branch, version=int(number))
+        return resolve(lines, At(branch=branch, version=int(number)))
     if any(found.name == name for found in lines.directory.tags()):
-        return resolve(lines, tag=name)
+        return resolve(lines, At(tag=name))
     if name.isdigit():
-        return resolve(lines, version=int(name))
+        return resolve(lines, At(version=int(name)))
     raise NotFoundError(
         f"'{name}' is no branch, tag, commit id or version",
         hint="use branch@version for a version of a branch",

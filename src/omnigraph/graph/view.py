@@ -2,25 +2,66 @@
 
 from __future__ import annotations
 
-import datetime
-import os
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypedDict, Unpack
 
+from omnigraph.graph.api import GraphApi, Loadable, Moment, Params, Path
 from omnigraph.graph.changes import Diff
-from omnigraph.graph.merging import MergePlan, MergeResult
+from omnigraph.graph.merging import MergePlan, MergeResult, Resolution
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
 from omnigraph.manifest import MAIN, GraphCommit
 
-if TYPE_CHECKING:
-    from omnigraph.graph.graph import Graph
+
+class WriteOptions(TypedDict, total=False):
+    """What every write takes beside the data."""
+
+    expected_head: str | None
+    operation_id: str | None
+    dry_run: bool
+
+
+class MutateOptions(WriteOptions, total=False):
+    """Options of `Graph.mutate`."""
+
+    name: str | None
+
+
+class LoadOptions(WriteOptions, total=False):
+    """Options of `Graph.load`."""
+
+    create_from: str | None
+    progress: Callable[[int], None] | None
+
+
+class LoadTableOptions(WriteOptions, total=False):
+    """Options of `Graph.load_table`."""
+
+    from_col: str
+    to_col: str
+
+
+class PlanOptions(TypedDict, total=False):
+    """Options of `Branches.merge_plan`."""
+
+    resolve: Resolution | None
+    property_merge: bool
+
+
+class MergeOptions(PlanOptions, total=False):
+    """Options of `Branches.merge`."""
+
+    checks: Iterable[str]
+    delete_source: bool
+    expected_head: str | None
+    operation_id: str | None
 
 
 class BranchView:
     """The data methods of a graph, on one branch."""
 
-    def __init__(self, graph: Graph, name: str) -> None:
+    def __init__(self, graph: GraphApi, name: str) -> None:
         self.graph = graph
         self.name = name
 
@@ -30,11 +71,11 @@ class BranchView:
     def query(
         self,
         source: str,
-        params: Mapping[str, object] | None = None,
+        params: Params = None,
         *,
         name: str | None = None,
         version: int | None = None,
-        timestamp: datetime.datetime | str | None = None,
+        timestamp: Moment = None,
     ) -> Result:
         """Run a read query on the branch, now or in its past."""
         return self.graph.query(
@@ -42,27 +83,23 @@ class BranchView:
         )
 
     def mutate(
-        self, source: str, params: Mapping[str, object] | None = None, **options: Any
+        self, source: str, params: Params = None, **options: Unpack[MutateOptions]
     ) -> MutationResult:
         """Run a mutation on the branch; options as for `Graph.mutate`."""
         return self.graph.mutate(source, params, branch=self.name, **options)
 
-    def load(
-        self,
-        data: str | os.PathLike[str] | bytes | Iterable[Mapping[str, object]],
-        *,
-        mode: str,
-        **options: Any,
-    ) -> LoadResult:
+    def load(self, data: Loadable, *, mode: str, **options: Unpack[LoadOptions]) -> LoadResult:
         """Load into the branch; options as for `Graph.load`."""
         return self.graph.load(data, mode=mode, branch=self.name, **options)
 
-    def load_table(self, type_name: str, table: Any, *, mode: str, **options: Any) -> LoadResult:
+    def load_table(
+        self, type_name: str, table: Any, *, mode: str, **options: Unpack[LoadTableOptions]
+    ) -> LoadResult:
         """Load a frame into the branch; options as for `Graph.load_table`."""
         return self.graph.load_table(type_name, table, mode=mode, branch=self.name, **options)
 
     def export(
-        self, dest: str | os.PathLike[str] | None = None, *, types: Iterable[str] = ()
+        self, dest: Path | None = None, *, types: Iterable[str] = ()
     ) -> Iterator[dict[str, object]] | int:
         """Export the branch, as `Graph.export` does."""
         return self.graph.export(dest, branch=self.name, types=types)
@@ -83,14 +120,29 @@ class BranchView:
         """Return what the branch changes compared with another state."""
         return self.graph.diff(other, self.name)
 
-    def merge_plan(self, into: str = MAIN, **options: Any) -> MergePlan:
+    def merge_plan(self, into: str = MAIN, **options: Unpack[PlanOptions]) -> MergePlan:
         """Preview merging the branch into another."""
         return self.graph.branches.merge_plan(self.name, into, **options)
 
-    def merge(self, into: str = MAIN, **options: Any) -> MergeResult:
+    def merge(self, into: str = MAIN, **options: Unpack[MergeOptions]) -> MergeResult:
         """Merge the branch into another; options as for `Branches.merge`."""
         return self.graph.branches.merge(self.name, into, **options)
 
     def delete(self) -> None:
         """Delete the branch."""
         self.graph.branches.delete(self.name)
+
+
+@contextlib.contextmanager
+def transaction(
+    graph: GraphApi, name: str, base: str, view_of: Callable[[str], BranchView]
+) -> Iterator[BranchView]:
+    """Give a view of a new branch: merged at the end of the block, dropped on an error."""
+    graph.branches.create(name, base)
+    view = view_of(name)
+    try:
+        yield view
+    except BaseException:
+        graph.branches.delete(name)
+        raise
+    view.merge(base, delete_source=True)

@@ -1,34 +1,26 @@
-"""Writing to an open graph."""
+"""Mutations and loads of one caller, each as one commit."""
 
 from __future__ import annotations
 
 import datetime
-import os
-import tempfile
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from omnigraph.catalog import AcceptedSchema
 from omnigraph.embed import Embedder
 from omnigraph.errors import NotFoundError
-from omnigraph.graph.handle import Handle
+from omnigraph.graph.acting import Acting
+from omnigraph.graph.api import Loadable, Params
+from omnigraph.graph.branches import Branches
 from omnigraph.graph.lines import Line
 from omnigraph.graph.results import LoadResult, MutationResult
 from omnigraph.lang import bind_parameters
-from omnigraph.manifest import (
-    MAIN,
-    GraphCommit,
-)
+from omnigraph.manifest import MAIN, GraphCommit
 from omnigraph.ops.load import Load, LoadMode
 from omnigraph.ops.mutate import Mutation
 from omnigraph.policy import Action
-from omnigraph.store import (
-    is_object,
-    measured,
-    reaching,
-)
-from omnigraph.store.orphans import SCRATCH
+from omnigraph.store import measured, reaching
 from omnigraph.write import Base, ChangeSet, Operation, Request, SchemaMovedError
 from omnigraph.write.embeddings import Embeddings
 
@@ -49,233 +41,92 @@ class StagedLoad(LoadOperation, Protocol):
         """Do the long part of staging; repeating it on the same base costs nothing."""
 
 
-class WritingHandle(Handle):
-    """An open graph that can be written to."""
+MakeLoad = Callable[[AcceptedSchema, Embedder | None], StagedLoad]
 
-    def mutate(
-        self,
-        source: str,
-        params: Mapping[str, object] | None = None,
-        *,
-        name: str | None = None,
-        branch: str = MAIN,
-        expected_head: str | None = None,
-        operation_id: str | None = None,
-        actor: str | None = None,
-        dry_run: bool = False,
-    ) -> MutationResult:
-        """Run a mutation query as one atomic commit.
 
-        Args:
-            source: Text of a `.gq` file.
-            params: Parameter values.
-            name: Which query of the text to run, if it holds several.
-            branch: Branch to write to.
-            expected_head: Refuse unless this commit is the branch's head.
-            operation_id: Your own id for this write: repeating it returns the first outcome
-                instead of writing twice.
-            actor: Overrides the handle's actor.
-            dry_run: Validate everything, count what would change, and write nothing.
-        """
-        self.check_writable()
-        self.permit(Action.CHANGE, branch=branch, actor=actor)
-        with measured() as io:
-            line = self._lines.get(branch)
-            request = self.request(line, actor, expected_head, operation_id)
-            asked = (source, name, params)
-            try:
-                mutation, commit, changes = self._mutate(line, *asked, request, dry_run)
-            except SchemaMovedError:
-                # Nothing was written; the text may well mean something in the new schema.
-                mutation, commit, changes = self._mutate(line, *asked, request, dry_run)
-            self.settle(line, commit, changes)
-        repeated = commit is not None and changes is None
-        return MutationResult(
-            affected_nodes=None if repeated else mutation.affected_nodes,
-            affected_edges=None if repeated else mutation.affected_edges,
-            commit=commit,
-            branch=line.branch.name,
-            repeated=repeated,
-            query_name=mutation.plan.name,
-            actor_id=request.actor_id,
-            dry_run=dry_run,
-            io=dict(io),
-        )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a caller says about a write beside the data: where to, as whom, and on what conditions.
 
-    def _mutate(
-        self,
-        line: Line,
-        source: str,
-        name: str | None,
-        params: Mapping[str, object] | None,
-        request: Request,
-        dry_run: bool,
-    ) -> tuple[Mutation, GraphCommit | None, ChangeSet | None]:
-        schema = self.accepted_schema()
-        plan = self._compile_mutation(source, name, schema)
-        mutation = Mutation(
-            plan,
-            bind_parameters(plan.parameters, params),
-            now=datetime.datetime.now(datetime.UTC),
-            new_id=self._ids.next,
-            embeddings=Embeddings(self._embedder),
-        )
-        if dry_run:
-            return mutation, None, line.writer.rehearse(mutation, request, schema)
-        return mutation, *line.writer.run(mutation, request, lambda: schema)
+    `create_from` makes the branch if it is not there. Without `index` a later write brings the
+    indexes up to date.
+    """
 
-    def load(
-        self,
-        data: str | os.PathLike[str] | bytes | Iterable[Mapping[str, object]],
-        *,
-        mode: LoadMode | str,
-        branch: str = MAIN,
-        create_from: str | None = None,
-        expected_head: str | None = None,
-        operation_id: str | None = None,
-        actor: str | None = None,
-        dry_run: bool = False,
-        progress: Any = None,
-    ) -> LoadResult:
-        """Load nodes and edges as one atomic commit; nothing is written if anything is wrong.
+    branch: str = MAIN
+    create_from: str | None = None
+    expected_head: str | None = None
+    operation_id: str | None = None
+    actor: str | None = None
+    dry_run: bool = False
+    index: bool = True
 
-        Args:
-            data: Path or address of a JSONL file, its bytes, or an iterable of envelopes.
-            mode: `append` (ids must be new), `merge` (replace by id) or `overwrite` (replace
-                the content of every type present).
-            branch: Branch to write to.
-            create_from: Make the branch from this one if it does not exist.
-            expected_head: Refuse unless this commit is the branch's head.
-            operation_id: As for `mutate`.
-            actor: Overrides the handle's actor.
-            dry_run: Validate everything and write nothing.
-            progress: Called with the number of bytes read so far.
-        """
-        self.check_writable()
-        self.permit(Action.CHANGE, branch=branch, actor=actor)
-        with measured() as io, reaching(self.reach):
-            line, created = self._line_or_new(branch, create_from, dry_run, actor)
-            schema = self.accepted_schema()
-            load = self._new_load(schema, mode)
-            load.read(data, progress)
-            request = self.request(line, actor, expected_head, operation_id)
-            found = self._finish_load(load, line, schema, request, dry_run, io)
-        if not created:
-            return found
-        return replace(found, branch=branch, base_branch=create_from, branch_created=True)
 
-    def _line_or_new(
-        self, branch: str, create_from: str | None, dry_run: bool, actor: str | None
-    ) -> tuple[Line, bool]:
-        """Return the branch to load into, made from another one if it is not there."""
+class Writing:
+    """One write of a caller: the branch it goes to, and what was said about it."""
+
+    def __init__(self, acting: Acting, terms: Terms) -> None:
+        acting.check_writable()
+        acting.permit(Action.CHANGE, branch=terms.branch, actor=terms.actor)
+        self.acting = acting
+        self.terms = terms
+
+    def line(self) -> Line:
+        """Return the branch to write to. Raises `NotFoundError`."""
+        return self.acting.engine.lines.get(self.terms.branch)
+
+    def line_or_new(self) -> tuple[Line, bool]:
+        """Return the branch to load into, and whether it was made for it."""
+        terms = self.terms
         try:
-            return self._lines.get(branch), False
+            return self.line(), False
         except NotFoundError:
-            if create_from is None:
+            if terms.create_from is None:
                 raise
-        if dry_run:
-            self.permit(Action.BRANCH_CREATE, branch=create_from, target_branch=branch, actor=actor)
-            return self._lines.get(create_from), False
-        self.branches.create(branch, from_=create_from, actor=actor)
-        return self._lines.get(branch), True
+        source, name, actor = terms.create_from, terms.branch, terms.actor
+        if terms.dry_run:
+            self.acting.permit(Action.BRANCH_CREATE, branch=source, target_branch=name, actor=actor)
+            return self.acting.engine.lines.get(source), False
+        Branches(self.acting).create(name, from_=source, actor=actor)
+        return self.line(), True
 
-    def load_table(
-        self,
-        type_name: str,
-        table: Any,
-        *,
-        mode: LoadMode | str,
-        branch: str = MAIN,
-        from_col: str = "from",
-        to_col: str = "to",
-        expected_head: str | None = None,
-        operation_id: str | None = None,
-        actor: str | None = None,
-        dry_run: bool = False,
-    ) -> LoadResult:
-        """Load rows of one type from an Arrow table, pandas or polars frame, as one commit.
+    def told(self, result: LoadResult, *, created: bool) -> LoadResult:
+        """Return a result that says which branch was made for it."""
+        if not created:
+            return result
+        branch, source = self.terms.branch, self.terms.create_from
+        return replace(result, branch=branch, base_branch=source, branch_created=True)
 
-        Columns are properties (and `id`); for an edge type `from_col` and `to_col` name the
-        columns with the endpoint ids.
-        """
-        self.check_writable()
-        self.permit(Action.CHANGE, branch=branch, actor=actor)
-        with measured() as io:
-            line = self._lines.get(branch)
-            schema = self.accepted_schema()
-            load = self._new_load(schema, mode)
-            load.read_table(type_name, table, from_col=from_col, to_col=to_col)
-            request = self.request(line, actor, expected_head, operation_id)
-            return self._finish_load(load, line, schema, request, dry_run, io)
+    def request(self, line: Line) -> Request:
+        """Return what was said about the write."""
+        terms = self.terms
+        return self.acting.request(
+            line,
+            actor=terms.actor,
+            expected_head=terms.expected_head,
+            operation_id=terms.operation_id,
+        )
 
-    def load_staged(
-        self,
-        make: Callable[[AcceptedSchema, Embedder | None], StagedLoad],
-        *,
-        branch: str = MAIN,
-        expected_head: str | None = None,
-        operation_id: str | None = None,
-        actor: str | None = None,
-        dry_run: bool = False,
-        index: bool = True,
-    ) -> LoadResult:
-        """Commit a load whose rows somebody else parses and stages, such as workers on Spark.
+    def new_load(self, schema: AcceptedSchema, mode: LoadMode | str) -> Load:
+        """Return a load that has read nothing yet."""
+        engine = self.acting.engine
+        embeddings = Embeddings(engine.embedder)
+        return Load(schema, LoadMode.parse(mode), new_ids=engine.ids.run, embeddings=embeddings)
 
-        Validation and staging are done before the load takes its turn among the writers of this
-        process; they are repeated only if a table they rest on has moved by then.
-        """
-        self.check_writable()
-        self.permit(Action.CHANGE, branch=branch, actor=actor)
-        with measured() as io:
-            line = self._lines.get(branch)
-            schema = self._contract.validate()
-            load = make(schema, self._embedder)
-            request = self.request(line, actor, expected_head, operation_id)
-            line.coordinator.capture()
-            done = line.coordinator.commit_of(request.operation_id)
-            if done is None and not dry_run:
-                line.writer.rehearse(load, request, schema)
-                load.stage_ahead(line.writer.base(schema))
-            return self._finish_load(load, line, schema, request, dry_run, io, index=index)
-
-    def scratch_folder(
-        self, place: str | os.PathLike[str] | None = None, *, shared: bool = False
-    ) -> str:
-        """Make a folder for the rows of one load, in a place all its workers can reach.
-
-        Unless named it lies beside the tables, or on this machine if that is faster and nobody
-        else needs it (`shared`).
-        """
-        parent = self._location.path(SCRATCH) if place is None else os.fspath(place)
-        if place is None and is_object(parent) and not shared:
-            return tempfile.mkdtemp(prefix="omnigraph-scratch-")
-        if is_object(parent):
-            return f"{parent.rstrip('/')}/{self._ids.next()}"
-        folder = os.path.join(os.path.abspath(parent), self._ids.next())
-        os.makedirs(folder)
-        return folder
-
-    def _new_load(self, schema: AcceptedSchema, mode: LoadMode | str) -> Load:
-        embeddings = Embeddings(self._embedder)
-        return Load(schema, LoadMode.parse(mode), new_ids=self._ids.run, embeddings=embeddings)
-
-    def _finish_load(
+    def finish(
         self,
         load: LoadOperation,
         line: Line,
         schema: AcceptedSchema,
         request: Request,
-        dry_run: bool,
         io: Mapping[str, int],
-        *,
-        index: bool = True,
     ) -> LoadResult:
+        """Commit a load that has read its input, or only check it."""
         commit, repeated = None, False
-        if dry_run:
+        if self.terms.dry_run:
             line.writer.rehearse(load, request, schema)
         else:
-            commit, changes = line.writer.run(load, request, lambda: schema)
-            self.settle(line, commit, changes, fold=index)
+            commit, changes = line.writer.run(load, request, schema)
+            self.acting.settle(line, commit, changes, fold=self.terms.index)
             repeated = commit is not None and changes is None
         return LoadResult(
             mode=str(load.mode),
@@ -285,6 +136,115 @@ class WritingHandle(Handle):
             branch=line.branch.name,
             repeated=repeated,
             actor_id=request.actor_id,
-            dry_run=dry_run,
+            dry_run=self.terms.dry_run,
             io=dict(io),
         )
+
+
+def mutate(
+    acting: Acting,
+    source: str,
+    params: Params,
+    name: str | None,
+    terms: Terms,
+) -> MutationResult:
+    """Run a mutation query as one commit."""
+    work = Writing(acting, terms)
+    with measured() as io:
+        line = work.line()
+        request = work.request(line)
+        asked = (source, name, params, request, terms.dry_run)
+        try:
+            mutation, commit, changes = _mutate(acting, line, *asked)
+        except SchemaMovedError:
+            # Nothing was written; the text may well mean something in the new schema.
+            mutation, commit, changes = _mutate(acting, line, *asked)
+        acting.settle(line, commit, changes)
+    repeated = commit is not None and changes is None
+    return MutationResult(
+        affected_nodes=None if repeated else mutation.affected_nodes,
+        affected_edges=None if repeated else mutation.affected_edges,
+        commit=commit,
+        branch=line.branch.name,
+        repeated=repeated,
+        query_name=mutation.plan.name,
+        actor_id=request.actor_id,
+        dry_run=terms.dry_run,
+        io=dict(io),
+    )
+
+
+def _mutate(
+    acting: Acting,
+    line: Line,
+    source: str,
+    name: str | None,
+    params: Params,
+    request: Request,
+    dry_run: bool,
+) -> tuple[Mutation, GraphCommit | None, ChangeSet | None]:
+    engine = acting.engine
+    schema = engine.accepted_schema()
+    plan = engine.compile_mutation(source, name, schema)
+    mutation = Mutation(
+        plan,
+        bind_parameters(plan.parameters, params),
+        now=datetime.datetime.now(datetime.UTC),
+        new_id=engine.ids.next,
+        embeddings=Embeddings(engine.embedder),
+    )
+    if dry_run:
+        return mutation, None, line.writer.rehearse(mutation, request, schema)
+    return mutation, *line.writer.run(mutation, request, schema)
+
+
+def load(
+    acting: Acting, data: Loadable, mode: LoadMode | str, terms: Terms, progress: Any
+) -> LoadResult:
+    """Load envelopes as one commit."""
+    work = Writing(acting, terms)
+    with measured() as io, reaching(acting.engine.location.given):
+        line, created = work.line_or_new()
+        schema = acting.engine.accepted_schema()
+        found = work.new_load(schema, mode)
+        found.read(data, progress)
+        result = work.finish(found, line, schema, work.request(line), io)
+    return work.told(result, created=created)
+
+
+def load_table(
+    acting: Acting,
+    type_name: str,
+    table: Any,
+    mode: LoadMode | str,
+    terms: Terms,
+    ends: tuple[str, str],
+) -> LoadResult:
+    """Load a frame of one type as one commit; `ends` name the columns with an edge's ends."""
+    work = Writing(acting, terms)
+    with measured() as io:
+        line = work.line()
+        schema = acting.engine.accepted_schema()
+        found = work.new_load(schema, mode)
+        found.read_table(type_name, table, from_col=ends[0], to_col=ends[1])
+        return work.finish(found, line, schema, work.request(line), io)
+
+
+def load_staged(acting: Acting, make: MakeLoad, terms: Terms) -> LoadResult:
+    """Commit a load whose rows are parsed and staged elsewhere, such as by workers on Spark.
+
+    Validation and staging are done before the load takes its turn among the writers of this
+    process; they are repeated only if a table they rest on has moved by then.
+    """
+    work = Writing(acting, terms)
+    with measured() as io:
+        line = work.line()
+        schema = acting.engine.contract.validate()
+        found = make(schema, acting.engine.embedder)
+        request = work.request(line)
+        line.coordinator.capture()
+        done = line.coordinator.commit_of(request.operation_id)
+        if done is None and not terms.dry_run:
+            line.writer.rehearse(found, request, schema)
+            found.stage_ahead(line.writer.base(schema))
+        return work.finish(found, line, schema, request, io)

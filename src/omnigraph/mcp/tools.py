@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from omnigraph.cluster import StoredQuery
 from omnigraph.errors import BadRequestError, NotFoundError, PolicyDeniedError
-from omnigraph.graph import Graph, Result
+from omnigraph.graph import Result, Session
+from omnigraph.graph.seam import permit
 from omnigraph.limits import MCP_ROWS_DEFAULT, MCP_ROWS_MAX
 from omnigraph.mcp.arguments import Arguments, bound, parameters_schema
 from omnigraph.policy import Action
@@ -30,7 +31,7 @@ class Tool:
     description: str
     input_schema: Mapping[str, object]
     read_only: bool
-    run: Callable[[Graph, Arguments], dict[str, object]]
+    run: Callable[[Session, Arguments], dict[str, object]]
     stored: bool = False
 
 
@@ -64,7 +65,7 @@ class Toolbox:
 
     def __init__(
         self,
-        graph: Graph,
+        graph: Session,
         queries: Mapping[str, StoredQuery] | None = None,
         *,
         branch: str | None = None,
@@ -111,10 +112,10 @@ class Toolbox:
 
     # ---- branches -------------------------------------------------------------------------
 
-    def _as(self, actor: str | None) -> Graph:
+    def _as(self, actor: str | None) -> Session:
         return self._graph if actor is None else self._graph.as_actor(actor)
 
-    def own_branch(self, graph: Graph) -> str:
+    def own_branch(self, graph: Session) -> str:
         """Return the branch an actor writes to."""
         if self._branch is not None:
             return self._branch
@@ -123,13 +124,13 @@ class Toolbox:
         name = _NOT_IN_NAMES.sub("-", graph.actor or "").strip("-.")
         return f"agent-{name}" if name else "agent"
 
-    def _read_branch(self, graph: Graph, asked: str | None) -> str:
+    def _read_branch(self, graph: Session, asked: str | None) -> str:
         if asked is not None:
             return asked
         own = self.own_branch(graph)
         return own if own in _branches(graph) else MAIN
 
-    def _write_branch(self, graph: Graph, asked: str | None) -> str:
+    def _write_branch(self, graph: Session, asked: str | None) -> str:
         """Return the branch to write to; the actor's own is made when it is not there."""
         name = asked or self.own_branch(graph)
         if name == MAIN and not self._allow_main:
@@ -200,7 +201,7 @@ class Toolbox:
             found.append(_tool("graph_merge", merge, schema, self._merge, read_only=False))
         return found
 
-    def _query(self, graph: Graph, args: Arguments) -> dict[str, object]:
+    def _query(self, graph: Session, args: Arguments) -> dict[str, object]:
         found = graph.query(
             args.text("query"),
             args.mapping("params"),
@@ -209,7 +210,7 @@ class Toolbox:
         )
         return _rows(found, args)
 
-    def _mutate(self, graph: Graph, args: Arguments) -> dict[str, object]:
+    def _mutate(self, graph: Session, args: Arguments) -> dict[str, object]:
         done = graph.mutate(
             args.text("query"),
             args.mapping("params"),
@@ -218,7 +219,7 @@ class Toolbox:
         )
         return done.to_json()
 
-    def _load(self, graph: Graph, args: Arguments) -> dict[str, object]:
+    def _load(self, graph: Session, args: Arguments) -> dict[str, object]:
         done = graph.load(
             args.rows("rows"),
             mode=args.maybe_text("mode") or "merge",
@@ -226,26 +227,26 @@ class Toolbox:
         )
         return done.to_json()
 
-    def _list_branches(self, graph: Graph, _args: Arguments) -> dict[str, object]:
+    def _list_branches(self, graph: Session, _args: Arguments) -> dict[str, object]:
         return {"branches": graph.branches.list(), "yours": self.own_branch(graph)}
 
-    def _history(self, graph: Graph, args: Arguments) -> dict[str, object]:
+    def _history(self, graph: Session, args: Arguments) -> dict[str, object]:
         branch = self._read_branch(graph, args.maybe_text("branch"))
         commits = graph.commits.list(branch, limit=_limit(args))
         return {"branch": branch, "commits": [commit.to_json() for commit in commits]}
 
-    def _diff(self, graph: Graph, args: Arguments) -> dict[str, object]:
+    def _diff(self, graph: Session, args: Arguments) -> dict[str, object]:
         branch = self._read_branch(graph, args.maybe_text("branch"))
         found = graph.diff(args.maybe_text("base") or MAIN, branch)
         body = found.to_json() | {"counts": found.counts()}
         return _cut(body, "changes", _limit(args))
 
-    def _preview(self, graph: Graph, args: Arguments) -> dict[str, object]:
+    def _preview(self, graph: Session, args: Arguments) -> dict[str, object]:
         source = args.maybe_text("source") or self.own_branch(graph)
         plan = graph.branches.merge_plan(source, args.maybe_text("into") or MAIN)
         return _cut({"clean": plan.is_clean} | plan.to_json(), "changes", _limit(args))
 
-    def _merge(self, graph: Graph, args: Arguments) -> dict[str, object]:
+    def _merge(self, graph: Session, args: Arguments) -> dict[str, object]:
         into = args.maybe_text("into") or MAIN
         done = graph.branches.merge(args.text("source"), into)
         return done.to_json()
@@ -253,7 +254,7 @@ class Toolbox:
     def _stored_tool(self, query: StoredQuery) -> Tool:
         """Return a tool that runs a stored query; names of ours are not taken over."""
 
-        def run(graph: Graph, args: Arguments) -> dict[str, object]:
+        def run(graph: Session, args: Arguments) -> dict[str, object]:
             values = bound(query, args)
             options = args.without(item.name for item in query.parameters)
             asked = options.maybe_text("branch")
@@ -282,7 +283,7 @@ def _tool(
     name: str,
     description: str,
     schema: Mapping[str, object],
-    run: Callable[[Graph, Arguments], dict[str, object]],
+    run: Callable[[Session, Arguments], dict[str, object]],
     *,
     read_only: bool = True,
 ) -> Tool:
@@ -291,15 +292,15 @@ def _tool(
     )
 
 
-def _may(graph: Graph, action: Action) -> bool:
+def _may(graph: Session, action: Action) -> bool:
     try:
-        graph.permit(action)
+        permit(graph, action)
     except PolicyDeniedError:
         return False
     return True
 
 
-def _branches(graph: Graph) -> list[str]:
+def _branches(graph: Session) -> list[str]:
     try:
         return graph.branches.list()
     except PolicyDeniedError:

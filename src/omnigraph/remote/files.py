@@ -9,12 +9,11 @@ from typing import Any
 
 from omnigraph.catalog import Catalog
 from omnigraph.errors import DataError, NotFoundError, StorageError
+from omnigraph.graph.api import Loadable
 from omnigraph.write.entities import envelopes
 from omnigraph.write.envelope_text import EnvelopeWriter
 from omnigraph.write.intake import frame_rows
 from omnigraph.write.problems import Problem, Problems
-
-Loadable = str | os.PathLike[str] | bytes | Iterable[Mapping[str, object]]
 
 
 def load_bytes(data: Loadable, catalog: Callable[[], Catalog]) -> bytes:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import datetime
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
 from types import TracebackType
-from typing import Any, NoReturn, Self, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 from urllib.parse import quote
 
 import msgspec
@@ -18,54 +18,42 @@ from omnigraph.errors import BadRequestError, DataError
 from omnigraph.graph import (
     BranchView,
     Diff,
-    Graph,
     LoadResult,
     MutationResult,
     Result,
     Snapshot,
 )
+from omnigraph.graph.api import Loadable, Moment, Params
 from omnigraph.graph.explanation import Explanation
+from omnigraph.graph.view import transaction
 from omnigraph.ids import UlidSource
 from omnigraph.lang import compile_schema
 from omnigraph.limits import CLIENT_TIMEOUT_S
-from omnigraph.manifest import MAIN, PendingWrite, RecoveryRecord
+from omnigraph.manifest import MAIN
 from omnigraph.remote.blobs import RemoteBlobs
 from omnigraph.remote.branches import RemoteBranches, RemoteTags
 from omnigraph.remote.connection import ARROW, Connection, Json, moment_text, state_fields
 from omnigraph.remote.files import (
-    Loadable,
     copy_lines,
     frame_envelopes,
     load_bytes,
     with_file_name,
 )
 from omnigraph.remote.history import RemoteCommits, RemoteFeed
+from omnigraph.remote.maintenance import RemoteMaintenance, not_served
 from omnigraph.remote.schema import RemoteSchema
 from omnigraph.remote.values import (
     diff_from,
     explanation_from,
     load_from,
     mutation_from,
-    pending_from,
-    recovery_from,
     result_from,
     snapshot_from,
     table_from,
 )
 from omnigraph.write.inputs import as_arrow
 
-_ON_STORAGE = frozenset(
-    {
-        "optimize",
-        "repair",
-        "cleanup",
-        "ensure_indices",
-        "recover",
-        "upkeep",
-        "dump",
-        "bulk",
-    }
-)
+_ON_STORAGE = frozenset({"optimize", "repair", "cleanup", "bulk"})
 
 
 class RemoteGraph:
@@ -93,6 +81,7 @@ class RemoteGraph:
         self.feed = RemoteFeed(self._connection)
         self.blobs = RemoteBlobs(self._connection)
         self.schema = RemoteSchema(self._connection)
+        self.maintenance = RemoteMaintenance(self._connection)
 
     def __enter__(self) -> Self:
         return self
@@ -108,12 +97,12 @@ class RemoteGraph:
     def __repr__(self) -> str:
         return f"RemoteGraph({self.uri!r})"
 
-    def __getattr__(self, name: str) -> NoReturn:
-        if name in _ON_STORAGE:
-            raise BadRequestError(
-                f"{name} works on storage and is not served", hint="open the graph where it lies"
-            )
-        raise AttributeError(name)
+    if not TYPE_CHECKING:  # A type checker would take it for every name that is missing.
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name in _ON_STORAGE:
+                raise not_served(name)
+            raise AttributeError(name)
 
     def close(self) -> None:
         """Close the connections. Closing twice is fine."""
@@ -138,10 +127,7 @@ class RemoteGraph:
         """Refuse: the token decides who the commits are by."""
         raise BadRequestError(f"a token decides who acts, not '{actor}'", hint="use their token")
 
-    def refresh(self) -> None:
-        """Do nothing: every request sees the newest state."""
-
-    def sync(self, branch: str = MAIN) -> None:
+    def refresh(self, branch: str | None = None) -> None:
         """Do nothing: every request sees the newest state."""
 
     # ---- reading --------------------------------------------------------------------------
@@ -149,14 +135,14 @@ class RemoteGraph:
     def query(
         self,
         source: str,
-        params: Mapping[str, object] | None = None,
+        params: Params = None,
         *,
         name: str | None = None,
         branch: str | None = None,
         snapshot: str | None = None,
         version: int | None = None,
         tag: str | None = None,
-        timestamp: datetime.datetime | str | None = None,
+        timestamp: Moment = None,
         timeout: float | None = None,
     ) -> Result:
         """Run a read query on one snapshot, as the embedded `Graph.query` does."""
@@ -171,14 +157,14 @@ class RemoteGraph:
     def explain(
         self,
         source: str,
-        params: Mapping[str, object] | None = None,
+        params: Params = None,
         *,
         name: str | None = None,
         branch: str | None = None,
         snapshot: str | None = None,
         version: int | None = None,
         tag: str | None = None,
-        timestamp: datetime.datetime | str | None = None,
+        timestamp: Moment = None,
     ) -> Explanation:
         """Run a read query and return how: its plan, and rows, time and storage calls by step."""
         body: Json = {
@@ -192,7 +178,7 @@ class RemoteGraph:
     def call(
         self,
         name: str,
-        params: Mapping[str, object] | None = None,
+        params: Params = None,
         *,
         branch: str | None = None,
         snapshot: str | None = None,
@@ -231,7 +217,7 @@ class RemoteGraph:
         commit: str | None = None,
         version: int | None = None,
         tag: str | None = None,
-        timestamp: datetime.datetime | str | None = None,
+        timestamp: Moment = None,
     ) -> Snapshot:
         """Return the newest snapshot, or the one at a commit id, graph version, tag or moment."""
         params = {
@@ -266,7 +252,7 @@ class RemoteGraph:
         commit: str | None = None,
         version: int | None = None,
         tag: str | None = None,
-        timestamp: datetime.datetime | str | None = None,
+        timestamp: Moment = None,
     ) -> Iterator[dict[str, object]] | int:
         """Yield every entity as an envelope, nodes before edges; with `dest` write them as JSONL.
 
@@ -286,7 +272,7 @@ class RemoteGraph:
         commit: str | None = None,
         version: int | None = None,
         tag: str | None = None,
-        timestamp: datetime.datetime | str | None = None,
+        timestamp: Moment = None,
     ) -> Any:
         """Return the rows of one type as an Arrow table, by id; `load_table` takes it as it is."""
         body = state_fields(branch, commit, version, tag, timestamp) | {"type_names": [type_name]}
@@ -306,20 +292,12 @@ class RemoteGraph:
             for line in found.iter_lines():
                 yield decode(line)
 
-    def recoveries(self) -> list[RecoveryRecord]:
-        """Return every recovery this graph has seen, oldest first."""
-        return [recovery_from(item) for item in self._connection.get("/recoveries")["recoveries"]]
-
-    def pending_writes(self) -> list[PendingWrite]:
-        """Return the writes that are under way or wait for recovery."""
-        return [pending_from(item) for item in self._connection.get("/recoveries")["pending"]]
-
     # ---- writing --------------------------------------------------------------------------
 
     def mutate(
         self,
         source: str,
-        params: Mapping[str, object] | None = None,
+        params: Params = None,
         *,
         name: str | None = None,
         branch: str = MAIN,
@@ -351,7 +329,7 @@ class RemoteGraph:
         expected_head: str | None = None,
         operation_id: str | None = None,
         dry_run: bool = False,
-        progress: Any = None,
+        progress: Callable[[int], None] | None = None,
     ) -> LoadResult:
         """Load nodes and edges as one atomic commit, as the embedded `Graph.load` does."""
         content = load_bytes(data, lambda: self.catalog)
@@ -398,24 +376,14 @@ class RemoteGraph:
         """Return a view of one branch; it is made from another one if it does not exist."""
         if not self.branches.exists(name):
             self.branches.create(name, from_)
-        return self._view(name)
+        return BranchView(self, name)
 
-    def _view(self, name: str) -> BranchView:
-        # A view only calls what both kinds of graph have.
-        return BranchView(cast("Graph", self), name)
-
-    @contextlib.contextmanager
-    def transaction(self, *, base: str = MAIN, name: str | None = None) -> Iterator[BranchView]:
+    def transaction(
+        self, *, base: str = MAIN, name: str | None = None
+    ) -> AbstractContextManager[BranchView]:
         """Work on a branch of its own: merged at the end of the block, dropped on an error."""
         branch = name or f"tx-{self._ids.next().lower()}"
-        self.branches.create(branch, base)
-        view = self._view(branch)
-        try:
-            yield view
-        except BaseException:
-            self.branches.delete(branch)
-            raise
-        view.merge(base, delete_source=True)
+        return transaction(self, branch, base, partial(BranchView, self))
 
 
 def _parameters(params: Mapping[str, object] | None) -> Json | None:

@@ -11,7 +11,7 @@ from fastapi import Depends
 from starlette.requests import Request
 
 from omnigraph.errors import BadRequestError, NotFoundError, OmniGraphError
-from omnigraph.graph import Graph
+from omnigraph.graph import Session
 from omnigraph.manifest import MAIN, GraphCommit
 from omnigraph.policy import Access, Action, check
 from omnigraph.server.gate import Passing
@@ -69,40 +69,41 @@ class Call:
         """Return when reading a branch is allowed."""
         self.allow(Action.READ, branch=branch or MAIN)
 
-    async def read(self, work: Callable[[Graph], T]) -> T:
+    async def read(self, work: Callable[[Session], T]) -> T:
         """Run something that reads the graph."""
-        served, handle = self.served, self.served.handle(self.actor)
+        served, session = self.served, self.served.session(self.actor)
 
         def run() -> T:
             with measured() as io:
                 try:
-                    return work(handle)
+                    return work(session)
                 finally:
                     self.service.metrics.storage(graph_id=served.graph_id, work="read", io=io)
 
         return await self.service.threads.read(run)
 
-    async def cancellable(self, work: Callable[[Graph, threading.Event], T]) -> T:
+    async def cancellable(self, work: Callable[[Session, threading.Event], T]) -> T:
         """Run something that reads the graph; the event is set when the client hangs up."""
-        served, handle = self.served, self.served.handle(self.actor)
+        served, session = self.served, self.served.session(self.actor)
 
         def run(cancel: threading.Event) -> T:
             with measured() as io:
                 try:
-                    return work(handle, cancel)
+                    return work(session, cancel)
                 finally:
                     self.service.metrics.storage(graph_id=served.graph_id, work="read", io=io)
 
         return await self.service.threads.cancellable(run, self._gone)
 
-    async def write(self, work: Callable[[Graph], T]) -> T:
+    async def write(self, work: Callable[[Session], T]) -> T:
         """Run something that writes to the graph, if its actor has not too much under way."""
-        served, handle, metrics = self.served, self.served.handle(self.actor), self.service.metrics
+        served, session = self.served, self.served.session(self.actor)
+        metrics = self.service.metrics
 
         def run() -> T:
             with measured() as io:
                 try:
-                    return work(handle)
+                    return work(session)
                 except OmniGraphError as error:
                     metrics.failed(graph_id=served.graph_id, error=error)
                     raise

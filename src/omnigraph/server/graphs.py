@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from omnigraph.cluster import StoredQuery
 from omnigraph.errors import BadRequestError, NotFoundError
-from omnigraph.graph import Graph
+from omnigraph.graph import Graph, Session
 from omnigraph.policy import Policy
 
 GRAPH_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
@@ -28,8 +28,8 @@ class ServedGraph:
     identity: tuple[object, ...] = ()
     """Tells it from a graph that has its name later, or other settings."""
 
-    def handle(self, actor: str | None) -> Graph:
-        """Return a handle for one request: its commits are by that actor, the policy decides."""
+    def session(self, actor: str | None) -> Session:
+        """Return a session for one request: its commits are by that actor, the policy decides."""
         return self.graph.acting_for(actor, self.policy)
 
 

@@ -103,12 +103,13 @@ class Metrics:
 
     def watch(self, graph_id: str, graph: Graph) -> None:
         """Read a graph's own numbers whenever somebody looks."""
-        self._cache_bytes.labels(graph_id).set_function(lambda: graph.cache_stats().size_bytes)
+        about = graph.maintenance
+        self._cache_bytes.labels(graph_id).set_function(lambda: about.cache_stats().size_bytes)
         hits = self._cache_reads.labels(graph_id, "hit")
-        hits.set_function(lambda: graph.cache_stats().hits)
+        hits.set_function(lambda: about.cache_stats().hits)
         misses = self._cache_reads.labels(graph_id, "miss")
-        misses.set_function(lambda: graph.cache_stats().misses)
-        self._recoveries.labels(graph_id).set_function(lambda: len(graph.recoveries()))
+        misses.set_function(lambda: about.cache_stats().misses)
+        self._recoveries.labels(graph_id).set_function(lambda: len(about.recoveries()))
 
     def forget(self, graph_id: str) -> None:
         """Stop reading the numbers of a graph that is not served any more."""

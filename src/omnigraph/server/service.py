@@ -15,6 +15,7 @@ from omnigraph.cluster import read_cluster
 from omnigraph.embed import Embedder, embedder_from
 from omnigraph.errors import BadRequestError, OmniGraphError
 from omnigraph.graph import Graph, Upkeep, open_graph
+from omnigraph.graph.seam import domain
 from omnigraph.policy import Policy, ServerState, load_policy, policy_for, server_state
 from omnigraph.server.admission import Admission
 from omnigraph.server.graphs import ServedGraph, ServedGraphs
@@ -239,18 +240,18 @@ def _graph_of(
     if found.problems:
         raise BadRequestError("\n".join(item.render() for item in found.problems))
     about = (found.uri, None if found.provider is None else msgspec.json.encode(found.provider))
-    for (*same, domain), graph in known.items():
+    for (*same, known_domain), graph in known.items():
         # A graph that was removed and made again lies in the same place.
-        if tuple(same) == about and _domain(found.uri) == domain:
-            return graph, (*about, domain)
+        if tuple(same) == about and _domain(found.uri) == known_domain:
+            return graph, (*about, known_domain)
     graph = open_one(found.uri, settings, env, found.embedder(env))
-    return graph, (*about, graph.accepted_schema().domain)
+    return graph, (*about, domain(graph))
 
 
 def _domain(uri: str) -> str:
     """Return what tells a graph from every other one."""
     with open_graph(uri, mode="ro") as graph:
-        return graph.accepted_schema().domain
+        return domain(graph)
 
 
 def _quarantine(graph_id: str, error: OmniGraphError) -> None:

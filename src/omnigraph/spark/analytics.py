@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from omnigraph.errors import BadRequestError
-from omnigraph.graph import Graph, LoadResult
+from omnigraph.graph import LoadResult, Session
+from omnigraph.graph.seam import catalog_at, reach
 from omnigraph.spark.load import load
 from omnigraph.spark.read import read
 
@@ -129,7 +130,7 @@ def shortest_paths(
 
 
 def write_property(
-    graph: Graph, result: Any, type: str, property: str, *, branch: str = "main", **options: Any
+    graph: Session, result: Any, type: str, property: str, *, branch: str = "main", **options: Any
 ) -> LoadResult:
     """Write a frame of `id` and one value as a property of a type, in one commit.
 
@@ -141,12 +142,12 @@ def write_property(
     if len(values) != 1 or "id" not in result.columns:
         raise BadRequestError("the frame needs 'id' and one more column")
     snapshot = graph.snapshot(branch)
-    catalog = graph.catalog_at(snapshot)
+    catalog = catalog_at(graph, snapshot)
     entity = catalog.nodes.get(type) or catalog.edges.get(type)
     if entity is None or property not in entity.properties:
         raise BadRequestError(f"{type} has no property '{property}'")
     rows = read(
-        result.sparkSession, graph.uri, type, branch=branch, storage_options=graph.reach
+        result.sparkSession, graph.uri, type, branch=branch, storage_options=reach(graph)
     ).alias("old")
     new = result.select("id", F.col(values[0]).alias("#value"))
     kept = [

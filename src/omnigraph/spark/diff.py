@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.compute.images import RowChanges
-from omnigraph.graph import Graph
+from omnigraph.graph import Session
+from omnigraph.graph.seam import differing_tables, reach
 from omnigraph.limits import SPARK_SCAN_ROWS
 from omnigraph.ops.diff import ChangeFilter, changes_of
 from omnigraph.spark.columns import image_text
@@ -21,7 +22,7 @@ CHANGED = "kind string, type string, id string, op string, before string, after 
 
 
 def diff(
-    graph: Graph,
+    graph: Session,
     a: str | int,
     b: str | int,
     *,
@@ -40,7 +41,7 @@ def diff(
     wanted = ChangeFilter.of(kinds, types, ops)
     type_ids: list[int] = []
     deltas: list[Delta] = []
-    for entity, type_id, before, after in graph.differing_tables(a, b, wanted):
+    for entity, type_id, before, after in differing_tables(graph, a, b, wanted):
         parts = delta_parts(before, after)
         deltas.append(Delta(tag=len(deltas), entity=entity, differences=[parts]))
         type_ids.append(type_id)
@@ -57,5 +58,5 @@ def diff(
         }
         return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
 
-    engine = Engine(find_session(session, master), graph.reach)
+    engine = Engine(find_session(session, master), reach(graph))
     return judged(engine, deltas, judge, CHANGED, group_rows=group_rows)

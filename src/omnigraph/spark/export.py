@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 from omnigraph.catalog import Scalar
 from omnigraph.compute import python_values
 from omnigraph.errors import AlreadyExistsError, BadRequestError, StorageError
-from omnigraph.graph import Graph
+from omnigraph.graph import Session
+from omnigraph.graph.seam import catalog_at, permit, reach, table_at
 from omnigraph.limits import SPARK_SCAN_ROWS
 from omnigraph.policy import Action
 from omnigraph.spark.engine import Engine
@@ -45,7 +46,7 @@ COMPLETE = "_SUCCESS"
 
 
 def export(
-    graph: Graph,
+    graph: Session,
     dest: str | os.PathLike[str],
     *,
     form: str = "jsonl",
@@ -66,17 +67,17 @@ def export(
     if form not in FORMS:
         raise BadRequestError(f"unknown form '{form}'", hint=f"known are {', '.join(FORMS)}")
     snapshot = graph.snapshot(branch, commit=commit, version=version, tag=tag)
-    graph.permit(Action.EXPORT, branch=snapshot.branch)
-    catalog = graph.catalog_at(snapshot)
+    permit(graph, Action.EXPORT, branch=snapshot.branch)
+    catalog = catalog_at(graph, snapshot)
     entities = [entity_of(catalog, name) for name in types] or list(catalog.entities())
     if form == "csv":
         for entity in entities:
             if has_blobs(entity):
                 raise BadRequestError(f"{entity.name} holds blobs, which CSV cannot")
     units: list[tuple[Entity, str, int, tuple[int, ...], str]] = []
-    with reaching(graph.reach), _new_folder(os.fspath(dest)) as folder:
+    with reaching(reach(graph)), _new_folder(os.fspath(dest)) as folder:
         for entity in entities:
-            table = graph.table_at(snapshot, entity.table_key)
+            table = table_at(graph, snapshot, entity.table_key)
             found = fragment_ids(table)
             if not is_object(folder):
                 os.makedirs(os.path.join(folder, entity.name))
@@ -89,7 +90,7 @@ def export(
         def work(task: int) -> bytes:
             return msgspec.json.encode(_write(form, *units[task]))
 
-        answers = Engine(find_session(session, master), graph.reach).run(len(units), work)
+        answers = Engine(find_session(session, master), reach(graph)).run(len(units), work)
     counts = {entity.name: 0 for entity in entities}
     for (entity, *_rest), answer in zip(units, answers, strict=True):
         counts[entity.name] += msgspec.json.decode(answer, type=int)

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog import Catalog, EdgeType, NodeType, Scalar
 from omnigraph.errors import BadRequestError, NotFoundError, QueryError
-from omnigraph.graph import Graph, Snapshot
+from omnigraph.graph import Session, Snapshot
+from omnigraph.graph.seam import catalog_at, table_at
 from omnigraph.limits import SPARK_SCAN_ROWS
 from omnigraph.spark.tasks import bundled
 from omnigraph.store import fragment_ids, read_fragments
@@ -71,16 +72,16 @@ class Scan:
 
 
 def scan(
-    graph: Graph, snapshot: Snapshot, type_name: str, columns: Sequence[str] | None = None
+    graph: Session, snapshot: Snapshot, type_name: str, columns: Sequence[str] | None = None
 ) -> Scan:
     """Plan the reading of one type of a snapshot."""
-    entity = entity_of(graph.catalog_at(snapshot), type_name)
+    entity = entity_of(catalog_at(graph, snapshot), type_name)
     known = [*entity.implicit_columns, *entity.properties]
     names = tuple(known if columns is None else columns)
     for name in names:
         if name not in known:
             raise BadRequestError(f"{type_name} has no column '{name}'")
-    table = graph.table_at(snapshot, entity.table_key)
+    table = table_at(graph, snapshot, entity.table_key)
     found = fragment_ids(table)
     return Scan(
         entity=entity,

@@ -15,7 +15,9 @@ from typing import Any
 
 from omnigraph.catalog import AcceptedSchema
 from omnigraph.errors import DataError
-from omnigraph.graph import Graph, LoadResult, open_graph
+from omnigraph.graph import LoadResult, Session, open_graph
+from omnigraph.graph.seam import check_writable, load_staged, reach, scratch_folder
+from omnigraph.graph.writing import Terms
 from omnigraph.ops.load import LoadMode
 from omnigraph.spark.engine import Engine
 from omnigraph.spark.operation import SparkLoad
@@ -28,7 +30,7 @@ from omnigraph.write.rejects import Rejects
 
 
 def load(
-    graph: Graph,
+    graph: Session,
     sources: Sources,
     *,
     mode: LoadMode | str,
@@ -54,10 +56,10 @@ def load(
     each stage, while it runs and at its end.
     """
     parsed_mode = LoadMode.parse(mode)
-    graph.check_writable()
+    check_writable(graph)
     refused = rejected or Rejects()
-    engine = Engine(find_session(session, master), graph.reach)
-    folder = graph.scratch_folder(scratch, shared=not engine.is_local)
+    engine = Engine(find_session(session, master), reach(graph))
+    folder = scratch_folder(graph, scratch, shared=not engine.is_local)
     reader = _Reader(
         engine=engine,
         sources=sources,
@@ -67,18 +69,18 @@ def load(
         refused=refused,
         progress=progress,
     )
+    terms = Terms(
+        branch=branch,
+        expected_head=expected_head,
+        operation_id=operation_id,
+        actor=actor,
+        dry_run=dry_run,
+        index=index,
+    )
     try:
         while True:
             try:
-                found = graph.load_staged(
-                    reader.read,
-                    branch=branch,
-                    expected_head=expected_head,
-                    operation_id=operation_id,
-                    actor=actor,
-                    dry_run=dry_run,
-                    index=index,
-                )
+                found = load_staged(graph, reader.read, terms)
             except DataError as error:
                 reader.leave_out(error)
                 continue
@@ -86,7 +88,7 @@ def load(
             return found.without(len(refused.lines))
     finally:
         refused.write()
-        with reaching(graph.reach):
+        with reaching(reach(graph)):
             remove_folder(folder)
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from omnigraph.graph import Graph
+from omnigraph.graph import Session
 from omnigraph.graph.maintenance import OptimizeReport
+from omnigraph.graph.seam import check_writable, reach
 from omnigraph.limits import SPARK_INDEX_ROWS
 from omnigraph.spark.engine import Engine
 from omnigraph.spark.session import find_session
@@ -18,7 +19,7 @@ from omnigraph.store.workers import IndexPart, dividable, joined, plan_rewrite
 
 
 def optimize(
-    graph: Graph,
+    graph: Session,
     branch: str = "main",
     *,
     session: Any = None,
@@ -30,8 +31,8 @@ def optimize(
 
     An index is built by one task per `index_rows` rows, and joined by the driver.
     """
-    graph.check_writable()
-    workers = SparkWorkers(Engine(find_session(session, master), graph.reach), index_rows)
+    check_writable(graph)
+    workers = SparkWorkers(Engine(find_session(session, master), reach(graph)), index_rows)
     return graph.optimize(branch, progress=progress, workers=workers)
 
 

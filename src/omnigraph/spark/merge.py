@@ -20,8 +20,9 @@ import pyarrow.feather as feather
 from omnigraph.catalog import EdgeType, NodeType
 from omnigraph.compute.images import RowChanges
 from omnigraph.errors import OmniGraphError
-from omnigraph.graph import Graph
+from omnigraph.graph import Session
 from omnigraph.graph.merging import MergeResult
+from omnigraph.graph.seam import check_writable, reach, scratch_folder
 from omnigraph.limits import SPARK_DELTA_ROWS_MIN, SPARK_SCAN_ROWS
 from omnigraph.ops.merge import Sides
 from omnigraph.spark.deltas import Delta, judged
@@ -48,7 +49,7 @@ Entity = NodeType | EdgeType
 
 
 def merge(
-    graph: Graph,
+    graph: Session,
     source: str,
     into: str = "main",
     *,
@@ -64,14 +65,14 @@ def merge(
     Tables in which fewer than `rows_min` rows may differ are merged in this process. Workers judge
     about `group_rows` rows at a time; what they keep until the commit lies in `scratch`.
     """
-    graph.check_writable()
-    engine = Engine(find_session(session, master), graph.reach)
-    folder = graph.scratch_folder(scratch, shared=not engine.is_local)
+    check_writable(graph)
+    engine = Engine(find_session(session, master), reach(graph))
+    folder = scratch_folder(graph, scratch, shared=not engine.is_local)
     workers = SparkMerge(engine, folder, rows_min, group_rows)
     try:
         return graph.branches.merge(source, into, workers=workers, **options)
     finally:
-        with reaching(graph.reach):
+        with reaching(reach(graph)):
             remove_folder(folder)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from omnigraph.catalog import EdgeType
 from omnigraph.graph import open_graph
+from omnigraph.graph.seam import catalog_at, reach
 from omnigraph.spark.engine import Engine
 from omnigraph.spark.frames import Entity, scan
 from omnigraph.spark.session import need_pyspark
@@ -47,7 +48,7 @@ def read(
     """
     need_pyspark()
     with open_graph(uri, mode="ro", storage_options=storage_options) as graph:
-        engine = Engine(spark, graph.reach)
+        engine = Engine(spark, reach(graph))
         snapshot = graph.snapshot(
             branch, commit=commit, version=version, tag=tag, timestamp=timestamp
         )
@@ -96,9 +97,9 @@ def _all(
 
     branch, version, commit, tag = point
     with open_graph(uri, mode="ro", storage_options=storage_options) as graph:
-        engine = Engine(spark, graph.reach)
+        engine = Engine(spark, reach(graph))
         snapshot = graph.snapshot(branch, commit=commit, version=version, tag=tag)
-        catalog = graph.catalog_at(snapshot)
+        catalog = catalog_at(graph, snapshot)
         entities: list[Entity] = [*(catalog.edges if edges else catalog.nodes).values()]
         frames: list[Any] = []
         for entity in entities:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from omnigraph.catalog import AcceptedSchema
@@ -102,7 +102,7 @@ class Writer:
         self,
         operation: Operation,
         request: Request,
-        schema: Callable[[], AcceptedSchema] | None = None,
+        schema: AcceptedSchema | None = None,
     ) -> tuple[GraphCommit | None, ChangeSet | None]:
         """Run a change to its end; None for the commit when it had no effect.
 
@@ -111,7 +111,7 @@ class Writer:
         """
         turn = self.turn if operation.persistence.takes_turn else contextlib.nullcontext()
         with turn:
-            return _Attempts(self, operation, request, schema and schema()).run()
+            return _Attempts(self, operation, request, schema).run()
 
     def maintain(
         self,
@@ -122,7 +122,7 @@ class Writer:
     ) -> tuple[GraphCommit | None, ChangeSet | None]:
         """Run a change that no caller will ask for again."""
         request = Request(actor_id=actor_id, operation_id=self.new_id())
-        return self.run(operation, request, None if schema is None else lambda: schema)
+        return self.run(operation, request, schema)
 
     def clear_leftovers(self) -> bool:
         """Undo what interrupted writes left above tables, unless a living writer is at work."""

@@ -10,7 +10,7 @@ from fastapi import Query
 from starlette.responses import Response
 
 from omnigraph.errors import BadRequestError
-from omnigraph.graph import BlobStat, Graph, blob_range
+from omnigraph.graph import BlobStat, Session, blob_range
 from omnigraph.limits import STREAM_CHUNK_BYTES
 from omnigraph.server.call import Call, CallOf
 from omnigraph.server.http_errors import HttpProblem
@@ -97,10 +97,10 @@ async def _bytes(
     if call.request.method == "HEAD":
         return Response(status_code=status, headers=headers, media_type=BYTES)
 
-    handle = call.served.handle(call.actor)
+    session = call.served.session(call.actor)
     answer = await stream(
         call.service.threads,
-        lambda: _chunks(handle, selector, found.resolved_snapshot, start, end),
+        lambda: _chunks(session, selector, found.resolved_snapshot, start, end),
         media_type=BYTES,
         headers=headers,
     )
@@ -118,7 +118,7 @@ def _part(size: int, first: str, last: str) -> tuple[int, int]:
 
 
 def _chunks(
-    graph: Graph, selector: tuple[str, str, str, str], snapshot: str, start: int, end: int
+    graph: Session, selector: tuple[str, str, str, str], snapshot: str, start: int, end: int
 ) -> Iterator[bytes]:
     # The commit that was described, so that both calls see the same value.
     with graph.blobs.open(*selector, snapshot=snapshot) as source:

@@ -70,7 +70,7 @@ async def export(call: CallOf, body: ExportRequest) -> Response:
         source = await call.read(lambda graph: branch_of_tag(graph, tag))
     call.allow(Action.EXPORT, branch=source)
     types = [*body.type_names, *(type_of_table(key) for key in body.table_keys)]
-    handle = call.served.handle(call.actor)
+    session = call.served.session(call.actor)
     state: dict[str, Any] = {
         "branch": branch,
         "commit": commit,
@@ -88,12 +88,12 @@ async def export(call: CallOf, body: ExportRequest) -> Response:
         make = _TABLES[form]
         return await stream(
             call.service.threads,
-            lambda: make(handle.export_table(types[0], **state)),
+            lambda: make(session.export_table(types[0], **state)),
             media_type=form,
         )
 
     def chunks() -> Iterator[bytes]:
-        entities = handle.export(types=types, **state)
+        entities = session.export(types=types, **state)
         if isinstance(entities, int):
             raise TypeError("an export without a destination yields entities")
         return ndjson_chunks(entities)
@@ -110,13 +110,15 @@ async def baseline(call: CallOf, body: BaselineRequest) -> Response:
     """Export one snapshot; the last line has the cursor where the change feed goes on."""
     branch = MAIN if body.branch is None else body.branch
     call.allow(Action.EXPORT, branch=branch)
-    handle = call.served.handle(call.actor)
+    session = call.served.session(call.actor)
 
     def chunks() -> Iterator[bytes]:
         folder = tempfile.TemporaryDirectory(prefix="omnigraph-baseline-")
         path = os.path.join(folder.name, "baseline.jsonl")
         try:
-            handle.feed.baseline(path, branch=branch, kinds=body.kind, types=body.type, ops=body.op)
+            session.feed.baseline(
+                path, branch=branch, kinds=body.kind, types=body.type, ops=body.op
+            )
             file = open(path, "rb")  # noqa: SIM115  # read after this call returns
         finally:
             folder.cleanup()

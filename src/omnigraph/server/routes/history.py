@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from omnigraph.catalog.temporal import parse_datetime
 from omnigraph.errors import BadRequestError
-from omnigraph.graph import Graph
+from omnigraph.graph import Session
 from omnigraph.graph.pages import page
 from omnigraph.limits import FEED_CHANGES_DEFAULT, FEED_CHANGES_MAX
 from omnigraph.manifest import MAIN, GraphCommit
@@ -205,7 +205,7 @@ async def _apply_commit(
     call.allow(Action.CHANGE, branch=branch)
     operation_id = call.operation_id()
 
-    def work(graph: Graph) -> GraphCommit | None:
+    def work(graph: Session) -> GraphCommit | None:
         apply = graph.branches.revert if inverse else graph.branches.cherry_pick
         return apply(
             commit_id,
@@ -254,10 +254,10 @@ async def recoveries(call: CallOf) -> Response:
     """List what became of interrupted writes, and those that are under way."""
     call.allow_read()
 
-    def work(graph: Graph) -> dict[str, object]:
+    def work(graph: Session) -> dict[str, object]:
         return {
-            "recoveries": [item.to_json() for item in graph.recoveries()],
-            "pending": [item.to_json() for item in graph.pending_writes()],
+            "recoveries": [item.to_json() for item in graph.maintenance.recoveries()],
+            "pending": [item.to_json() for item in graph.maintenance.pending_writes()],
         }
 
     return json_response(await call.read(work))

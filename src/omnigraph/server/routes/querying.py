@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 
 from starlette.responses import Response
 
-from omnigraph.graph import Graph, Result
+from omnigraph.graph import Result, Session
 from omnigraph.manifest import MAIN
 from omnigraph.server.bodies import QueryRequest, ReadOutput, ReadRequest
 from omnigraph.server.call import Call, CallOf, state_of
@@ -90,7 +90,7 @@ async def answer(call: Call, asked: QueryRequest, form: Callable[[Result], T]) -
     limit_s = call.service.settings.query_seconds_max
     timeout_s = limit_s if asked.timeout is None else min(asked.timeout, limit_s)
 
-    def work(graph: Graph, cancel: threading.Event) -> T:
+    def work(graph: Session, cancel: threading.Event) -> T:
         result = graph.query(
             asked.query,
             asked.params,
@@ -114,7 +114,7 @@ async def _explained(call: Call, asked: QueryRequest) -> Response:
     branch, commit, version = state_of(asked.branch, asked.snapshot)
     await allow_state(call, branch=branch, commit=commit, tag=asked.tag)
 
-    def work(graph: Graph) -> dict[str, object]:
+    def work(graph: Session) -> dict[str, object]:
         found = graph.explain(
             asked.query,
             asked.params,

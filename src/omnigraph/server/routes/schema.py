@@ -5,7 +5,8 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from omnigraph.errors import ConflictError
-from omnigraph.graph import Graph
+from omnigraph.graph import Session
+from omnigraph.graph.seam import check_schema
 from omnigraph.manifest import MAIN
 from omnigraph.policy import Action
 from omnigraph.server.bodies import SchemaApplyOutput, SchemaOutput, SchemaRequest
@@ -21,8 +22,8 @@ router = topic("schema")
 async def show_schema(call: CallOf) -> Response:
     """Return the accepted schema; it is the same for all branches."""
 
-    def work(graph: Graph) -> str:
-        graph.accepted_schema()
+    def work(graph: Session) -> str:
+        check_schema(graph)
         return graph.schema_source
 
     return json_response({"schema_source": await call.read(work)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from omnigraph.errors import NotFoundError, PolicyDeniedError
-from omnigraph.graph import Graph
+from omnigraph.graph import Session
 from omnigraph.manifest import MAIN, GraphCommit
 from omnigraph.server.call import Call
 
@@ -52,7 +52,7 @@ async def allow_name(call: Call, name: str) -> None:
     call.allow_read(branch)
 
 
-def branch_of_tag(graph: Graph, name: str) -> str:
+def branch_of_tag(graph: Session, name: str) -> str:
     """Return the branch a tag names a state of."""
     for tag in graph.tags.list():
         if tag.name == name:
@@ -64,7 +64,7 @@ def _no_tag(name: str) -> NotFoundError:
     return NotFoundError(f"tag '{name}' does not exist")
 
 
-def _branch_of(graph: Graph, name: str) -> str:
+def _branch_of(graph: Session, name: str) -> str:
     if graph.branches.exists(name):
         return name
     branch, separator, number = name.rpartition("@")

@@ -1,0 +1,211 @@
+"""An open graph used by one caller: what that one may do, and what it has looked at."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from omnigraph.errors import BadRequestError
+from omnigraph.graph.engine import Engine
+from omnigraph.graph.lines import Line, Lines
+from omnigraph.graph.permits import PermittedLines
+from omnigraph.graph.result import Result
+from omnigraph.graph.targets import At, resolve
+from omnigraph.limits import SESSION_BRANCHES_MAX
+from omnigraph.manifest import Capture, GraphCommit, Place
+from omnigraph.policy import Access, Action, Policy, check, check_actor, text_problem
+from omnigraph.read import Running
+from omnigraph.write import ChangeSet, Request
+
+
+class SessionBase:
+    """What a session last looked at, branch by branch: its strict writes are judged against it."""
+
+    def __init__(self, seen: Mapping[str, Mapping[str, Place]] | None = None) -> None:
+        self._seen = {branch: dict(places) for branch, places in (seen or {}).items()}
+        self._lock = threading.Lock()
+        self._prune_at = SESSION_BRANCHES_MAX
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def copy(self) -> SessionBase:
+        """Return a base that begins as this one and goes its own way."""
+        with self._lock:
+            return SessionBase(self._seen)
+
+    def look(self, line: Line, capture: Capture) -> None:
+        """Remember the state of a branch."""
+        with self._lock:
+            self._seen[line.branch.incarnation] = _places(capture)
+
+    def of(self, line: Line) -> Mapping[str, Place]:
+        """Return what was last looked at; at first, what a branch is when it is first used.
+
+        Threads that share a session share this value: what one of them writes counts for all.
+        """
+        with self._lock:
+            return self._of(line)
+
+    def wrote(
+        self, line: Line, commit: GraphCommit, table_keys: Iterable[str] | None = None
+    ) -> None:
+        """Remember tables as a commit of the session left them, unless it looked at newer ones.
+
+        What others committed after it was not seen, even if this process knows of it already.
+        """
+        pins = line.coordinator.at_version(commit.manifest_version).pins
+        with self._lock:
+            seen = self._of(line)
+            for key in pins if table_keys is None else table_keys:
+                place, known = pins[key].place, seen.get(key)
+                if known is None or known[0] != place[0] or known[1] < place[1]:
+                    seen[key] = place
+
+    def prune(self, lines: Lines) -> None:
+        """Forget branches that were deleted, if there are many; those that exist stay.
+
+        Forgetting one of these would let a strict write overwrite what it never saw.
+        """
+        if len(self._seen) < self._prune_at:
+            return
+        with self._lock:
+            gone = set(self._seen)
+        gone -= {branch.incarnation for branch in lines.directory.ids()}
+        with self._lock:
+            for branch in gone:
+                self._seen.pop(branch, None)
+            self._prune_at = max(SESSION_BRANCHES_MAX, 2 * len(self._seen))
+
+    def _of(self, line: Line) -> dict[str, Place]:
+        branch = line.branch.incarnation
+        if branch not in self._seen:
+            self._seen[branch] = _places(line.coordinator.capture(fresh=False))
+        return self._seen[branch]
+
+
+def _places(capture: Capture) -> dict[str, Place]:
+    return {key: pin.place for key, pin in capture.pins.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """On whose behalf an open graph is used.
+
+    Without a base a write is judged only by what it reads itself.
+    """
+
+    actor: str | None = None
+    policy: Policy | None = None
+    base: SessionBase | None = None
+
+
+class Acting:
+    """An engine and a caller: what every operation of a session starts from."""
+
+    def __init__(self, engine: Engine, caller: Caller) -> None:
+        check_actor(caller.actor)
+        self.engine = engine
+        self.caller = caller
+        self.closed = False
+        self.readable = PermittedLines(engine.lines, self.permit)
+        self.exportable = PermittedLines(engine.lines, self.permit, Action.EXPORT)
+
+    def permit(
+        self,
+        action: Action,
+        *,
+        branch: str | None = None,
+        target_branch: str | None = None,
+        actor: str | None = None,
+    ) -> None:
+        """Return if the policy allows something; without a policy everything is allowed.
+
+        Raises `PolicyDeniedError`. Every operation asks here before it does anything.
+        """
+        check_actor(actor)
+        if self.caller.policy is not None:
+            who = actor if actor is not None else self.caller.actor
+            access = Access(action=action, actor=who, branch=branch, target_branch=target_branch)
+            check(self.caller.policy, access)
+
+    def check_writable(self) -> None:
+        """Refuse to go on when the session or its graph is closed, or open read-only."""
+        if self.closed:
+            raise BadRequestError("the graph is closed", hint="open it again")
+        self.engine.check_writable()
+
+    def check_maintainable(self) -> None:
+        """Refuse to go on unless the caller may maintain the graph."""
+        self.check_writable()
+        self.permit(Action.ADMIN)
+
+    def state(self, at: At, lines: PermittedLines | None = None) -> Capture:
+        """Return the state that is meant, if the caller may read it; the newest is a look."""
+        line, capture = resolve(lines or self.readable, at)
+        if at.is_newest:
+            self.look(line, capture)
+        return capture
+
+    def look(self, line: Line, capture: Capture) -> None:
+        """Remember what the caller looked at: its strict writes are judged against it."""
+        if self.caller.base is not None:
+            self.caller.base.look(line, capture)
+            self.caller.base.prune(self.engine.lines)
+
+    def ask(self, source: str, capture: Capture) -> Result:
+        """Run a read query of the engine's own on a state; whether that may be was asked before."""
+        compiled, table = self.engine.run(source, None, None, capture, Running())
+        return Result(table, query_name=compiled.name, commit_id=capture.head.graph_commit_id)
+
+    def request(
+        self,
+        line: Line,
+        *,
+        actor: str | None = None,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+    ) -> Request:
+        """Return what the caller says about a write."""
+        check_actor(actor)
+        _check_operation_id(operation_id)
+        base = self.caller.base
+        if base is not None:
+            base.prune(self.engine.lines)
+        return Request(
+            actor_id=actor if actor is not None else self.caller.actor,
+            operation_id=operation_id or self.engine.ids.next(),
+            expected_head=expected_head,
+            observed=None if base is None else base.of(line),
+        )
+
+    def settle(
+        self,
+        line: Line,
+        commit: GraphCommit | None,
+        changes: ChangeSet | None,
+        *,
+        fold: bool = True,
+    ) -> None:
+        """After a write: the graph is looked after, and the caller has seen what it wrote."""
+        if commit is None or changes is None:
+            return
+        self.engine.after_commit(line, fold=fold)
+        self.wrote(line, commit, [change.entity.table_key for change in changes.effective()])
+
+    def wrote(
+        self, line: Line, commit: GraphCommit, table_keys: Iterable[str] | None = None
+    ) -> None:
+        """Remember that the caller has seen what its commit did, to some tables or all."""
+        if self.caller.base is not None:
+            self.caller.base.wrote(line, commit, table_keys)
+
+
+def _check_operation_id(operation_id: str | None) -> None:
+    if operation_id is None:
+        return
+    if not operation_id.strip():
+        raise BadRequestError("operation_id must not be blank")
+    if problem := text_problem(operation_id, "operation_id"):
+        raise BadRequestError(problem)

@@ -1,0 +1,491 @@
+"""What a graph can do wherever it is: the calls that an open graph and a served one share.
+
+What works on storage itself (`optimize`, `cleanup`, `bulk` and their like) is not among them.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self
+
+from omnigraph.limits import FEED_CHANGES_DEFAULT
+from omnigraph.manifest import MAIN, GraphCommit, PendingWrite, RecoveryRecord, Tag
+
+if TYPE_CHECKING:
+    from omnigraph.catalog import Catalog
+    from omnigraph.graph.blobs import BlobStat
+    from omnigraph.graph.changes import Baseline, ChangeBlock, Diff, FeedPage
+    from omnigraph.graph.explanation import Explanation
+    from omnigraph.graph.merging import MergePlan, MergeResult, Resolution
+    from omnigraph.graph.result import Result
+    from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
+    from omnigraph.graph.view import BranchView
+
+Path = str | os.PathLike[str]
+Loadable = Path | bytes | Iterable[Mapping[str, object]]
+Moment = datetime.datetime | str | None
+Params = Mapping[str, object] | None
+
+
+class BranchApi(Protocol):
+    """What is known of a branch."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+
+class BranchesApi(Protocol):
+    """The branches of a graph."""
+
+    def list(self) -> list[str]:
+        """Return the names of all branches, main first."""
+
+    def details(self) -> tuple[BranchApi, ...]:
+        """Return all branches."""
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a branch of this name."""
+
+    def create(self, name: str, from_: str | int = MAIN) -> BranchApi:
+        """Make a branch from a branch, commit id, tag, or `branch@version`."""
+
+    def delete(self, name: str) -> None:
+        """Remove a branch. Commits merged elsewhere stay there."""
+
+    def merge_plan(
+        self,
+        source: str,
+        into: str = MAIN,
+        *,
+        resolve: Resolution | None = None,
+        property_merge: bool = False,
+    ) -> MergePlan:
+        """Compute a merge for review; nothing is written."""
+
+    def merge(
+        self,
+        source: str,
+        into: str = MAIN,
+        *,
+        resolve: Resolution | None = None,
+        property_merge: bool = False,
+        checks: Iterable[str] = (),
+        delete_source: bool = False,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+    ) -> MergeResult:
+        """Merge a branch into another as one commit with two parents."""
+
+    def cherry_pick(
+        self,
+        commit_id: str,
+        into: str = MAIN,
+        *,
+        resolve: Resolution | None = None,
+        property_merge: bool = False,
+        operation_id: str | None = None,
+    ) -> GraphCommit | None:
+        """Make the changes of one commit on another branch; None when they are there already."""
+
+    def revert(
+        self,
+        commit_id: str,
+        on: str = MAIN,
+        *,
+        resolve: Resolution | None = None,
+        property_merge: bool = False,
+        operation_id: str | None = None,
+    ) -> GraphCommit | None:
+        """Undo the changes of one commit in a new one; None when nothing of it is left."""
+
+
+class TagsApi(Protocol):
+    """Names for states of the graph that never move."""
+
+    def list(self) -> list[Tag]:
+        """Return all tags, by name."""
+
+    def create(
+        self,
+        name: str,
+        *,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        timestamp: Moment = None,
+    ) -> Tag:
+        """Name the newest state of a branch, or an older one."""
+
+    def delete(self, name: str) -> None:
+        """Forget a tag; the state it named stays."""
+
+
+class CommitsApi(Protocol):
+    """The commits of a graph."""
+
+    def list(
+        self,
+        branch: str = MAIN,
+        *,
+        actor: str | None = None,
+        since: datetime.datetime | None = None,
+        until: datetime.datetime | None = None,
+        limit: int | None = None,
+    ) -> list[GraphCommit]:
+        """Return commits, newest first, optionally of one actor and within a time."""
+
+    def get(self, commit_id: str) -> GraphCommit:
+        """Return one commit, whatever branch it is on."""
+
+    def changes(
+        self,
+        commit_id: str,
+        *,
+        kinds: Iterable[str] = (),
+        types: Iterable[str] = (),
+        ops: Iterable[str] = (),
+    ) -> ChangeBlock:
+        """Return what a commit changed, against its first parent."""
+
+    def head(self, branch: str = MAIN) -> GraphCommit:
+        """Return the newest commit of a branch."""
+
+    def last_change(self, type_name: str, id: str, branch: str = MAIN) -> GraphCommit | None:
+        """Return the commit that last changed an entity; None when it never existed."""
+
+
+class FeedApi(Protocol):
+    """Delivers commits with their changes, in order, at least once each."""
+
+    def poll(
+        self,
+        start: str = "now",
+        *,
+        cursor: str | None = None,
+        page_token: str | None = None,
+        branch: str = MAIN,
+        limit: int = FEED_CHANGES_DEFAULT,
+        kinds: Iterable[str] = (),
+        types: Iterable[str] = (),
+        ops: Iterable[str] = (),
+    ) -> FeedPage:
+        """Return the next commits and what they changed."""
+
+    def follow(
+        self,
+        start: str = "now",
+        *,
+        cursor: str | None = None,
+        branch: str = MAIN,
+        interval_s: float = 1.0,
+        limit: int = FEED_CHANGES_DEFAULT,
+    ) -> Iterator[FeedPage]:
+        """Yield answers as commits arrive, for ever."""
+
+    def baseline(
+        self,
+        dest: Path,
+        *,
+        branch: str = MAIN,
+        kinds: Iterable[str] = (),
+        types: Iterable[str] = (),
+        ops: Iterable[str] = (),
+    ) -> Baseline:
+        """Write a whole snapshot as JSONL; the feed resumes right after it."""
+
+
+class BlobsApi(Protocol):
+    """Reads blobs at a snapshot."""
+
+    def stat(
+        self,
+        kind: str,
+        type_name: str,
+        id: str,
+        prop: str,
+        *,
+        branch: str | None = None,
+        snapshot: str | None = None,
+    ) -> BlobStat:
+        """Describe a blob."""
+
+    def open(
+        self,
+        kind: str,
+        type_name: str,
+        id: str,
+        prop: str,
+        *,
+        branch: str | None = None,
+        snapshot: str | None = None,
+    ) -> BinaryIO:
+        """Open a blob as a binary file."""
+
+
+class SchemaChangeApi(Protocol):
+    """A planned or applied change of the schema."""
+
+    @property
+    def supported(self) -> bool:
+        """Whether every difference has a step."""
+
+    @property
+    def applied(self) -> bool:
+        """Whether a commit was made."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the graph has that schema already."""
+
+    @property
+    def drops(self) -> bool:
+        """Whether a type or property goes away."""
+
+    @property
+    def problems(self) -> tuple[Mapping[str, object], ...]:
+        """The rows that stand against the change."""
+
+    @property
+    def commit(self) -> GraphCommit | None:
+        """The commit that was made."""
+
+    @property
+    def manifest_version(self) -> int:
+        """The graph's version."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return the wire form."""
+
+    def render(self) -> str:
+        """Return text for people."""
+
+
+class SchemaApi(Protocol):
+    """The schema of a graph: plan a change, apply it."""
+
+    def plan(
+        self, schema: Path, *, allow_data_loss: bool = False, name: str | None = None
+    ) -> SchemaChangeApi:
+        """Return the steps that lead to a schema, and what stored rows say to them."""
+
+    def apply(
+        self,
+        schema: Path,
+        *,
+        allow_data_loss: bool = False,
+        name: str | None = None,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+    ) -> SchemaChangeApi:
+        """Make a schema the graph's, with its tables, as one atomic commit."""
+
+
+class MaintenanceApi(Protocol):
+    """How a graph is doing."""
+
+    def recoveries(self) -> list[RecoveryRecord]:
+        """Return every recovery this graph has seen, oldest first."""
+
+    def pending_writes(self) -> list[PendingWrite]:
+        """Return the writes that are under way or wait for recovery."""
+
+
+class GraphApi(Protocol):
+    """A graph that is open here, or served elsewhere."""
+
+    def __enter__(self) -> Self:
+        """Return the graph."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+
+    @property
+    def branches(self) -> BranchesApi:
+        """Its branches."""
+
+    @property
+    def tags(self) -> TagsApi:
+        """Its tags."""
+
+    @property
+    def commits(self) -> CommitsApi:
+        """Its history."""
+
+    @property
+    def feed(self) -> FeedApi:
+        """Its changes, as they are made."""
+
+    @property
+    def blobs(self) -> BlobsApi:
+        """Its blobs."""
+
+    @property
+    def schema(self) -> SchemaApi:
+        """Changes of its schema."""
+
+    @property
+    def maintenance(self) -> MaintenanceApi:
+        """How it is doing."""
+
+    @property
+    def actor(self) -> str | None:
+        """Who commits are by, if that is known here."""
+
+    @property
+    def uri(self) -> str:
+        """Where the graph is."""
+
+    @property
+    def schema_source(self) -> str:
+        """Text of the accepted schema."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """The accepted schema as data."""
+
+    def close(self) -> None:
+        """Release what it holds. Twice is fine."""
+
+    def refresh(self, branch: str | None = None) -> None:
+        """Look at the newest state of a branch, or of all in use."""
+
+    def query(
+        self,
+        source: str,
+        params: Params = None,
+        *,
+        name: str | None = None,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+        timeout: float | None = None,
+    ) -> Result:
+        """Run a read query on one snapshot."""
+
+    def explain(
+        self,
+        source: str,
+        params: Params = None,
+        *,
+        name: str | None = None,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+    ) -> Explanation:
+        """Run a read query and return how."""
+
+    def snapshot(
+        self,
+        branch: str | None = None,
+        *,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+    ) -> Snapshot:
+        """Return the newest snapshot, or the one at a commit id, graph version, tag or moment."""
+
+    def diff(
+        self,
+        a: str | int,
+        b: str | int,
+        *,
+        kinds: Iterable[str] = (),
+        types: Iterable[str] = (),
+        ops: Iterable[str] = (),
+    ) -> Diff:
+        """Return what turns one state into another."""
+
+    def entity_at(
+        self, table_key: str, id: str, *, version: int, branch: str = MAIN
+    ) -> dict[str, object] | None:
+        """Return one entity as it was at a graph version, None when it did not exist."""
+
+    def export(
+        self,
+        dest: Path | None = None,
+        *,
+        branch: str | None = None,
+        types: Iterable[str] = (),
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+    ) -> Iterator[dict[str, object]] | int:
+        """Yield every entity as an envelope, nodes before edges; with `dest` write JSONL."""
+
+    def export_table(
+        self,
+        type_name: str,
+        *,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+    ) -> Any:
+        """Return the rows of one type as an Arrow table, by id."""
+
+    def mutate(
+        self,
+        source: str,
+        params: Params = None,
+        *,
+        name: str | None = None,
+        branch: str = MAIN,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+        dry_run: bool = False,
+    ) -> MutationResult:
+        """Run a mutation query as one atomic commit."""
+
+    def load(
+        self,
+        data: Loadable,
+        *,
+        mode: str,
+        branch: str = MAIN,
+        create_from: str | None = None,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+        dry_run: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> LoadResult:
+        """Load nodes and edges as one atomic commit."""
+
+    def load_table(
+        self,
+        type_name: str,
+        table: Any,
+        *,
+        mode: str,
+        branch: str = MAIN,
+        from_col: str = "from",
+        to_col: str = "to",
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+        dry_run: bool = False,
+    ) -> LoadResult:
+        """Load rows of one type from an Arrow table, pandas or polars frame, as one commit."""
+
+    def branch(self, name: str, *, from_: str | int = MAIN) -> BranchView:
+        """Return a view of one branch; it is made from another one if it does not exist."""
+
+    def transaction(
+        self, *, base: str = MAIN, name: str | None = None
+    ) -> AbstractContextManager[BranchView]:
+        """Work on a branch of its own: merged at the end of the block, dropped on an error."""

@@ -1,0 +1,212 @@
+"""The parts of one open graph: made together, shared by every session, closed together."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import threading
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Literal
+
+from omnigraph import INTERNAL_SCHEMA_VERSION
+from omnigraph.catalog import AcceptedSchema, Catalog
+from omnigraph.embed import Embedder
+from omnigraph.errors import BadRequestError
+from omnigraph.graph.lines import Line, Lines
+from omnigraph.graph.maintenance import Maintenance
+from omnigraph.graph.merging import Merging
+from omnigraph.graph.upkeep import Caretaker, Upkeep
+from omnigraph.ids import UlidSource
+from omnigraph.lang import CompiledQuery, bind_parameters, compile_query, compile_schema
+from omnigraph.limits import COMPILED_QUERIES_MAX
+from omnigraph.manifest import AUDIT, Capture, RecoveryAudit, Verdict
+from omnigraph.ops.fold import Folding
+from omnigraph.plan import MutationPlan, ReadPlan
+from omnigraph.read import Reader, Running, watched
+from omnigraph.store import (
+    ControlFiles,
+    Durability,
+    Journal,
+    KeyProbe,
+    Table,
+    Tables,
+    check_conditional_put,
+    locate,
+    new_syncer,
+)
+from omnigraph.write.contract import SchemaContract
+
+Mode = Literal["rw", "ro"]
+
+
+def _compile(text: str) -> Catalog:
+    return compile_schema(text, name="_schema.pg", stored=True).catalog
+
+
+class Engine:
+    """One open graph. It knows no actor and no policy: a session brings these."""
+
+    def __init__(
+        self,
+        uri: str | os.PathLike[str],
+        *,
+        mode: Mode = "rw",
+        durability: Durability | str = Durability.FULL,
+        embedder: Embedder | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        upkeep: Upkeep | bool = True,
+    ) -> None:
+        if mode not in ("rw", "ro"):
+            raise BadRequestError(f"mode must be 'rw' or 'ro', not {mode!r}")
+        self.mode = mode
+        self.closed = False
+        self.embedder = embedder
+        self.location = locate(uri, storage_options)
+        self.ids = UlidSource()
+        self.tables = Tables(self.location)
+        self.probe = KeyProbe()
+        self.reader = Reader(self.tables, embedder=embedder)
+        self._syncer = new_syncer(self.location, durability)
+        self.audit = RecoveryAudit(Journal(self.location, AUDIT), self._syncer)
+        self.lines = Lines(
+            self.location,
+            tables=self.tables,
+            syncer=self._syncer,
+            probe=self.probe,
+            ids=self.ids,
+            audit=self.audit,
+            stamp=INTERNAL_SCHEMA_VERSION,
+            writable=self.is_writable,
+        )
+        if self.is_writable:
+            check_conditional_put(self.location)
+        self.contract = SchemaContract(
+            ControlFiles(self.location, self._syncer),
+            _compile,
+            self.lines.main.coordinator,
+            self.lines.directory.control if self.is_writable else None,
+        )
+        self.schema = self.contract.validate()
+        self.lines.directory.check_graph = self.contract.check_graph
+        self._compiled: dict[tuple[str, str | None, str], CompiledQuery] = {}
+        self._compiled_lock = threading.Lock()
+        self.merging = Merging(self.lines, self.tables)
+        self.maintenance = Maintenance(self.uri, self.lines, self.tables, self.merging)
+        self.upkeep = self._caretaker(upkeep) if self.is_writable else None
+        self.recovered: list[Verdict] = self.lines.sweep() if self.is_writable else []
+
+    @property
+    def uri(self) -> str:
+        """Where the graph lives."""
+        return self.location.uri
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether it was opened for writing."""
+        return self.mode == "rw"
+
+    def check_writable(self) -> None:
+        """Refuse to go on when the graph is closed, or open read-only."""
+        if self.closed:
+            raise BadRequestError("the graph is closed", hint="open it again")
+        if not self.is_writable:
+            raise BadRequestError("the graph is open read-only", hint="open it with mode='rw'")
+
+    def close(self) -> None:
+        """Release threads and handles; nothing is written from here on. Twice is fine."""
+        if self.upkeep is not None:
+            self.upkeep.close()
+        self.closed = True
+        self.lines.close()
+        self._syncer.close()
+
+    def _caretaker(self, wanted: Upkeep | bool) -> Caretaker | None:
+        settings = Upkeep.of(wanted)
+        return None if settings is None else Caretaker(settings, partial(self._keep_up, settings))
+
+    def _keep_up(self, settings: Upkeep, branches: frozenset[str]) -> None:
+        self.maintenance.keep_up(self.contract.validate(), branches, settings)
+
+    # ---- schema and compiled queries ------------------------------------------------------
+
+    def accepted_schema(self) -> AcceptedSchema:
+        """Return the accepted schema, checked against what is stored."""
+        self.schema = self.contract.validate()
+        return self.schema
+
+    def schema_of(self, schema_hash: str) -> AcceptedSchema:
+        """Return the schema a commit was made with: the accepted one, or an earlier one."""
+        schema = self.accepted_schema()
+        return schema if schema.ir_hash() == schema_hash else self.contract.at(schema_hash)
+
+    def compile(self, source: str, name: str | None, schema: AcceptedSchema) -> CompiledQuery:
+        """Return a query ready to run; one that was compiled before is not compiled again."""
+        key = (source, name, schema.shape_hash)
+        with self._compiled_lock:
+            found = self._compiled.get(key)
+        if found is None:
+            found = compile_query(source, schema.catalog, select=name)
+            with self._compiled_lock:
+                if len(self._compiled) >= COMPILED_QUERIES_MAX:
+                    self._compiled.clear()
+                self._compiled[key] = found
+        return found
+
+    def compile_mutation(
+        self, source: str, name: str | None, schema: AcceptedSchema
+    ) -> MutationPlan:
+        """Return the plan of a query that writes. Raises `BadRequestError` for one that reads."""
+        compiled = self.compile(source, name, schema)
+        if not isinstance(compiled.plan, MutationPlan):
+            raise BadRequestError(f"query '{compiled.name}' reads; use it as a query")
+        return compiled.plan
+
+    # ---- states ---------------------------------------------------------------------------
+
+    def run(
+        self,
+        source: str,
+        params: Mapping[str, object] | None,
+        name: str | None,
+        capture: Capture,
+        running: Running,
+    ) -> tuple[CompiledQuery, Any]:
+        """Run a read query on a state; return it compiled, and its answer as an Arrow table."""
+        schema = self.schema_of(capture.head.schema_hash)
+        compiled = self.compile(source, name, schema)
+        if not isinstance(compiled.plan, ReadPlan):
+            raise BadRequestError(f"query '{compiled.name}' writes; use it as a mutation")
+        values = bind_parameters(compiled.plan.parameters, params)
+        with watched(running):
+            table = self.reader.execute(
+                compiled.plan,
+                schema.catalog,
+                capture.pins,
+                values,
+                now=datetime.datetime.now(datetime.UTC),
+            )
+        return compiled, table
+
+    def opened(self, capture: Capture) -> dict[str, Table]:
+        """Return every table of a state, by its key."""
+        pins = capture.pins.items()
+        return {key: self.tables.open(pin.path, pin.version) for key, pin in pins}
+
+    def newest(self, line: Line) -> Capture:
+        """Return the newest state of a branch.
+
+        A write whose owner died after its last table commit is finished; nothing is undone.
+        """
+        capture = line.coordinator.capture()
+        if self.is_writable and line.publisher.slots.exists(capture.slot):
+            line.recovery.resolve(capture.slot, forward_only=True)
+            capture = line.coordinator.capture()
+        return capture
+
+    def after_commit(self, line: Line, *, fold: bool = True) -> None:
+        """Do what follows every write: long tails are folded away, upkeep counts the commit."""
+        if fold:
+            Folding(line.writer).run_if_due(self.schema)
+        if self.upkeep is not None:
+            self.upkeep.note_commit(line.branch.name)

@@ -1,0 +1,74 @@
+"""The care of an open graph: indexes, dumps, interrupted writes, its memory and upkeep."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from omnigraph.graph.acting import Acting
+from omnigraph.graph.api import Path
+from omnigraph.graph.dumping import DumpReport, dump
+from omnigraph.graph.upkeep import Caretaker
+from omnigraph.manifest import MAIN, PendingWrite, RecoveryRecord, Verdict
+from omnigraph.ops.indexing import PendingIndex
+from omnigraph.policy import Action
+from omnigraph.read import CacheStats
+
+
+class MaintenanceOps:
+    """What operators do and look at, beside `optimize`, `repair` and `cleanup` of the graph."""
+
+    def __init__(self, acting: Acting) -> None:
+        self._acting = acting
+        self._engine = acting.engine
+
+    @property
+    def upkeep(self) -> Caretaker | None:
+        """What looks after the graph in the background, None when nothing does."""
+        return self._engine.upkeep
+
+    @property
+    def recovered(self) -> list[Verdict]:
+        """What became of each interrupted write when the graph was opened."""
+        return self._engine.recovered
+
+    def ensure_indices(self, branch: str = MAIN) -> list[PendingIndex]:
+        """Build what the schema's indexes lack, as one commit that changes no entity.
+
+        Returns the declared indexes that could not be built yet, for want of anything to index.
+        """
+        self._acting.check_maintainable()
+        schema = self._engine.accepted_schema()
+        actor = self._acting.caller.actor
+        return self._engine.maintenance.ensure_indices(schema, branch, actor)
+
+    def dump(self, archive: Path, *, progress: Callable[[str], None] | None = None) -> DumpReport:
+        """Write the whole graph, with branches, tags and history, into one archive.
+
+        `archive` is a tar file, on a disk or in a bucket, compressed if its name ends in `.gz`.
+        Others may go on writing: the archive holds the state of one moment. `og.restore` makes a
+        graph of it again.
+        """
+        self._acting.check_writable()
+        # All branches at once: an export of some of them only does not cover it.
+        self._acting.permit(Action.EXPORT)
+        return dump(self._engine.location, self._engine.lines, os.fspath(archive), progress)
+
+    def recover(self) -> list[Verdict]:
+        """Resolve every interrupted write now, as opening does; return what became of each."""
+        self._acting.check_maintainable()
+        return self._engine.lines.sweep()
+
+    def recoveries(self) -> list[RecoveryRecord]:
+        """Return every recovery this graph has seen, oldest first."""
+        self._acting.permit(Action.READ)
+        return self._engine.audit.records()
+
+    def pending_writes(self) -> list[PendingWrite]:
+        """Return the writes that are under way or wait for recovery."""
+        self._acting.permit(Action.READ)
+        return self._engine.lines.main.recovery.pending()
+
+    def cache_stats(self) -> CacheStats:
+        """Return how much of what queries read is kept in memory, and how often it helped."""
+        return self._engine.reader.cache_stats()

@@ -1,0 +1,95 @@
+"""What the rooms above need of an open graph beside its public methods: Spark, tools, servers."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+from omnigraph.catalog import Catalog, EdgeType, NodeType
+from omnigraph.graph.acting import Acting
+from omnigraph.graph.changes import Changes
+from omnigraph.graph.results import LoadResult, Snapshot
+from omnigraph.graph.session import Session
+from omnigraph.graph.writing import MakeLoad, Terms
+from omnigraph.graph.writing import load_staged as _load_staged
+from omnigraph.ops.diff import ChangeFilter
+from omnigraph.policy import Action
+from omnigraph.store import GivenOptions, Table, is_object
+from omnigraph.store.orphans import SCRATCH
+
+
+def _acting(session: Session) -> Acting:
+    return session._acting
+
+
+def check_writable(session: Session) -> None:
+    """Refuse to go on when a session is closed, or open read-only."""
+    _acting(session).check_writable()
+
+
+def permit(session: Session, action: Action, *, branch: str | None = None) -> None:
+    """Return if the policy allows a session's actor something. Raises `PolicyDeniedError`."""
+    _acting(session).permit(action, branch=branch)
+
+
+def reach(session: Session) -> GivenOptions | None:
+    """Return how to reach the object store, as far as a caller said; for processes that help."""
+    return _acting(session).engine.location.given
+
+
+def check_schema(session: Session) -> None:
+    """Make sure that the schema a session knows is the one that is stored."""
+    _acting(session).engine.accepted_schema()
+
+
+def domain(session: Session) -> str:
+    """Return what tells a graph from every other one."""
+    return _acting(session).engine.accepted_schema().domain
+
+
+def catalog_at(session: Session, snapshot: Snapshot) -> Catalog:
+    """Return the types of a snapshot, under the schema of its time."""
+    acting = _acting(session)
+    acting.permit(Action.READ, branch=snapshot.branch)
+    return acting.engine.schema_of(snapshot.commit.schema_hash).catalog
+
+
+def table_at(session: Session, snapshot: Snapshot, table_key: str) -> Table:
+    """Return the table of a type as a snapshot names it, to read it by other means."""
+    acting = _acting(session)
+    acting.permit(Action.READ, branch=snapshot.branch)
+    pin = snapshot.tables[table_key]
+    return acting.engine.tables.open(pin.path, pin.version)
+
+
+def differing_tables(
+    session: Session, a: str | int, b: str | int, wanted: ChangeFilter
+) -> list[tuple[NodeType | EdgeType, int, Table | None, Table | None]]:
+    """Return the types whose tables may differ, their ids, and both tables."""
+    acting = _acting(session)
+    changes = Changes(acting.readable, acting.engine.tables, acting.engine.contract)
+    return list(changes.tables(a, b, wanted))
+
+
+def load_staged(session: Session, make: MakeLoad, terms: Terms) -> LoadResult:
+    """Commit a load whose rows are parsed and staged elsewhere, such as by workers on Spark."""
+    return _load_staged(_acting(session), make, terms)
+
+
+def scratch_folder(
+    session: Session, place: str | os.PathLike[str] | None = None, *, shared: bool = False
+) -> str:
+    """Make a folder for the rows of one load, in a place all its workers can reach.
+
+    Unless named it lies beside the tables, or on this machine if that is faster and no other
+    machine needs it (`shared`).
+    """
+    engine = _acting(session).engine
+    parent = engine.location.path(SCRATCH) if place is None else os.fspath(place)
+    if place is None and is_object(parent) and not shared:
+        return tempfile.mkdtemp(prefix="omnigraph-scratch-")
+    if is_object(parent):
+        return f"{parent.rstrip('/')}/{engine.ids.next()}"
+    folder = os.path.join(os.path.abspath(parent), engine.ids.next())
+    os.makedirs(folder)
+    return folder

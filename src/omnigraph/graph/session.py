@@ -1,0 +1,575 @@
+"""A session: an open graph as one caller uses it."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from omnigraph import INTERNAL_SCHEMA_VERSION
+from omnigraph.catalog import Catalog
+from omnigraph.errors import NotFoundError
+from omnigraph.graph.acting import Acting, Caller
+from omnigraph.graph.api import Loadable, Moment, Params, Path
+from omnigraph.graph.blobs import Blobs
+from omnigraph.graph.branches import Branches, Tags
+from omnigraph.graph.bulk import bulk
+from omnigraph.graph.changes import ChangeFeed, Changes, Diff
+from omnigraph.graph.engine import Engine
+from omnigraph.graph.explanation import Explanation
+from omnigraph.graph.history import Commits
+from omnigraph.graph.maintaining import MaintenanceOps
+from omnigraph.graph.maintenance import CleanupReport, OptimizeReport, RepairReport
+from omnigraph.graph.result import Result
+from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
+from omnigraph.graph.schema_ops import SchemaOps
+from omnigraph.graph.targets import At, has_branch
+from omnigraph.graph.view import BranchView, transaction
+from omnigraph.graph.writing import Terms, load, load_table, mutate
+from omnigraph.limits import CLEANUP_GRACE_S
+from omnigraph.manifest import MAIN, BranchName
+from omnigraph.ops.cleanup import Retention
+from omnigraph.ops.diff import ChangeFilter
+from omnigraph.ops.export import (
+    export_envelopes,
+    export_lines,
+    export_rows,
+    export_table,
+    select_tables,
+)
+from omnigraph.ops.load import LoadMode
+from omnigraph.plan import explain
+from omnigraph.policy import Action, Policy
+from omnigraph.read import Running
+from omnigraph.store import Table, measured
+from omnigraph.store.workers import Workers
+from omnigraph.write.inputs import Sources
+
+
+class Session:
+    """An open graph on behalf of one caller: an actor, a policy, and what it last looked at.
+
+    It borrows the graph and never closes it; making one costs next to nothing. Threads may share
+    it, and then share what it last looked at.
+    """
+
+    def __init__(self, engine: Engine, caller: Caller) -> None:
+        acting = Acting(engine, caller)
+        self._engine = engine
+        self._acting = acting
+        self.branches = Branches(acting)
+        self.tags = Tags(acting)
+        self.blobs = Blobs(acting)
+        self.commits = Commits(acting.readable, engine.tables, engine.contract)
+        self.feed = ChangeFeed(engine.lines, engine.tables, engine.contract, acting.permit)
+        self.schema = SchemaOps(acting)
+        self.maintenance = MaintenanceOps(acting)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.uri!r}, mode={self._engine.mode!r})"
+
+    def close(self) -> None:
+        """End the session: it writes nothing from here on. The graph stays open. Twice is fine."""
+        self._acting.closed = True
+
+    def session(self) -> Session:
+        """Return a session on the same open graph with a base of its own.
+
+        A strict write is refused when its rows have changed since its session last looked. Threads
+        that share a session share its base, so that a query of one thread counts as having looked
+        for all. Give each thread a session if that matters to it.
+        """
+        return self._session(self._acting.caller.actor, self._acting.caller.policy)
+
+    def as_actor(self, actor: str) -> Session:
+        """Return a session whose commits are by another actor, under the same policy.
+
+        It has a base of its own, which begins as this one's: see `session`.
+        """
+        return self._session(actor, self._acting.caller.policy)
+
+    def _session(self, actor: str | None, policy: Policy | None) -> Session:
+        base = self._acting.caller.base
+        copied = None if base is None else base.copy()
+        return Session(self._engine, Caller(actor=actor, policy=policy, base=copied))
+
+    def acting_for(self, actor: str | None, policy: Policy | None = None) -> Session:
+        """Return a session for one call of another actor, under a policy of its own.
+
+        That actor never looked through this session, so a write is judged only by what it reads
+        itself. This is how a server lets many people use one open graph.
+        """
+        return Session(self._engine, Caller(actor=actor, policy=policy))
+
+    @property
+    def actor(self) -> str | None:
+        """Who the commits of this session are by."""
+        return self._acting.caller.actor
+
+    @property
+    def uri(self) -> str:
+        """Where the graph lives."""
+        return self._engine.uri
+
+    @property
+    def schema_source(self) -> str:
+        """Text of the accepted schema."""
+        self._permit_schema()
+        return self._engine.contract.source
+
+    @property
+    def catalog(self) -> Catalog:
+        """The accepted schema as data."""
+        self._permit_schema()
+        return self._engine.schema.catalog
+
+    def _permit_schema(self) -> None:
+        """Ask for the schema: all branches have the same, so reading any of them is enough."""
+        if self._acting.caller.policy is not None:
+            self.branches.details()
+
+    def refresh(self, branch: str | None = None) -> None:
+        """Look at the newest state of a branch, or of all in use.
+
+        Strict writes from now on are judged against it. A write whose owner died after its last
+        table commit is finished; nothing is undone.
+        """
+        self._engine.accepted_schema()
+        lines = self._engine.lines
+        for line in lines.warm() if branch is None else (lines.get(branch),):
+            self._acting.look(line, self._engine.newest(line))
+
+    # ---- reading --------------------------------------------------------------------------
+
+    def query(
+        self,
+        source: str,
+        params: Params = None,
+        *,
+        name: str | None = None,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+        timeout: float | None = None,
+        cancel: threading.Event | None = None,
+    ) -> Result:
+        """Run a read query on one snapshot.
+
+        Args:
+            source: Text of a `.gq` file.
+            params: Parameter values.
+            name: Which query of the text to run, if it holds several.
+            branch: Branch to read.
+            snapshot: Commit id to read at, instead of the newest state.
+            version: Graph version of the branch to read at.
+            tag: Tag to read at.
+            timestamp: Read the branch as it was at this moment.
+            timeout: Give up after so many seconds, with `ResourceLimitError`.
+            cancel: Give up when this event is set, with `QueryError`.
+        """
+        at = At(branch=branch, commit=snapshot, version=version, tag=tag, timestamp=timestamp)
+        capture = self._acting.state(at)
+        running = Running(timeout_s=timeout, cancel=cancel)
+        compiled, table = self._engine.run(source, params, name, capture, running)
+        return Result(
+            table,
+            query_name=compiled.name,
+            commit_id=capture.head.graph_commit_id,
+            branch=None if snapshot else capture.branch.name,
+            snapshot=snapshot,
+        )
+
+    def explain(
+        self,
+        source: str,
+        params: Params = None,
+        *,
+        name: str | None = None,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+    ) -> Explanation:
+        """Run a read query and return how: its plan, and rows, time and storage calls by step."""
+        at = At(branch=branch, commit=snapshot, version=version, tag=tag, timestamp=timestamp)
+        running = Running(trace=True)
+        with measured() as io:
+            capture = self._acting.state(at)
+            begun = time.perf_counter()
+            compiled, table = self._engine.run(source, params, name, capture, running)
+            seconds = time.perf_counter() - begun
+        return Explanation(
+            plan=explain(compiled.plan),
+            stages=tuple(running.stages),
+            rows=table.num_rows,
+            seconds=seconds,
+            io=dict(io),
+        )
+
+    def snapshot(
+        self,
+        branch: str | None = None,
+        *,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+    ) -> Snapshot:
+        """Return the newest snapshot, or the one at a commit id, graph version, tag or moment."""
+        at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
+        capture = self._acting.state(at)
+        return Snapshot(
+            version=capture.version,
+            commit=capture.head,
+            tables=capture.pins,
+            internal_schema_version=INTERNAL_SCHEMA_VERSION,
+            branch=capture.branch.name,
+        )
+
+    def diff(
+        self,
+        a: str | int,
+        b: str | int,
+        *,
+        kinds: Iterable[str] = (),
+        types: Iterable[str] = (),
+        ops: Iterable[str] = (),
+    ) -> Diff:
+        """Return what turns one state into another.
+
+        States are branches, commit ids, graph versions, tags, or `branch@version`. `kinds`
+        (`node`, `edge`), `types` and `ops` (`insert`, `update`, `delete`) narrow the answer.
+        """
+        wanted = ChangeFilter.of(kinds, types, ops)
+        engine = self._engine
+        return Changes(self._acting.readable, engine.tables, engine.contract).diff(a, b, wanted)
+
+    def entity_at(
+        self, table_key: str, id: str, *, version: int, branch: str = MAIN
+    ) -> dict[str, object] | None:
+        """Return one entity as it was at a graph version, None when it did not exist."""
+        capture = self._acting.state(At(branch=branch, version=version))
+        if table_key not in capture.pins:
+            raise NotFoundError(f"no table {table_key} at graph version {version}")
+        pin = capture.pins[table_key]
+        table = self._engine.tables.open(pin.path, pin.version)
+        catalog = self._engine.schema_of(capture.head.schema_hash).catalog
+        return next(export_rows(catalog, table_key, table, only_id=id), None)
+
+    def export(
+        self,
+        dest: Path | None = None,
+        *,
+        branch: str | None = None,
+        types: Iterable[str] = (),
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+    ) -> Iterator[dict[str, object]] | int:
+        """Yield every entity as an envelope, nodes before edges; with `dest` write them as JSONL.
+
+        The output of one call is one snapshot. Loading it into an empty graph of the same
+        schema reproduces all entities, ids and values. Returns the number of lines with `dest`.
+        """
+        at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
+        catalog, tables = self._exported(at)
+        if dest is None:
+            return export_envelopes(catalog, tables, tuple(types))
+        return export_lines(catalog, tables, tuple(types), dest)
+
+    def export_table(
+        self,
+        type_name: str,
+        *,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+    ) -> Any:
+        """Return the rows of one type as an Arrow table, by id; `load_table` takes it as it is."""
+        at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
+        catalog, tables = self._exported(at)
+        (key,) = select_tables(catalog, tables, (type_name,))
+        return export_table(catalog, key, tables[key])
+
+    def _exported(self, at: At) -> tuple[Catalog, dict[str, Table]]:
+        """Return types and tables of a state, if the policy lets them be exported."""
+        capture = self._acting.state(at, self._acting.exportable)
+        catalog = self._engine.schema_of(capture.head.schema_hash).catalog
+        return catalog, self._engine.opened(capture)
+
+    # ---- writing --------------------------------------------------------------------------
+
+    def mutate(
+        self,
+        source: str,
+        params: Params = None,
+        *,
+        name: str | None = None,
+        branch: str = MAIN,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+        actor: str | None = None,
+        dry_run: bool = False,
+    ) -> MutationResult:
+        """Run a mutation query as one atomic commit.
+
+        Args:
+            source: Text of a `.gq` file.
+            params: Parameter values.
+            name: Which query of the text to run, if it holds several.
+            branch: Branch to write to.
+            expected_head: Refuse unless this commit is the branch's head.
+            operation_id: Your own id for this write: repeating it returns the first outcome
+                instead of writing twice.
+            actor: Overrides the session's actor.
+            dry_run: Validate everything, count what would change, and write nothing.
+        """
+        terms = Terms(
+            branch=branch,
+            expected_head=expected_head,
+            operation_id=operation_id,
+            actor=actor,
+            dry_run=dry_run,
+        )
+        return mutate(self._acting, source, params, name, terms)
+
+    def load(
+        self,
+        data: Loadable,
+        *,
+        mode: LoadMode | str,
+        branch: str = MAIN,
+        create_from: str | None = None,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+        actor: str | None = None,
+        dry_run: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> LoadResult:
+        """Load nodes and edges as one atomic commit; nothing is written if anything is wrong.
+
+        Args:
+            data: Path or address of a JSONL file, its bytes, or an iterable of envelopes.
+            mode: `append` (ids must be new), `merge` (replace by id) or `overwrite` (replace
+                the content of every type present).
+            branch: Branch to write to.
+            create_from: Make the branch from this one if it does not exist.
+            expected_head: Refuse unless this commit is the branch's head.
+            operation_id: As for `mutate`.
+            actor: Overrides the session's actor.
+            dry_run: Validate everything and write nothing.
+            progress: Called with the number of bytes read so far.
+        """
+        terms = Terms(
+            branch=branch,
+            create_from=create_from,
+            expected_head=expected_head,
+            operation_id=operation_id,
+            actor=actor,
+            dry_run=dry_run,
+        )
+        return load(self._acting, data, mode, terms, progress)
+
+    def load_table(
+        self,
+        type_name: str,
+        table: Any,
+        *,
+        mode: LoadMode | str,
+        branch: str = MAIN,
+        from_col: str = "from",
+        to_col: str = "to",
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+        actor: str | None = None,
+        dry_run: bool = False,
+    ) -> LoadResult:
+        """Load rows of one type from an Arrow table, pandas or polars frame, as one commit.
+
+        Columns are properties (and `id`); for an edge type `from_col` and `to_col` name the
+        columns with the endpoint ids.
+        """
+        terms = Terms(
+            branch=branch,
+            expected_head=expected_head,
+            operation_id=operation_id,
+            actor=actor,
+            dry_run=dry_run,
+        )
+        ends = (from_col, to_col)
+        return load_table(self._acting, type_name, table, mode, terms, ends)
+
+    def bulk(
+        self,
+        sources: Sources,
+        *,
+        mode: LoadMode | str,
+        engine: Literal["auto", "local", "spark"] = "auto",
+        branch: str = MAIN,
+        create_from: str | None = None,
+        allow_rejects: int = 0,
+        rejects: Path | None = None,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+        actor: str | None = None,
+        dry_run: bool = False,
+        index: bool = True,
+        progress: Callable[[Any], None] | None = None,
+        **spark: Any,
+    ) -> LoadResult:
+        """Load files and frames as one atomic commit; nothing is written if anything is wrong.
+
+        Args:
+            sources: JSONL files (paths, folders, globs, also in a bucket), or a mapping of type
+                names to `Rows`, to CSV or Parquet files, or to Arrow, pandas, polars or Spark
+                frames.
+            mode: As for `load`.
+            engine: `local` works in this process, `spark` on Spark; `auto` takes Spark if there
+                is a session, a `session` or `master` is given, or the files are large.
+            branch: Branch to write to.
+            create_from: Make the branch from this one if it does not exist.
+            allow_rejects: Rows that may be left out because something is wrong with them.
+            rejects: A file for the reasons, as lines of JSON; written even if nothing is loaded.
+            expected_head: Refuse unless this commit is the branch's head.
+            operation_id: As for `mutate`.
+            actor: Overrides the session's actor.
+            dry_run: Validate everything and write nothing.
+            index: Bring the indexes up to date before returning. Off, a later write or
+                `optimize` does it: for the first of several loads.
+            progress: Called with the number of bytes read so far; on Spark, with each stage.
+            spark: `session`, `master`, `scratch`, `tuning` as for `omnigraph.spark.load`.
+        """
+        terms = Terms(
+            branch=branch,
+            create_from=create_from,
+            expected_head=expected_head,
+            operation_id=operation_id,
+            actor=actor,
+            dry_run=dry_run,
+            index=index,
+        )
+        return bulk(
+            self,
+            self._acting,
+            sources,
+            mode,
+            terms,
+            engine=engine,
+            allow_rejects=allow_rejects,
+            rejects=rejects,
+            progress=progress,
+            spark=spark,
+        )
+
+    def branch(self, name: str, *, from_: str | int = MAIN) -> BranchView:
+        """Return a view of one branch; it is made from another one if it does not exist."""
+        if not has_branch(self._engine.lines, name):
+            self.branches.create(name, from_)
+        return self._view(name)
+
+    def _view(self, name: str) -> BranchView:
+        """Return a view of a branch as it is now: a namesake made later is another."""
+        return BranchView(self, BranchName(self._engine.lines.directory.find(name).id))
+
+    def transaction(
+        self, *, base: str = MAIN, name: str | None = None
+    ) -> AbstractContextManager[BranchView]:
+        """Work on a branch of its own: merged at the end of the block, dropped on an error.
+
+        When merging meets conflicts the branch stays, so that they can be decided.
+        """
+        branch = name or f"tx-{self._engine.ids.next().lower()}"
+        self._acting.permit(Action.BRANCH_MERGE, branch=branch, target_branch=base)
+        self._acting.permit(Action.BRANCH_DELETE, target_branch=branch)
+        return transaction(self, branch, base, self._view)
+
+    # ---- maintenance ----------------------------------------------------------------------
+
+    def optimize(
+        self,
+        branch: str = MAIN,
+        *,
+        progress: Callable[[str], None] | None = None,
+        workers: Workers | None = None,
+    ) -> OptimizeReport:
+        """Compact small fragments and index every row; no entity changes.
+
+        On main, indexes that the schema declares and that are not built yet are built as well.
+        `workers` do the long part, as those of `omnigraph.spark.optimize` do.
+        """
+        self._acting.check_maintainable()
+        schema = self._engine.accepted_schema()
+        return self._engine.maintenance.optimize(schema, branch, progress, workers)
+
+    def repair(
+        self,
+        branch: str = MAIN,
+        *,
+        confirm: bool = False,
+        force: bool = False,
+        discard: bool = False,
+    ) -> RepairReport:
+        """Find tables that another program changed; keep or drop the changes only when told to.
+
+        Args:
+            branch: Branch to look at.
+            confirm: Publish changes that left every row as it was.
+            force: Publish changes of rows, too.
+            discard: Go back to the published versions instead.
+        """
+        self._acting.check_maintainable()
+        return self._engine.maintenance.repair(
+            branch, confirm=confirm, force=force, discard=discard
+        )
+
+    def cleanup(
+        self,
+        *,
+        keep: int | None = None,
+        older_than: datetime.timedelta | float | None = None,
+        dry_run: bool = True,
+        grace: datetime.timedelta | float = CLEANUP_GRACE_S,
+        progress: Callable[[str], None] | None = None,
+    ) -> CleanupReport:
+        """Remove old versions and the files only they used.
+
+        Without `keep` and `older_than` the newest 100 versions of each branch stay, and all that
+        are younger than seven days. Tagged states, and those that branches and merges rest on,
+        always stay.
+
+        Args:
+            keep: Graph versions of each branch that stay.
+            older_than: Only versions older than this go (seconds or a timedelta).
+            dry_run: Only tell what would go; the default.
+            grace: What was current less than this ago stays: a reader may still use it.
+            progress: Called with each table's key.
+        """
+        self._acting.check_maintainable()
+        age = None if older_than is None else _seconds(older_than)
+        retention = Retention.of(keep, age, _seconds(grace))
+        return self._engine.maintenance.cleanup(retention, dry_run=dry_run, progress=progress)
+
+
+def _seconds(time_span: datetime.timedelta | float) -> float:
+    return time_span.total_seconds() if isinstance(time_span, datetime.timedelta) else time_span

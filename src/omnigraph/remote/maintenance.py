@@ -1,0 +1,41 @@
+"""How a served graph is doing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from omnigraph.errors import BadRequestError
+from omnigraph.manifest import PendingWrite, RecoveryRecord
+from omnigraph.remote.connection import Connection
+from omnigraph.remote.values import pending_from, recovery_from
+
+_ON_STORAGE = frozenset({"ensure_indices", "dump", "recover", "recovered", "upkeep", "cache_stats"})
+
+
+def not_served(name: str) -> BadRequestError:
+    """Return why a served graph cannot do what works on storage."""
+    return BadRequestError(
+        f"{name} works on storage and is not served", hint="open the graph where it lies"
+    )
+
+
+class RemoteMaintenance:
+    """Interrupted writes of a served graph, and what was recovered."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    if not TYPE_CHECKING:  # A type checker would take it for every name that is missing.
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name in _ON_STORAGE:
+                raise not_served(name)
+            raise AttributeError(name)
+
+    def recoveries(self) -> list[RecoveryRecord]:
+        """Return every recovery this graph has seen, oldest first."""
+        return [recovery_from(item) for item in self._connection.get("/recoveries")["recoveries"]]
+
+    def pending_writes(self) -> list[PendingWrite]:
+        """Return the writes that are under way or wait for recovery."""
+        return [pending_from(item) for item in self._connection.get("/recoveries")["pending"]]
