@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from omnigraph.catalog import AcceptedSchema
 from omnigraph.errors import CheckFailedError, OmniGraphError, PolicyDeniedError

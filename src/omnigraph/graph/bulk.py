@@ -6,8 +6,9 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from omnigraph.errors import BadRequestError, DataError
 from omnigraph.graph.results import LoadResult

@@ -6,8 +6,9 @@ import datetime
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from omnigraph.catalog import AcceptedSchema
 from omnigraph.embed import Embedder

@@ -11,53 +11,13 @@ from omnigraph.compute.images import RowChanges
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.manifest import Ledger, Pin
 from omnigraph.store import Tables
+from omnigraph.values.changes import EntityChange as EntityChange
+from omnigraph.values.changes import TypeRef
 from omnigraph.write.compare import table_changes
 from omnigraph.write.entities import envelopes
 
 Entity = NodeType | EdgeType
 OPS = ("insert", "update", "delete")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntityChange:
-    """One entity that differs. Images hold all properties; an edge's also its endpoints."""
-
-    kind: str
-    type_id: int
-    type_name: str
-    id: str
-    op: str
-    before: Mapping[str, object] | None = None
-    after: Mapping[str, object] | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form."""
-        found: dict[str, object] = {
-            "kind": self.kind,
-            "type": {"id": str(self.type_id), "name": self.type_name},
-            "id": self.id,
-            "op": self.op,
-        }
-        if self.before is not None:
-            found["before"] = dict(self.before)
-        if self.after is not None:
-            found["after"] = dict(self.after)
-        return found
-
-    def changed_properties(self) -> dict[str, tuple[object, object]]:
-        """Return the properties an update changed, with their old and new values."""
-        old = _properties(self.before)
-        new = _properties(self.after)
-        return {
-            name: (old.get(name), new.get(name))
-            for name in sorted(old.keys() | new.keys())
-            if old.get(name) != new.get(name)
-        }
-
-
-def _properties(image: Mapping[str, object] | None) -> Mapping[str, object]:
-    found = {} if image is None else image["properties"]
-    return found if isinstance(found, Mapping) else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,8 +109,7 @@ def changes_of(
     for entity_id, _rank, op, old, new in sorted(parts, key=lambda item: item[:2]):
         yield EntityChange(
             kind=str(entity.kind),
-            type_id=type_id,
-            type_name=entity.name,
+            type=TypeRef(id=str(type_id), name=entity.name),
             id=entity_id,
             op=op,
             before=None if old is None else old["image"],

@@ -6,7 +6,7 @@ slot. If writers keep coming first, the slot is taken before the work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -37,42 +37,12 @@ from omnigraph.store.maintenance import (
     strip_auto_cleanup,
 )
 from omnigraph.store.workers import InProcess, Workers
+from omnigraph.values.reports import OptimizedTable as OptimizedTable
 from omnigraph.write import SchemaMovedError
 
 Entity = NodeType | EdgeType
 DRIFT_REASON = "drift_needs_repair"
 INHERITED = "inherited"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OptimizedTable:
-    """What an optimize did to one table, or why it left it alone."""
-
-    table_key: str
-    fragments_removed: int = 0
-    fragments_added: int = 0
-    committed: bool = False
-    skipped: str | None = None
-    published_version: int | None = None
-    head_version: int | None = None
-    pending_indexes: tuple[Mapping[str, str], ...] = ()
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form."""
-        found: dict[str, object] = {
-            "table_key": self.table_key,
-            "fragments_removed": self.fragments_removed,
-            "fragments_added": self.fragments_added,
-            "committed": self.committed,
-            "pending_indexes": list(self.pending_indexes),
-        }
-        if self.skipped is not None:
-            found |= {
-                "skipped": self.skipped,
-                "manifest_version": self.published_version,
-                "lance_head_version": self.head_version,
-            }
-        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,10 @@ What was done past this engine is published, or undone, as told; nothing is gues
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 from functools import partial
+
+import msgspec
 
 from omnigraph.clock import now_us
 from omnigraph.errors import BadRequestError, ConflictError
@@ -29,20 +30,9 @@ from omnigraph.store.maintenance import (
     misplaced_indexes,
     strip_auto_cleanup,
 )
+from omnigraph.values.reports import Classification, RepairedTable
 
 REPAIR_ACTOR = "omnigraph:repair"
-
-
-class Classification(StrEnum):
-    """What lies above a table's published version."""
-
-    NO_DRIFT = "no_drift"
-    VERIFIED_MAINTENANCE = "verified_maintenance"
-    SUSPICIOUS = "suspicious"
-    UNVERIFIABLE = "unverifiable"
-    LEFTOVER = "leftover"
-    MISSING = "missing"
-    LOST_INDEX = "lost_index"
 
 
 _CLASSES = {
@@ -54,29 +44,6 @@ _CLASSES = {
     Standing.BEHIND: Classification.MISSING,
 }
 _UNDONE = ("discarded", "reindexed")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepairedTable:
-    """One table: what was found above its published version, and what was done about it."""
-
-    table_key: str
-    published_version: int
-    head_version: int
-    classification: Classification
-    action: str = "no_op"
-    operations: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form."""
-        return {
-            "table_key": self.table_key,
-            "manifest_version": self.published_version,
-            "lance_head_version": self.head_version,
-            "classification": str(self.classification),
-            "action": self.action,
-            "operations": list(self.operations),
-        }
 
 
 class Repair:
@@ -159,7 +126,7 @@ class Repair:
             classification=kind,
             operations=tuple(note.operation for note in found.notes),
         )
-        return replace(table, action=self._action(kind))
+        return msgspec.structs.replace(table, action=self._action(kind))
 
     def _lost_indexes(self, pin: Pin) -> list[str]:
         table = self._tables.open(pin.path, pin.version)

@@ -15,23 +15,13 @@ import msgspec
 
 from omnigraph.catalog import Catalog
 from omnigraph.errors import BadRequestError, DataError
-from omnigraph.graph import (
-    BranchView,
-    Diff,
-    Graph,
-    LoadResult,
-    MutationResult,
-    Result,
-    Snapshot,
-)
-from omnigraph.graph.explanation import Explanation
+from omnigraph.graph import BranchView, Graph, Result
 from omnigraph.ids import UlidSource
 from omnigraph.lang import compile_schema
 from omnigraph.limits import CLIENT_TIMEOUT_S
-from omnigraph.manifest import MAIN, PendingWrite, RecoveryRecord
 from omnigraph.remote.blobs import RemoteBlobs
 from omnigraph.remote.branches import RemoteBranches, RemoteTags
-from omnigraph.remote.connection import ARROW, Connection, Json, moment_text, state_fields
+from omnigraph.remote.connection import Connection, Json, moment_text, state_fields
 from omnigraph.remote.files import (
     Loadable,
     copy_lines,
@@ -41,17 +31,13 @@ from omnigraph.remote.files import (
 )
 from omnigraph.remote.history import RemoteCommits, RemoteFeed
 from omnigraph.remote.schema import RemoteSchema
-from omnigraph.remote.values import (
-    diff_from,
-    explanation_from,
-    load_from,
-    mutation_from,
-    pending_from,
-    recovery_from,
-    result_from,
-    snapshot_from,
-    table_from,
-)
+from omnigraph.remote.values import result_from, table_from
+from omnigraph.values.answers import RecoveryList
+from omnigraph.values.changes import Diff
+from omnigraph.values.commits import MAIN, Snapshot
+from omnigraph.values.headers import ARROW
+from omnigraph.values.recoveries import PendingWrite, RecoveryRecord
+from omnigraph.values.results import Explanation, LoadResult, MutationResult
 from omnigraph.write.inputs import as_arrow
 
 _ON_STORAGE = frozenset(
@@ -187,7 +173,7 @@ class RemoteGraph:
             "name": name,
             "explain": True,
         } | state_fields(branch, snapshot, version, tag, timestamp)
-        return explanation_from(self._connection.post("/query", body).json()["explain"])
+        return Explanation.from_json(self._connection.post("/query", body).json()["explain"])
 
     def call(
         self,
@@ -218,7 +204,7 @@ class RemoteGraph:
         )
         if found.headers["content-type"] == ARROW:
             return result_from(found.content)
-        return mutation_from(found.json())
+        return MutationResult.from_json(found.json())
 
     def stored_queries(self) -> list[dict[str, Any]]:
         """Return the catalog of stored queries."""
@@ -241,7 +227,7 @@ class RemoteGraph:
             "tag": tag,
             "timestamp": moment_text(timestamp),
         }
-        return snapshot_from(self._connection.get("/snapshot", params))
+        return Snapshot.from_json(self._connection.get("/snapshot", params))
 
     def diff(
         self,
@@ -255,7 +241,7 @@ class RemoteGraph:
         """Return what turns one state into another."""
         params: Json = {"from": str(a), "to": str(b)}
         params |= {"kind": [*kinds], "type": [*types], "op": [*ops]}
-        return diff_from(self._connection.get("/diff", params))
+        return Diff.from_json(self._connection.get("/diff", params))
 
     def export(
         self,
@@ -308,11 +294,11 @@ class RemoteGraph:
 
     def recoveries(self) -> list[RecoveryRecord]:
         """Return every recovery this graph has seen, oldest first."""
-        return [recovery_from(item) for item in self._connection.get("/recoveries")["recoveries"]]
+        return list(RecoveryList.from_json(self._connection.get("/recoveries")).recoveries)
 
     def pending_writes(self) -> list[PendingWrite]:
         """Return the writes that are under way or wait for recovery."""
-        return [pending_from(item) for item in self._connection.get("/recoveries")["pending"]]
+        return list(RecoveryList.from_json(self._connection.get("/recoveries")).pending)
 
     # ---- writing --------------------------------------------------------------------------
 
@@ -339,7 +325,7 @@ class RemoteGraph:
         found = self._connection.write(
             path, body, expected_head=expected_head, operation_id=operation_id
         )
-        return mutation_from(found)
+        return MutationResult.from_json(found)
 
     def load(
         self,
@@ -368,7 +354,7 @@ class RemoteGraph:
             )
         except DataError as error:
             raise with_file_name(error, data) from None
-        return load_from(found)
+        return LoadResult.from_json(found)
 
     def load_table(
         self,
