@@ -9,11 +9,10 @@ import os
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from omnigraph.catalog import AcceptedSchema, Catalog
 from omnigraph.errors import (
@@ -186,7 +185,7 @@ class ChangeFeed:
                 token = tokens.write("page", after=after, skip=skip + room, cut=cut)
                 blocks.append(ChangeBlock(commit=commit, changes=rest[:room]))
                 return FeedPage(blocks=tuple(blocks), next_page_token=token)
-            blocks.append(msgspec.structs.replace(block, changes=rest))
+            blocks.append(replace(block, changes=rest))
             room -= len(rest)
             skip, after = 0, commit.manifest_version
             if room == 0:

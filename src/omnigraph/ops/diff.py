@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType, TypeKind
@@ -13,6 +12,7 @@ from omnigraph.manifest import Ledger, Pin
 from omnigraph.store import Tables
 from omnigraph.values.changes import EntityChange as EntityChange
 from omnigraph.values.changes import TypeRef
+from omnigraph.values.value import Value
 from omnigraph.write.compare import table_changes
 from omnigraph.write.entities import envelopes
 
@@ -20,8 +20,7 @@ Entity = NodeType | EdgeType
 OPS = ("insert", "update", "delete")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeFilter:
+class ChangeFilter(Value, frozen=True, kw_only=True):
     """Which changes somebody wants to see; empty means all."""
 
     kinds: tuple[str, ...] = ()
@@ -45,10 +44,6 @@ class ChangeFilter:
             if value not in OPS:
                 raise BadRequestError(f"unknown op {value!r}; expected one of {', '.join(OPS)}")
         return found
-
-    def to_json(self) -> dict[str, object]:
-        """Return the filter as plain data."""
-        return {"kinds": list(self.kinds), "types": list(self.types), "ops": list(self.ops)}
 
     def admits(self, entity: Entity) -> bool:
         """Whether changes of a type are wanted."""

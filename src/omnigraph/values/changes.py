@@ -11,7 +11,7 @@ import msgspec
 from omnigraph.values.commits import MAIN, GraphCommit
 from omnigraph.values.merges import image_text, text_table
 from omnigraph.values.pages import Token, page
-from omnigraph.values.value import Form, Value
+from omnigraph.values.value import Value, form
 
 HTML_ROWS_MAX = 200
 
@@ -144,26 +144,20 @@ class CommitCause(
     merged_branch: str | None = None
 
 
+def _cause(commit: GraphCommit) -> dict[str, object]:
+    fields = {name: getattr(commit, name) for name in CommitCause.__struct_fields__}
+    return CommitCause(**fields | {"branch": commit.branch or MAIN}).to_json()
+
+
+def _commit(cause: CommitCause) -> GraphCommit:
+    fields = msgspec.structs.asdict(cause)
+    return GraphCommit(**fields | {"branch": None if cause.branch == MAIN else cause.branch})
+
+
 if TYPE_CHECKING:
     Cause = GraphCommit
 else:
-
-    class Cause(Form):
-        """A commit, sent as the cause of changes."""
-
-        wire = CommitCause
-
-        @staticmethod
-        def send(value: GraphCommit) -> dict[str, object]:
-            """Return who made the changes, when and where."""
-            fields = {name: getattr(value, name) for name in CommitCause.__struct_fields__}
-            return CommitCause(**fields | {"branch": value.branch or MAIN}).to_json()
-
-        @staticmethod
-        def read(data: CommitCause) -> GraphCommit:
-            """Return the commit."""
-            fields = {name: getattr(data, name) for name in CommitCause.__struct_fields__}
-            return GraphCommit(**fields | {"branch": None if data.branch == MAIN else data.branch})
+    Cause = form(CommitCause, send=_cause, read=_commit)
 
 
 class ChangeBlock(Value, frozen=True, kw_only=True, rename={"commit": "cause"}):
@@ -175,6 +169,10 @@ class ChangeBlock(Value, frozen=True, kw_only=True, rename={"commit": "cause"}):
     schema_boundary: bool = False
     """The commit changed the schema: what it did to stored rows is told by no row event."""
     changes: tuple[EntityChange, ...]
+
+    def cause(self) -> dict[str, object]:
+        """Return who made the changes, when and where."""
+        return _cause(self.commit)
 
     def page(self, *, limit: int | None, page_token: str | None) -> tuple[ChangeBlock, Token]:
         """Return some of the changes, and the token of the next ones if there are any."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta
 
-from omnigraph.values.value import Form, Value
+from omnigraph.values.value import Value, form
 
 MAIN = "main"
 MANIFEST = "__manifest"
@@ -163,28 +163,21 @@ class Dataset(Value, frozen=True, kw_only=True):
     entity_count: int
 
 
+_PUBLISHED = ("table_key", "path", "version", "table_branch", "row_count")
+
+
+def _published(pin: Any) -> dict[str, object]:  # noqa: ANN401  # a pin of the manifest as well
+    return PublishedTable(**{name: getattr(pin, name) for name in _PUBLISHED}).to_json()
+
+
 if TYPE_CHECKING:
     Tables = Mapping[str, Any]
 else:
-
-    class Tables(Form):
-        """Tables by their keys, sent as a list."""
-
-        wire = list[PublishedTable]
-
-        @staticmethod
-        def send(value: Mapping[str, Any]) -> list[Any]:
-            """Return the tables."""
-            names = ("table_key", "path", "version", "table_branch", "row_count")
-            return [
-                PublishedTable(**{name: getattr(item, name) for name in names}).to_json()
-                for item in value.values()
-            ]
-
-        @staticmethod
-        def read(data: list[PublishedTable]) -> Mapping[str, PublishedTable]:
-            """Return the tables by their keys."""
-            return {item.table_key: item for item in data}
+    Tables = form(
+        list[PublishedTable],
+        send=lambda tables: [_published(pin) for pin in tables.values()],
+        read=lambda tables: {item.table_key: item for item in tables},
+    )
 
 
 class Snapshot(Value, frozen=True, kw_only=True, rename={"version": "manifest_version"}):

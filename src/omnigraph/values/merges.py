@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from msgspec import Meta
 
 from omnigraph.values.commits import GraphCommit
-from omnigraph.values.value import Form, Value
+from omnigraph.values.value import Value, form
 
 Outcome = Annotated[
     str, Meta(extra_json_schema={"enum": ["already_up_to_date", "fast_forward", "merged"]})
@@ -77,21 +77,11 @@ class Conflict(Value, frozen=True, kw_only=True):
 if TYPE_CHECKING:
     Reviewed = tuple[Conflict, ...]
 else:
-
-    class Reviewed(Form):
-        """Conflicts, sent with their images."""
-
-        wire = tuple[Conflict, ...]
-
-        @staticmethod
-        def send(value: tuple[Conflict, ...]) -> list[dict[str, object]]:
-            """Return the conflicts."""
-            return [item.to_review() for item in value]
-
-        @staticmethod
-        def read(data: tuple[Conflict, ...]) -> tuple[Conflict, ...]:
-            """Return the conflicts."""
-            return data
+    Reviewed = form(
+        tuple[Conflict, ...],
+        send=lambda conflicts: [item.to_review() for item in conflicts],
+        read=lambda conflicts: conflicts,
+    )
 
 
 class MergePlan(Value, frozen=True, kw_only=True, rename={"conflicts": "merge_conflicts"}):

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
 from omnigraph.values.commits import MANIFEST, GraphCommit
-from omnigraph.values.value import Form, Value
+from omnigraph.values.value import Value, form, plain
 
 
 class OptimizedTable(Value, frozen=True, kw_only=True):
@@ -43,21 +43,12 @@ class OptimizedTable(Value, frozen=True, kw_only=True):
 if TYPE_CHECKING:
     OptimizedTables = tuple[OptimizedTable, ...]
 else:
-
-    class OptimizedTables(Form):
-        """Tables, and the manifest after them, which folds itself while it is written."""
-
-        wire = list[OptimizedTable]
-
-        @staticmethod
-        def send(value: tuple[OptimizedTable, ...]) -> list[dict[str, object]]:
-            """Return the tables and the manifest."""
-            return [item.to_json() for item in (*value, OptimizedTable(table_key=MANIFEST))]
-
-        @staticmethod
-        def read(data: list[OptimizedTable]) -> tuple[OptimizedTable, ...]:
-            """Return the tables."""
-            return tuple(item for item in data if item.table_key != MANIFEST)
+    # The manifest folds itself while it is written; it is told of after the tables.
+    OptimizedTables = form(
+        list[OptimizedTable],
+        send=lambda tables: plain([*tables, OptimizedTable(table_key=MANIFEST)]),
+        read=lambda tables: tuple(item for item in tables if item.table_key != MANIFEST),
+    )
 
 
 class OptimizeReport(Value, frozen=True, kw_only=True):

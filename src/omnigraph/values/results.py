@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from omnigraph.values.commits import MAIN, GraphCommit
-from omnigraph.values.value import Form, Value
+from omnigraph.values.value import Value, form
 
 Mode = Annotated[str, Meta(extra_json_schema={"enum": ["append", "merge", "overwrite"]})]
 
@@ -53,22 +53,16 @@ class LoadedType(Value, frozen=True, kw_only=True):
 
 if TYPE_CHECKING:
     Counts = Mapping[str, int]
+    Milliseconds = float
+    Lines = str
 else:
-
-    class Counts(Form):
-        """Numbers by type names, sent as a list."""
-
-        wire = list[LoadedType]
-
-        @staticmethod
-        def send(value: Mapping[str, int]) -> list[dict[str, object]]:
-            """Return the numbers with their names."""
-            return [{"name": name, "entities_loaded": rows} for name, rows in value.items()]
-
-        @staticmethod
-        def read(data: list[LoadedType]) -> dict[str, int]:
-            """Return the numbers by name."""
-            return {item.name: item.entities_loaded for item in data}
+    Counts = form(
+        list[LoadedType],
+        send=lambda counts: [{"name": n, "entities_loaded": c} for n, c in counts.items()],
+        read=lambda items: {item.name: item.entities_loaded for item in items},
+    )
+    Milliseconds = form(float, send=lambda seconds: seconds * 1e3, read=lambda ms: ms / 1e3)
+    Lines = form(list[str], send=lambda text: text.split("\n"), read="\n".join)
 
 
 class LoadResult(Value, frozen=True, kw_only=True):
@@ -113,42 +107,6 @@ class LoadResult(Value, frozen=True, kw_only=True):
             for kind, counts in (("node", self.nodes), ("edge", self.edges))
             for name, rows in counts.items()
         )
-
-
-if TYPE_CHECKING:
-    Milliseconds = float
-    Lines = str
-else:
-
-    class Milliseconds(Form):
-        """Seconds, sent as milliseconds."""
-
-        wire = float
-
-        @staticmethod
-        def send(value: float) -> float:
-            """Return milliseconds."""
-            return value * 1e3
-
-        @staticmethod
-        def read(data: float) -> float:
-            """Return seconds."""
-            return data / 1e3
-
-    class Lines(Form):
-        """A text, sent line by line."""
-
-        wire = list[str]
-
-        @staticmethod
-        def send(value: str) -> list[str]:
-            """Return the lines."""
-            return value.split("\n")
-
-        @staticmethod
-        def read(data: list[str]) -> str:
-            """Return the text."""
-            return "\n".join(data)
 
 
 class Stage(Value, frozen=True, kw_only=True, rename={"text": "step", "seconds": "ms"}):

@@ -30,7 +30,7 @@ def ref(kind: type[Value] | type[Request]) -> dict[str, str]:
 
 def components(kinds: Iterable[type[Value] | type[Request]]) -> dict[str, Json]:
     """Return the schemas of classes and of all they hold, by name."""
-    shapes = [_shape(kind) if issubclass(kind, Value) else kind for kind in kinds]
+    shapes = [shape(kind) if issubclass(kind, Value) else kind for kind in kinds]
     _refs, found = msgspec.json.schema_components(shapes, ref_template=REF)
     return dict(sorted(found.items()))
 
@@ -56,7 +56,7 @@ def _names(part: object) -> set[str]:
 
 
 @functools.cache
-def _shape(cls: type[Value]) -> type[msgspec.Struct]:
+def shape(cls: type[Value]) -> type[msgspec.Struct]:
     """Return the JSON form of a value as a Struct of its own."""
     fields: list[Any] = []
     names = {}
@@ -79,7 +79,7 @@ def _shape(cls: type[Value]) -> type[msgspec.Struct]:
 def _plain_type(kind: Any) -> Any:  # noqa: ANN401  # any type there is
     """Return a type with the JSON forms of values in their places."""
     if isinstance(kind, type) and issubclass(kind, Value):
-        return _shape(kind)
+        return shape(kind)
     if isinstance(kind, type) and issubclass(kind, Form):
         return _plain_type(kind.wire)
     origin, arguments = get_origin(kind), [_plain_type(item) for item in get_args(kind)]

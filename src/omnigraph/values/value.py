@@ -7,9 +7,22 @@ JSON form. From the same declaration come the decoder and the schema of the publ
 from __future__ import annotations
 
 import functools
+import operator
+import types
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, ClassVar, Self, TypeVar, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 
@@ -17,6 +30,7 @@ from omnigraph.errors import StorageError
 
 T = TypeVar("T")
 Json = dict[str, Any]
+_PLAIN = frozenset({str, int, float, bool, types.NoneType})
 
 
 class _AnyInstance(type):
@@ -27,7 +41,7 @@ class _AnyInstance(type):
 
 
 class Form(metaclass=_AnyInstance):
-    """How a field travels whose Python type is not its JSON type.
+    """How a field travels whose Python type is not its JSON type; `form` makes one.
 
     Type checkers see the Python type under the name of the form; at run time the form is what the
     field is declared as.
@@ -39,6 +53,14 @@ class Form(metaclass=_AnyInstance):
     """Returns a value as JSON data."""
     read: ClassVar[Callable[[Any], object]]
     """Returns the value of JSON data."""
+
+
+def form(
+    wire: object, *, send: Callable[[Any], object], read: Callable[[Any], object]
+) -> type[Form]:
+    """Return how a field is sent and read."""
+    found = {"wire": wire, "send": staticmethod(send), "read": staticmethod(read)}
+    return types.new_class("Form", (Form,), exec_body=lambda namespace: namespace.update(found))
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,12 +77,14 @@ class Value(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> dict[str, object]:
         """Return the wire form."""
-        found: dict[str, object] = {}
-        for item in members(type(self)):
-            value = getattr(self, item.attribute)
-            if item.may_be_left_out and value == item.default:
-                continue
-            found[item.name] = item.send(value)
+        own = _writer(type(self))
+        found = dict(zip(own.names, own.values(self), strict=True))
+        for name, default in own.optional:
+            if found[name] == default:
+                del found[name]
+        for name, send in own.sent:
+            if name in found:
+                found[name] = send(found[name])
         return found
 
     @classmethod
@@ -78,7 +102,6 @@ class Member(msgspec.Struct, frozen=True):
     name: str
     attribute: str
     kind: Any
-    send: Callable[[Any], object]
     default: Any = None
     may_be_left_out: bool = False
 
@@ -86,38 +109,68 @@ class Member(msgspec.Struct, frozen=True):
 @functools.cache
 def members(cls: type[Value]) -> tuple[Member, ...]:
     """Return the JSON form of a class, in the order of its members."""
-    fields = [item for item in msgspec.structs.fields(cls) if item.name not in cls.hidden]
     derived = dict(cls.derived)
     found: list[Member] = []
-    for item in fields:
+    for item in msgspec.structs.fields(cls):
+        if item.name in cls.hidden:
+            continue
         default = None if item.default is msgspec.NODEFAULT else item.default
-        found.append(_member(cls, item.encode_name, item.name, item.type, default))
         twins = [name for name, attribute in derived.items() if attribute == item.name]
-        found += [_member(cls, name, item.name, item.type, default) for name in twins]
-        for name in twins:
-            del derived[name]
+        for name in (item.encode_name, *twins):
+            found.append(Member(name, item.name, item.type, default, name in cls.optional))
+            derived.pop(name, None)
     for name, attribute in derived.items():
         kind = get_type_hints(getattr(cls, attribute).fget)["return"]
-        found.append(_member(cls, name, attribute, kind, None))
+        found.append(Member(name, attribute, kind, None, name in cls.optional))
     return tuple(found)
 
 
-def _member(cls: type[Value], name: str, attribute: str, kind: object, default: object) -> Member:
-    return Member(
-        name=name,
-        attribute=attribute,
-        kind=kind,
-        send=kind.send if isinstance(kind, type) and issubclass(kind, Form) else plain,
-        default=default,
-        may_be_left_out=name in cls.optional,
+class _Writer(msgspec.Struct, frozen=True):
+    """How values of a class are written: many are, so it is worked out once."""
+
+    names: tuple[str, ...]
+    values: Callable[[Value], tuple[object, ...]]
+    optional: tuple[tuple[str, object], ...]
+    sent: tuple[tuple[str, Callable[[Any], object]], ...]
+
+
+@functools.cache
+def _writer(cls: type[Value]) -> _Writer:
+    shown = members(cls)
+    values = operator.attrgetter(*(item.attribute for item in shown))
+    return _Writer(
+        names=tuple(item.name for item in shown),
+        values=values if len(shown) > 1 else lambda value: (values(value),),
+        optional=tuple((item.name, item.default) for item in shown if item.may_be_left_out),
+        sent=tuple((i.name, _send(i.kind)) for i in shown if not _is_plain(i.kind)),
     )
+
+
+def _send(kind: object) -> Callable[[Any], object]:
+    return kind.send if isinstance(kind, type) and issubclass(kind, Form) else plain
+
+
+def _is_plain(kind: object) -> bool:
+    """Whether values of a type are JSON data as they are."""
+    if get_origin(kind) is Literal:
+        return True
+    if get_origin(kind) is Annotated:
+        return _is_plain(get_args(kind)[0])
+    if get_origin(kind) in (Union, types.UnionType):
+        return all(map(_is_plain, get_args(kind)))
+    return kind in _PLAIN
 
 
 def plain(value: object) -> object:
     """Return something as JSON data. What a mapping holds is JSON data already."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is dict:
+        return dict(value)  # type: ignore[call-overload]  # mypy does not follow `kind is dict`
     if isinstance(value, Value):
         return value.to_json()
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     if isinstance(value, Mapping):
         return dict(value)
