@@ -23,6 +23,8 @@ Story = Callable[[AnyGraph, "Notes", Path], None]
 _ULID = re.compile(r"[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}")
 _TIMES = {"created_at", "authored_at", "ms", "io", "seconds"}
 _PLACES = {"uri", "table_path", "dataset_path"}
+_OF_THE_GRAPH = {"schema_hash"}
+"""Each graph has its own: the hash covers the id the graph was born with."""
 _FEED = {"cursor", "resume_cursor", "next_page_token"}
 STORIES: list[Story] = []
 
@@ -66,7 +68,7 @@ class Notes:
         return value
 
     def _field(self, key: str, value: Any) -> Any:
-        if key in _TIMES | _PLACES | _FEED:
+        if key in _TIMES | _PLACES | _OF_THE_GRAPH | _FEED:
             return None if value is None else f"<{key}>"
         return self._plain(value)
 

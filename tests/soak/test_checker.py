@@ -275,7 +275,7 @@ def test_a_version_that_is_lost_is_noticed(run: Setup, tmp_path: Path) -> None:
     def damage(copy: Setup) -> None:
         with og.open(copy.root, mode="ro") as graph:
             path = graph.snapshot().tables["node:Person"].path
-        for file in (copy.place / path / "data").iterdir():  # type: ignore[union-attr]
+        for file in (copy.place / path / "data").iterdir():
             file.unlink()
 
     problems = wrong_with(run, tmp_path, damage)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import BinaryIO
 
 from omnigraph.catalog import Scalar
@@ -16,52 +15,7 @@ from omnigraph.graph.acting import Acting
 from omnigraph.graph.targets import At
 from omnigraph.manifest import MAIN, Capture
 from omnigraph.store import BlobRef, Table, find_blob, open_blob
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlobStat:
-    """What is known of a blob without reading it; an external one has an address and no size."""
-
-    entity: str
-    type_name: str
-    id: str
-    property_name: str
-    size: int | None
-    uri: str | None
-    etag: str
-    branch: str | None
-    snapshot: str | None
-    resolved_snapshot: str
-
-    @property
-    def kind(self) -> str:
-        """`managed` or `external`."""
-        return "managed" if self.uri is None else "external"
-
-    def to_json(self) -> dict[str, object]:
-        """Return it as plain data; what is unknown is left out."""
-        found = {
-            "selector": {
-                "entity": self.entity,
-                "type": self.type_name,
-                "id": self.id,
-                "property": self.property_name,
-            },
-            "kind": self.kind,
-            "size": self.size,
-            "etag": self.etag,
-            "uri": self.uri,
-            "target": {
-                name: value
-                for name, value in (
-                    ("branch", self.branch),
-                    ("snapshot", self.snapshot),
-                    ("resolved_snapshot", self.resolved_snapshot),
-                )
-                if value is not None
-            },
-        }
-        return {name: value for name, value in found.items() if value is not None}
+from omnigraph.values.reports import BlobStat as BlobStat
 
 
 class Blobs:

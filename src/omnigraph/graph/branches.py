@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from omnigraph.errors import CheckFailedError, OmniGraphError, PolicyDeniedError
 from omnigraph.graph.acting import Acting

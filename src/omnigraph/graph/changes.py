@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import base64
 import binascii
-import html
 import json
 import os
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from omnigraph.catalog import AcceptedSchema, Catalog
 from omnigraph.errors import (
@@ -23,7 +23,6 @@ from omnigraph.errors import (
     NotFoundError,
 )
 from omnigraph.graph.lines import Line, Lines
-from omnigraph.graph.pages import Token, page
 from omnigraph.graph.permits import PermittedLines, Reachable
 from omnigraph.graph.targets import resolve_name
 from omnigraph.limits import FEED_CHANGES_DEFAULT, FEED_CHANGES_MAX, FEED_COMMITS_DEFAULT
@@ -31,163 +30,18 @@ from omnigraph.manifest import MAIN, Capture, GraphCommit
 from omnigraph.ops.diff import (
     ChangeFilter,
     Entity,
-    EntityChange,
     entity_changes,
     wanted_types,
 )
 from omnigraph.ops.export import export_lines
 from omnigraph.policy import Action, Permit
 from omnigraph.store import Table, Tables
+from omnigraph.values.changes import Baseline as Baseline
+from omnigraph.values.changes import ChangeBlock as ChangeBlock
+from omnigraph.values.changes import Diff as Diff
+from omnigraph.values.changes import FeedPage as FeedPage
 from omnigraph.write.compare import may_differ
 from omnigraph.write.contract import SchemaContract
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diff:
-    """What turns one state into another. Iterate over it, or look at it in a notebook."""
-
-    before: str
-    after: str
-    changes: tuple[EntityChange, ...]
-
-    def __iter__(self) -> Iterator[EntityChange]:
-        return iter(self.changes)
-
-    def __len__(self) -> int:
-        return len(self.changes)
-
-    def counts(self) -> dict[str, dict[str, int]]:
-        """Return the number of changes by type and operation."""
-        found: dict[str, dict[str, int]] = {}
-        for item in self.changes:
-            ops = found.setdefault(item.type_name, {"insert": 0, "update": 0, "delete": 0})
-            ops[item.op] += 1
-        return found
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form."""
-        changes = [item.to_json() for item in self.changes]
-        return {"from": self.before, "to": self.after, "changes": changes}
-
-    def to_arrow(self) -> Any:
-        """Return one row per change, images as JSON text."""
-        import pyarrow as pa
-
-        names = ("op", "kind", "type", "id", "before", "after")
-        rows = [
-            {
-                "op": item.op,
-                "kind": item.kind,
-                "type": item.type_name,
-                "id": item.id,
-                "before": _text(item.before),
-                "after": _text(item.after),
-            }
-            for item in self.changes
-        ]
-        return pa.Table.from_pylist(rows, schema=pa.schema([(n, pa.string()) for n in names]))
-
-    def to_pandas(self) -> Any:
-        """Return `to_arrow` as a pandas frame."""
-        return self.to_arrow().to_pandas()
-
-    def _repr_html_(self) -> str:
-        lines = "".join(
-            f"<tr><td>{item.op}</td><td>{html.escape(item.type_name)}</td>"
-            f"<td>{html.escape(item.id)}</td><td>{html.escape(_short(item))}</td></tr>"
-            for item in self.changes[:200]
-        )
-        head = "<tr><th>op</th><th>type</th><th>id</th><th>what</th></tr>"
-        more = len(self.changes) - 200
-        tail = f"<p>... and {more} more</p>" if more > 0 else ""
-        return f"<table>{head}{lines}</table>{tail}"
-
-
-def _text(image: Mapping[str, object] | None) -> str | None:
-    return None if image is None else json.dumps(image, ensure_ascii=False)
-
-
-def _short(item: EntityChange) -> str:
-    changed = item.changed_properties()
-    if item.op == "update":
-        return ", ".join(f"{name}: {old!r} -> {new!r}" for name, (old, new) in changed.items())
-    return ", ".join(f"{n}: {v!r}" for n, (o, new) in changed.items() for v in [new or o])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeBlock:
-    """The changes one commit made, against its first parent."""
-
-    commit: GraphCommit
-    changes: tuple[EntityChange, ...]
-    schema_boundary: bool = False
-    """The commit changed the schema: what it did to stored rows is told by no row event."""
-
-    def cause(self) -> dict[str, object]:
-        """Return who made the changes, when and where."""
-        commit = self.commit
-        return {
-            "graph_commit_id": commit.graph_commit_id,
-            "parent_commit_id": commit.parent_commit_id,
-            "merged_parent_commit_id": commit.merged_parent_commit_id,
-            "authored_branch": commit.branch or MAIN,
-            "actor_id": commit.actor_id,
-            "authored_at": commit.created_at_us,
-            "manifest_version": commit.manifest_version,
-            "kind": commit.kind,
-        }
-
-    def page(self, *, limit: int | None, page_token: str | None) -> tuple[ChangeBlock, Token]:
-        """Return some of the changes, and the token of the next ones if there are any."""
-        found, token = page(
-            self.changes,
-            key=lambda item: f"{item.kind} {item.type_id} {item.id} {item.op}",
-            limit=limit,
-            page_token=page_token,
-        )
-        return replace(self, changes=tuple(found)), token
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form."""
-        found: dict[str, object] = {"cause": self.cause()}
-        if self.schema_boundary:
-            found["schema_boundary"] = True
-        return found | {"changes": [item.to_json() for item in self.changes]}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeedPage:
-    """One answer of the feed. There is a cursor once all its commits were delivered whole."""
-
-    blocks: tuple[ChangeBlock, ...]
-    cursor: str | None = None
-    next_page_token: str | None = None
-    caught_up: bool = False
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form."""
-        found: dict[str, object] = {"blocks": [block.to_json() for block in self.blocks]}
-        if self.next_page_token is not None:
-            found["next_page_token"] = self.next_page_token
-        if self.cursor is not None:
-            found |= {"cursor": self.cursor, "caught_up": self.caught_up}
-        return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Baseline:
-    """A whole snapshot written to a file, and where the feed goes on after it."""
-
-    snapshot_commit_id: str
-    resume_cursor: str
-    entities: int
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form."""
-        return {
-            "snapshot_commit_id": self.snapshot_commit_id,
-            "resume_cursor": self.resume_cursor,
-        }
 
 
 class Changes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from omnigraph import INTERNAL_SCHEMA_VERSION, __version__
 from omnigraph.graph.lines import Lines
@@ -15,30 +14,10 @@ from omnigraph.store.archive import write_archive
 from omnigraph.store.conditional import PROBE
 from omnigraph.store.slots import RECOVERY_FOLDER
 from omnigraph.store.torn import ASIDE, version_of
+from omnigraph.values.reports import DumpReport as DumpReport
 
 DUMP_FORMAT = 1
 Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DumpReport:
-    """What a dump holds."""
-
-    uri: str
-    archive: str
-    heads: Mapping[str, str]
-    files: int
-    bytes: int
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form."""
-        return {
-            "uri": self.uri,
-            "archive": self.archive,
-            "branches": dict(self.heads),
-            "files": self.files,
-            "bytes": self.bytes,
-        }
 
 
 def dump(location: Location, lines: Lines, archive: str, progress: Progress | None) -> DumpReport:

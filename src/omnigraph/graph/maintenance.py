@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+
+from msgspec.structs import replace
 
 from omnigraph.catalog import AcceptedSchema
 from omnigraph.errors import Conflict, NotFoundError
@@ -17,97 +18,22 @@ from omnigraph.manifest import (
     BranchId,
     BranchInfo,
     Coordinator,
-    GraphCommit,
     OwnHistory,
     lines_in_use,
     parse_incarnation,
 )
-from omnigraph.ops.cleanup import CleanedTable, Cleanup, Retention, State
+from omnigraph.ops.cleanup import Cleanup, Retention, State
 from omnigraph.ops.fold import indexed_columns
 from omnigraph.ops.indexing import Indexing, PendingIndex, pending_indexes
 from omnigraph.ops.optimize import Optimize, OptimizedTable
-from omnigraph.ops.repair import Repair, RepairedTable
+from omnigraph.ops.repair import Repair
 from omnigraph.store import Tables
 from omnigraph.store.workers import Workers
+from omnigraph.values.reports import CleanupReport as CleanupReport
+from omnigraph.values.reports import OptimizeReport as OptimizeReport
+from omnigraph.values.reports import RepairReport as RepairReport
 
 Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OptimizeReport:
-    """What an optimize did; `commit` is None when nothing needed it."""
-
-    uri: str
-    branch: str
-    commit: GraphCommit | None
-    tables: tuple[OptimizedTable, ...]
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form. The manifest folds itself while it is written."""
-        manifest = OptimizedTable(table_key="__manifest")
-        return {
-            "uri": self.uri,
-            "branch": self.branch,
-            "commit": None if self.commit is None else self.commit.to_json(),
-            "tables": [item.to_json() for item in (*self.tables, manifest)],
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepairReport:
-    """What a repair found and did."""
-
-    uri: str
-    confirm: bool
-    force: bool
-    commit: GraphCommit | None
-    tables: tuple[RepairedTable, ...]
-
-    @property
-    def refused(self) -> bool:
-        """Whether something was found that only force would publish."""
-        return any(item.action == "refused" for item in self.tables)
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form."""
-        return {
-            "uri": self.uri,
-            "confirm": self.confirm,
-            "force": self.force,
-            "manifest_version": None if self.commit is None else self.commit.manifest_version,
-            "tables": [item.to_json() for item in self.tables],
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanupReport:
-    """What a cleanup removed, or would remove."""
-
-    uri: str
-    keep: int | None
-    older_than_s: float | None
-    dry_run: bool
-    tables: tuple[CleanedTable, ...]
-
-    @property
-    def versions(self) -> int:
-        """Versions removed over all tables."""
-        return sum(item.old_versions_removed for item in self.tables)
-
-    @property
-    def bytes(self) -> int:
-        """Bytes freed over all tables."""
-        return sum(item.bytes_removed for item in self.tables)
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form."""
-        return {
-            "uri": self.uri,
-            "keep_versions": self.keep,
-            "older_than_secs": self.older_than_s,
-            "dry_run": self.dry_run,
-            "tables": [item.to_json() for item in self.tables],
-        }
 
 
 def _with_pending(table: OptimizedTable, pending: list[PendingIndex]) -> OptimizedTable:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import html
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from omnigraph.catalog import AcceptedSchema, TypeKind
 from omnigraph.errors import (
@@ -24,6 +21,8 @@ from omnigraph.limits import MERGE_BASE_STATES_MAX, WRITE_ATTEMPTS_MAX
 from omnigraph.manifest import MAIN, BranchId, Capture, GraphCommit
 from omnigraph.ops.merge import Merge, MergeOutcome, MergeWorkers, Origin
 from omnigraph.store import Tables
+from omnigraph.values.merges import MergePlan as MergePlan
+from omnigraph.values.merges import MergeResult as MergeResult
 from omnigraph.write import ChangeSet, Request
 from omnigraph.write.entities import envelopes
 from omnigraph.write.three_way import Conflict, Decision, Side, by_property
@@ -32,117 +31,6 @@ ALREADY_UP_TO_DATE = "already_up_to_date"
 FAST_FORWARD = "fast_forward"
 MERGED = "merged"
 Resolution = str | Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergeResult:
-    """Outcome of a merge; `commit` is None when there was nothing to merge."""
-
-    outcome: str
-    source: str
-    target: str
-    commit: GraphCommit | None = None
-    actor_id: str | None = None
-    branch_deleted: bool = False
-    branch_delete_error: str | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form."""
-        found: dict[str, object] = {
-            "source": self.source,
-            "target": self.target,
-            "outcome": self.outcome,
-            "actor_id": self.actor_id,
-            "commit": None if self.commit is None else self.commit.to_json(),
-            "branch_deleted": self.branch_deleted,
-        }
-        if self.branch_delete_error is not None:
-            found["branch_delete_error"] = self.branch_delete_error
-            found["branch_delete_error_details"] = {"error": self.branch_delete_error}
-        return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergePlan:
-    """What a merge would do, for review. Nothing of it is written."""
-
-    source: str
-    target: str
-    outcome: str
-    base_commit_ids: tuple[str, ...]
-    changes: tuple[Mapping[str, object], ...]
-    conflicts: tuple[Conflict, ...]
-
-    @property
-    def base_commit_id(self) -> str | None:
-        """The commit the merge starts from; None when it starts from several, merged into one."""
-        return self.base_commit_ids[0] if len(self.base_commit_ids) == 1 else None
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether the merge would go through."""
-        return not self.conflicts
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form; conflicts carry base, ours and theirs."""
-        return {
-            "source": self.source,
-            "target": self.target,
-            "outcome": self.outcome,
-            "base_commit_id": self.base_commit_id,
-            "base_commit_ids": list(self.base_commit_ids),
-            "changes": [dict(item) for item in self.changes],
-            "merge_conflicts": [item.to_review() for item in self.conflicts],
-        }
-
-    def to_arrow(self) -> Any:
-        """Return the changes and conflicts as an Arrow table, images as JSON text."""
-        import pyarrow as pa
-
-        rows = [
-            {
-                "table": item["table_key"],
-                "id": item["id"],
-                "what": item["op"],
-                "base": None,
-                "ours": None,
-                "theirs": _text(item.get("after")),
-            }
-            for item in self.changes
-        ]
-        rows += [
-            {
-                "table": item.table_key,
-                "id": item.entity_id,
-                "what": str(item.kind),
-                "base": _text(item.base),
-                "ours": _text(item.ours),
-                "theirs": _text(item.theirs),
-            }
-            for item in self.conflicts
-        ]
-        names = ("table", "id", "what", "base", "ours", "theirs")
-        return pa.Table.from_pylist(rows, schema=pa.schema([(n, pa.string()) for n in names]))
-
-    def to_pandas(self) -> Any:
-        """Return `to_arrow` as a pandas frame."""
-        return self.to_arrow().to_pandas()
-
-    def _repr_html_(self) -> str:
-        table = self.to_arrow()
-        cells = "".join(f"<th>{name}</th>" for name in table.column_names)
-        body = "".join(
-            "<tr>"
-            + "".join(f"<td>{html.escape(str(v)) if v is not None else ''}</td>" for v in row)
-            + "</tr>"
-            for row in zip(*(table[name].to_pylist() for name in table.column_names), strict=True)
-        )
-        head = html.escape(f"{self.source} into {self.target}: {self.outcome}")
-        return f"<p>{head}</p><table><tr>{cells}</tr>{body}</table>"
-
-
-def _text(image: object) -> str | None:
-    return None if image is None else json.dumps(image, ensure_ascii=False)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -3,83 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
 
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.graph.acting import Acting
 from omnigraph.lang import compile_schema
-from omnigraph.lang.schema_plan import SchemaPlan
-from omnigraph.lang.schema_steps import DropProperty, DropType
 from omnigraph.manifest import MAIN, GraphCommit
 from omnigraph.ops.apply import Review, SchemaApply
 from omnigraph.policy import Action
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaChange:
-    """A planned or applied change of the schema.
-
-    `rows` says, for every step, how many stored rows it changes or removes. `problems` names the
-    rows that stand against the change; while there are any it cannot be applied.
-    """
-
-    uri: str
-    plan: SchemaPlan
-    rows: tuple[int, ...]
-    problems: tuple[Mapping[str, object], ...] = ()
-    commit: GraphCommit | None = None
-    manifest_version: int = 0
-
-    @property
-    def supported(self) -> bool:
-        """Whether every difference has a step."""
-        return self.plan.supported
-
-    @property
-    def applied(self) -> bool:
-        """Whether a commit was made."""
-        return self.commit is not None
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the graph has that schema already."""
-        return self.plan.is_empty
-
-    @property
-    def drops(self) -> bool:
-        """Whether a type or property goes away."""
-        return any(isinstance(step, DropType | DropProperty) for step in self.plan.steps)
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form, with the newer field names beside the older ones."""
-        return {
-            "uri": self.uri,
-            "supported": self.supported,
-            "applied": self.applied,
-            "manifest_version": self.manifest_version,
-            "graph_manifest_version": self.manifest_version,
-            "step_count": len(self.plan.steps),
-            "steps": [
-                step.to_json() | {"affected_rows": rows}
-                for step, rows in zip(self.plan.steps, self.rows, strict=True)
-            ],
-            "notes": list(self.plan.notes),
-            "problems": [dict(item) for item in self.problems],
-            "commit": None if self.commit is None else self.commit.to_json(),
-        }
-
-    def render(self) -> str:
-        """Return text for people: the verdict, a line per step with its rows, then problems."""
-        lines = [f"supported: {'yes' if self.supported else 'no'}"]
-        for step, rows in zip(self.plan.steps, self.rows, strict=True):
-            noun = "row" if rows == 1 else "rows"
-            lines.append(f"{step.render()}{f' [{rows} {noun}]' if rows else ''}")
-        if self.is_empty:
-            lines.append("no changes")
-        lines += [f"note: {note}" for note in self.plan.notes]
-        lines += [f"problem: {item['message']}" for item in self.problems]
-        return "\n".join(lines)
+from omnigraph.values.schema_changes import SchemaChange as SchemaChange
 
 
 class SchemaOps:
@@ -159,12 +90,32 @@ class SchemaOps:
     ) -> SchemaChange:
         return SchemaChange(
             uri=self._engine.uri,
-            plan=review.plan,
-            rows=review.rows,
+            supported=review.plan.supported,
+            manifest_version=version,
+            steps=tuple(
+                step.to_json() | {"affected_rows": rows}
+                for step, rows in zip(review.plan.steps, review.rows, strict=True)
+            ),
+            notes=review.plan.notes,
             problems=tuple(item.to_json() for item in review.problems.items),
             commit=commit,
-            manifest_version=version,
+            text=_render(review),
+            plan=review.plan,
         )
+
+
+def _render(review: Review) -> str:
+    """Return text for people: the verdict, a line per step with its rows, then problems."""
+    plan = review.plan
+    lines = [f"supported: {'yes' if plan.supported else 'no'}"]
+    for step, rows in zip(plan.steps, review.rows, strict=True):
+        noun = "row" if rows == 1 else "rows"
+        lines.append(f"{step.render()}{f' [{rows} {noun}]' if rows else ''}")
+    if plan.is_empty:
+        lines.append("no changes")
+    lines += [f"note: {note}" for note in plan.notes]
+    lines += [f"problem: {item.to_json()['message']}" for item in review.problems.items]
+    return "\n".join(lines)
 
 
 def schema_text(schema: str | os.PathLike[str]) -> tuple[str, str]:

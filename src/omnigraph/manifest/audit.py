@@ -5,74 +5,21 @@ It is written for people. No verdict ever rests on it.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterable
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from omnigraph.clock import now_us
 from omnigraph.errors import AlreadyExistsError, StorageError
 from omnigraph.limits import PUBLISH_ATTEMPTS_MAX
 from omnigraph.store import Journal, JournalView, StaleJournal, Syncer, primary_key_field
+from omnigraph.values.recoveries import RecoveryKind as RecoveryKind
+from omnigraph.values.recoveries import RecoveryRecord as RecoveryRecord
+from omnigraph.values.recoveries import TableOutcome as TableOutcome
 
 AUDIT = "_graph_commit_recoveries.lance"
-
-
-class RecoveryKind(StrEnum):
-    """How an interrupted write ended."""
-
-    ROLLED_FORWARD = "RolledForward"
-    ROLLED_BACK = "RolledBack"
-    ORPHANED_BRANCH_DISCARDED = "OrphanedBranchDiscarded"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableOutcome:
-    """One table of a recovery: where it stood, and the version it was taken to."""
-
-    table_key: str
-    from_version: int
-    to_version: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryRecord:
-    """One recovery. A retried operation may have several; each made its own commit."""
-
-    graph_commit_id: str
-    recovery_kind: RecoveryKind
-    recovery_for_actor: str | None
-    operation_id: str
-    writer_kind: str
-    tables: tuple[TableOutcome, ...]
-    created_at_us: int
-
-    @property
-    def created_at(self) -> datetime.datetime:
-        """When the recovery was recorded, UTC."""
-        return datetime.datetime.fromtimestamp(self.created_at_us / 1e6, datetime.UTC)
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form."""
-        return {
-            "graph_commit_id": self.graph_commit_id,
-            "recovery_kind": str(self.recovery_kind),
-            "recovery_for_actor": self.recovery_for_actor,
-            "operation_id": self.operation_id,
-            "sidecar_writer_kind": self.writer_kind,
-            "per_table_outcomes": [
-                {
-                    "table_key": item.table_key,
-                    "from_version": item.from_version,
-                    "to_version": item.to_version,
-                }
-                for item in self.tables
-            ],
-            "created_at": self.created_at_us,
-        }
 
 
 def audit_schema() -> Any:
@@ -152,17 +99,10 @@ class RecoveryAudit:
 
 
 def _record(row: dict[str, Any]) -> RecoveryRecord:
+    outcomes = row.get("per_table_outcomes") or ()
     try:
-        return RecoveryRecord(
-            graph_commit_id=row["graph_commit_id"],
-            recovery_kind=RecoveryKind(row["recovery_kind"]),
-            recovery_for_actor=row["recovery_for_actor"],
-            operation_id=row["operation_id"],
-            writer_kind=row["sidecar_writer_kind"],
-            tables=tuple(TableOutcome(**item) for item in row["per_table_outcomes"] or ()),
-            created_at_us=row["created_at"],
-        )
-    except (ValueError, LookupError, TypeError) as error:
+        return msgspec.convert({**row, "per_table_outcomes": outcomes}, RecoveryRecord)
+    except msgspec.ValidationError as error:
         raise StorageError(f"the record of recoveries is damaged: {error}") from error
 
 

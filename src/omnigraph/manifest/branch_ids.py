@@ -3,50 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from urllib.parse import quote
 
 from omnigraph.errors import BadRequestError
-from omnigraph.manifest.records import MAIN
+from omnigraph.values.commits import MAIN
+from omnigraph.values.commits import MANIFEST as MANIFEST
+from omnigraph.values.commits import BranchId as BranchId
 
-MANIFEST = "__manifest"
 NAME_MAX = 128
 ENCODED_MAX = 160
 """Longest name as it appears, percent-encoded, in the name of a file, which has a limit."""
 _PART = re.compile(r"[^\W_][\w.-]*")
 _ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
-
-
-@dataclass(frozen=True, slots=True)
-class BranchId:
-    """A branch in one of its lives. A name deleted and made again is another branch.
-
-    Everything written for a branch carries the incarnation, so a writer that slept through
-    deletion and rebirth finds nothing of its own instead of somebody else's.
-    """
-
-    name: str
-    incarnation: str
-
-    @property
-    def path(self) -> str:
-        """Where its manifest lies, relative to the graph's root."""
-        return MANIFEST if self.is_main else f"{MANIFEST}/tree/{self.incarnation}"
-
-    @property
-    def is_main(self) -> bool:
-        """Whether this is the main branch."""
-        return self.name == MAIN
-
-    def owns(self, table_branch: str | None) -> bool:
-        """Whether a table's line of versions belongs to this branch."""
-        if table_branch is None:
-            return self.is_main
-        return table_branch.startswith(f"{self.incarnation}.")
-
-    def fork_name(self, operation_id: str) -> str:
-        """Return a name for a table's line of versions that nothing else ever had."""
-        return f"{self.incarnation}.{operation_id}"
 
 
 class BranchName(str):

@@ -7,9 +7,7 @@ step whatever the graph holds: no table is touched before somebody writes to it 
 from __future__ import annotations
 
 import contextlib
-import datetime
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from omnigraph.errors import (
     AlreadyExistsError,
@@ -58,51 +56,13 @@ from omnigraph.store import (
     retired_branches,
     tag_file,
 )
+from omnigraph.values.commits import BranchInfo as BranchInfo
+from omnigraph.values.commits import Tag as Tag
 
 CONTROL_SLOT = "branches@control.json"
 CLEANING_SLOT = "cleanup@control.json"
 TAG_RESERVED = "omnigraph_"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BranchInfo:
-    """A branch, the branch it was made from, and the graph version where it left it."""
-
-    id: BranchId
-    parent: str | None = None
-    forked_at: int = 0
-    created_at_s: int = 0
-
-    @property
-    def name(self) -> str:
-        """What people call it."""
-        return self.id.name
-
-    @property
-    def created_at(self) -> datetime.datetime | None:
-        """When it was made; unknown for main."""
-        if not self.created_at_s:
-            return None
-        return datetime.datetime.fromtimestamp(self.created_at_s, datetime.UTC)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tag:
-    """A name for one graph version of one branch."""
-
-    name: str
-    branch: BranchId
-    version: int
-    created_at_us: int
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form."""
-        return {
-            "name": self.name,
-            "branch": self.branch.name,
-            "manifest_version": self.version,
-            "created_at": self.created_at_us,
-        }
+_MAIN_INFO = BranchInfo(name=MAIN, branch_uid=MAIN)
 
 
 def _known_branch(ref: BranchRef) -> BranchInfo | None:
@@ -112,7 +72,8 @@ def _known_branch(ref: BranchRef) -> BranchInfo | None:
     if branch is None or parent is None:
         return None
     return BranchInfo(
-        id=branch,
+        name=branch.name,
+        branch_uid=branch.incarnation,
         parent=parent.incarnation,
         forked_at=ref.parent_version,
         created_at_s=ref.created_at_s,
@@ -156,7 +117,7 @@ class BranchDirectory:
 
     def _lines(self) -> list[BranchInfo]:
         known = map(_known_branch, list_branches(self._files, self._root))
-        return [BranchInfo(id=MAIN_BRANCH), *(info for info in known if info is not None)]
+        return [_MAIN_INFO, *(info for info in known if info is not None)]
 
     def ids(self) -> list[BranchId]:
         """Return every branch without where it was made: two listings, however many there are."""
@@ -175,7 +136,7 @@ class BranchDirectory:
     def info(self, branch: BranchId) -> BranchInfo:
         """Return where a branch was made. Raises `NotFoundError`."""
         if branch.is_main:
-            return BranchInfo(id=MAIN_BRANCH)
+            return _MAIN_INFO
         ref = read_branch(self._files, self._root, branch.incarnation)
         info = None if ref is None else _known_branch(ref)
         if info is None:
@@ -362,7 +323,8 @@ class BranchDirectory:
                 found.append(
                     Tag(
                         name=ref.name,
-                        branch=branch,
+                        branch_name=branch.name,
+                        branch_uid=branch.incarnation,
                         version=ref.version,
                         created_at_us=ref.created_at_us,
                     )

@@ -7,7 +7,6 @@ that published a row; it alone decides what is newest.
 
 from __future__ import annotations
 
-import datetime
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -17,10 +16,10 @@ import pyarrow as pa
 
 from omnigraph.errors import FormatError, StorageError
 from omnigraph.store import Pin, primary_key_field
+from omnigraph.values.commits import MAIN as MAIN
+from omnigraph.values.commits import GraphCommit as GraphCommit
 
-MAIN = "main"
 STAMP_KEY = b"omnigraph:internal_schema_version"
-GENESIS_KIND = "init"
 SCHEMA_APPLY = "schema_apply"
 RECOVERY = "recovery"
 RECOVERY_ACTOR = "omnigraph:recovery"
@@ -47,47 +46,6 @@ class Tombstone:
     path: str
     version: int
     seq: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphCommit:
-    """One commit of the graph's history."""
-
-    graph_commit_id: str
-    manifest_version: int
-    parent_commit_id: str | None
-    merged_parent_commit_id: str | None = None
-    merged_branch: str | None = None
-    """The life of the branch the merged parent was made on."""
-    actor_id: str | None = None
-    created_at_us: int = 0
-    operation_id: str = ""
-    kind: str = GENESIS_KIND
-    schema_hash: str = ""
-    recovery_for_actor: str | None = None
-    branch: str | None = None
-    """The branch it was made on, None for main."""
-
-    @property
-    def created_at(self) -> datetime.datetime:
-        """When the commit was made, UTC."""
-        return datetime.datetime.fromtimestamp(self.created_at_us / 1e6, datetime.UTC)
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form, with the newer field names beside the older ones."""
-        return {
-            "graph_commit_id": self.graph_commit_id,
-            "manifest_branch": self.branch,
-            "graph_branch": self.branch,
-            "manifest_version": self.manifest_version,
-            "graph_manifest_version": self.manifest_version,
-            "parent_commit_id": self.parent_commit_id,
-            "merged_parent_commit_id": self.merged_parent_commit_id,
-            "actor_id": self.actor_id,
-            "created_at": self.created_at_us,
-            "kind": self.kind,
-            "recovery_for_actor": self.recovery_for_actor,
-        }
 
 
 TableEntry = TableRecord | Pin | Tombstone

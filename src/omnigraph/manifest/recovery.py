@@ -31,6 +31,7 @@ from omnigraph.store import (
     side_by_side,
     standing,
 )
+from omnigraph.values.recoveries import PendingWrite as PendingWrite
 
 
 class Verdict(StrEnum):
@@ -45,31 +46,6 @@ class Verdict(StrEnum):
     ROLLED_BACK = "rolled_back"
     NEEDS_REPAIR = "needs_repair"
     """Its tables hold rows of another program, which only `repair` may keep or drop."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingWrite:
-    """A write that is under way, or was interrupted and not resolved yet."""
-
-    slot: str
-    alive: bool
-    operation_id: str | None
-    writer_kind: str | None
-    actor_id: str | None
-    branch: str | None
-    tables: tuple[str, ...]
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form."""
-        return {
-            "slot": self.slot,
-            "owner_alive": self.alive,
-            "operation_id": self.operation_id,
-            "writer_kind": self.writer_kind,
-            "actor_id": self.actor_id,
-            "branch": self.branch,
-            "tables": list(self.tables),
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

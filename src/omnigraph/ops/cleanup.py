@@ -32,6 +32,7 @@ from omnigraph.store.reclaim import (
     tree_bytes,
     version_times_us,
 )
+from omnigraph.values.reports import CleanedTable
 
 MANIFEST_KEY = "__manifest"
 
@@ -82,29 +83,6 @@ class Retention:
             # With both rules a version goes only if neither wants it.
             if newest or young or recent or (self.keep is None and number == len(commits) - 1):
                 found.append(commit.manifest_version)
-        return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanedTable:
-    """What a cleanup removed, or would remove, of one table."""
-
-    table_key: str
-    old_versions_removed: int = 0
-    bytes_removed: int = 0
-    forks_removed: int = 0
-    error: str | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form."""
-        found: dict[str, object] = {
-            "table_key": self.table_key,
-            "bytes_removed": self.bytes_removed,
-            "old_versions_removed": self.old_versions_removed,
-            "forks_removed": self.forks_removed,
-        }
-        if self.error is not None:
-            found["error"] = self.error
         return found
 
 

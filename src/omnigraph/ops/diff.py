@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType, TypeKind
@@ -11,6 +10,9 @@ from omnigraph.compute.images import RowChanges
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.manifest import Ledger, Pin
 from omnigraph.store import Tables
+from omnigraph.values.changes import EntityChange as EntityChange
+from omnigraph.values.changes import TypeRef
+from omnigraph.values.value import Value
 from omnigraph.write.compare import table_changes
 from omnigraph.write.entities import envelopes
 
@@ -18,50 +20,7 @@ Entity = NodeType | EdgeType
 OPS = ("insert", "update", "delete")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntityChange:
-    """One entity that differs. Images hold all properties; an edge's also its endpoints."""
-
-    kind: str
-    type_id: int
-    type_name: str
-    id: str
-    op: str
-    before: Mapping[str, object] | None = None
-    after: Mapping[str, object] | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form."""
-        found: dict[str, object] = {
-            "kind": self.kind,
-            "type": {"id": str(self.type_id), "name": self.type_name},
-            "id": self.id,
-            "op": self.op,
-        }
-        if self.before is not None:
-            found["before"] = dict(self.before)
-        if self.after is not None:
-            found["after"] = dict(self.after)
-        return found
-
-    def changed_properties(self) -> dict[str, tuple[object, object]]:
-        """Return the properties an update changed, with their old and new values."""
-        old = _properties(self.before)
-        new = _properties(self.after)
-        return {
-            name: (old.get(name), new.get(name))
-            for name in sorted(old.keys() | new.keys())
-            if old.get(name) != new.get(name)
-        }
-
-
-def _properties(image: Mapping[str, object] | None) -> Mapping[str, object]:
-    found = {} if image is None else image["properties"]
-    return found if isinstance(found, Mapping) else {}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeFilter:
+class ChangeFilter(Value, frozen=True, kw_only=True):
     """Which changes somebody wants to see; empty means all."""
 
     kinds: tuple[str, ...] = ()
@@ -85,10 +44,6 @@ class ChangeFilter:
             if value not in OPS:
                 raise BadRequestError(f"unknown op {value!r}; expected one of {', '.join(OPS)}")
         return found
-
-    def to_json(self) -> dict[str, object]:
-        """Return the filter as plain data."""
-        return {"kinds": list(self.kinds), "types": list(self.types), "ops": list(self.ops)}
 
     def admits(self, entity: Entity) -> bool:
         """Whether changes of a type are wanted."""
@@ -149,8 +104,7 @@ def changes_of(
     for entity_id, _rank, op, old, new in sorted(parts, key=lambda item: item[:2]):
         yield EntityChange(
             kind=str(entity.kind),
-            type_id=type_id,
-            type_name=entity.name,
+            type=TypeRef(id=str(type_id), name=entity.name),
             id=entity_id,
             op=op,
             before=None if old is None else old["image"],

@@ -6,7 +6,7 @@ slot. If writers keep coming first, the slot is taken before the work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from omnigraph.store import DRIFT, Standing, Table, Tables, standing
 from omnigraph.store.maintenance import auto_cleanup_settings, index_name
 from omnigraph.store.steps import Compact
 from omnigraph.store.workers import InProcess, Workers
+from omnigraph.values.reports import OptimizedTable as OptimizedTable
 from omnigraph.write import (
     Base,
     ChangeSet,
@@ -35,37 +36,6 @@ _PERSISTENCE = Persistence(
     given_up="writers came first {attempts} times",
     hint="try again later",
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OptimizedTable:
-    """What an optimize did to one table, or why it left it alone."""
-
-    table_key: str
-    fragments_removed: int = 0
-    fragments_added: int = 0
-    committed: bool = False
-    skipped: str | None = None
-    published_version: int | None = None
-    head_version: int | None = None
-    pending_indexes: tuple[Mapping[str, str], ...] = ()
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form."""
-        found: dict[str, object] = {
-            "table_key": self.table_key,
-            "fragments_removed": self.fragments_removed,
-            "fragments_added": self.fragments_added,
-            "committed": self.committed,
-            "pending_indexes": list(self.pending_indexes),
-        }
-        if self.skipped is not None:
-            found |= {
-                "skipped": self.skipped,
-                "manifest_version": self.published_version,
-                "lance_head_version": self.head_version,
-            }
-        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

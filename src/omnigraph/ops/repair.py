@@ -5,14 +5,14 @@ What was done past this engine is published, or undone, as told; nothing is gues
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from enum import StrEnum
+import msgspec
 
 from omnigraph.errors import BadRequestError, ConflictError
 from omnigraph.manifest import GraphCommit, Pin
 from omnigraph.store import Standing, standing
 from omnigraph.store.maintenance import misplaced_indexes
 from omnigraph.store.steps import Adopt, DropLostIndexes, GoBack, UnstagedStep
+from omnigraph.values.reports import Classification, RepairedTable
 from omnigraph.write import (
     Base,
     ChangeSet,
@@ -24,18 +24,6 @@ from omnigraph.write import (
 )
 
 REPAIR_ACTOR = "omnigraph:repair"
-
-
-class Classification(StrEnum):
-    """What lies above a table's published version."""
-
-    NO_DRIFT = "no_drift"
-    VERIFIED_MAINTENANCE = "verified_maintenance"
-    SUSPICIOUS = "suspicious"
-    UNVERIFIABLE = "unverifiable"
-    LEFTOVER = "leftover"
-    MISSING = "missing"
-    LOST_INDEX = "lost_index"
 
 
 _CLASSES = {
@@ -52,29 +40,6 @@ _STEPS: dict[str, UnstagedStep] = {
     "discarded": GoBack(drop_foreign=True),
     "reindexed": DropLostIndexes(),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepairedTable:
-    """One table: what was found above its published version, and what was done about it."""
-
-    table_key: str
-    published_version: int
-    head_version: int
-    classification: Classification
-    action: str = "no_op"
-    operations: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form."""
-        return {
-            "table_key": self.table_key,
-            "manifest_version": self.published_version,
-            "lance_head_version": self.head_version,
-            "classification": str(self.classification),
-            "action": self.action,
-            "operations": list(self.operations),
-        }
 
 
 class Repair(PlainOperation):
@@ -156,7 +121,7 @@ class Repair(PlainOperation):
             classification=kind,
             operations=tuple(note.operation for note in found.notes),
         )
-        return replace(table, action=self._action(kind))
+        return msgspec.structs.replace(table, action=self._action(kind))
 
     def _lost_indexes(self, pin: Pin) -> list[str]:
         table = self._tables.open(pin.path, pin.version)

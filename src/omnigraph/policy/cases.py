@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 import msgspec
 
 from omnigraph.errors import BadRequestError
 from omnigraph.policy.bundle import decode, read_policy_text
 from omnigraph.policy.protocol import Access, Action, Decision, Policy
+from omnigraph.values.value import Value
 
 
 class _Case(msgspec.Struct, forbid_unknown_fields=True):
@@ -27,9 +28,10 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     cases: list[_Case]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Value, frozen=True, kw_only=True, rename={"expected": "expect"}):
     """One case and what the policy said to it."""
+
+    derived: ClassVar[Mapping[str, str]] = {"ok": "ok"}
 
     id: str
     expected: str
@@ -39,15 +41,6 @@ class Outcome:
     def ok(self) -> bool:
         """Whether the policy said what was expected."""
         return self.decision.allowed is (self.expected == "allow")
-
-    def to_json(self) -> dict[str, object]:
-        """Return it as plain data."""
-        return {
-            "id": self.id,
-            "ok": self.ok,
-            "expect": self.expected,
-            "decision": self.decision.to_json(),
-        }
 
 
 def run_cases(policy: Policy, path: str | os.PathLike[str]) -> list[Outcome]:

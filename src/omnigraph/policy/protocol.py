@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from omnigraph.errors import PolicyDeniedError
+from omnigraph.values.value import Value
 
 
 class Action(StrEnum):
@@ -65,32 +66,20 @@ class Access:
         return f"{self.action} on branch '{places[0]}'" if places else str(self.action)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(Value, frozen=True, kw_only=True):
     """An answer, and why.
 
     `matched_rule_id` is the rule that allowed it. `near_rule_ids` are rules that would have
     allowed this actor the same action on another kind of branch.
     """
 
+    optional: ClassVar[frozenset[str]] = frozenset({"near_rule_ids", "hint"})
+
     allowed: bool
-    message: str
     matched_rule_id: str | None = None
+    message: str
     near_rule_ids: tuple[str, ...] = ()
     hint: str | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """Return it as plain data."""
-        found: dict[str, object] = {
-            "allowed": self.allowed,
-            "matched_rule_id": self.matched_rule_id,
-            "message": self.message,
-        }
-        if self.near_rule_ids:
-            found["near_rule_ids"] = list(self.near_rule_ids)
-        if self.hint is not None:
-            found["hint"] = self.hint
-        return found
 
 
 class Policy(Protocol):

@@ -11,16 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from omnigraph.errors import QueryError, ResourceLimitError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    """One step as it was run: what it did, how many rows it left, how long it took."""
-
-    text: str
-    estimated_rows: int | None
-    rows: int
-    seconds: float
+from omnigraph.values.results import Stage as Stage
 
 
 @dataclass(slots=True, kw_only=True)

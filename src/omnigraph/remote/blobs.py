@@ -6,9 +6,10 @@ import io
 from typing import BinaryIO
 
 from omnigraph.errors import ExternalBlobSourceError
-from omnigraph.graph import BlobStat
-from omnigraph.manifest import MAIN
 from omnigraph.remote.connection import Connection, Json
+from omnigraph.values.commits import MAIN
+from omnigraph.values.headers import SNAPSHOT_ID
+from omnigraph.values.reports import BlobStat
 
 
 class RemoteBlobs:
@@ -41,7 +42,7 @@ class RemoteBlobs:
             etag=found.headers["etag"].strip('"'),
             branch=None if snapshot else branch or MAIN,
             snapshot=snapshot,
-            resolved_snapshot=found.headers["omnigraph-snapshot-id"],
+            resolved_snapshot=found.headers[SNAPSHOT_ID],
         )
 
     def open(

@@ -4,26 +4,13 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
-from dataclasses import dataclass
 from urllib.parse import quote
 
-from omnigraph.graph import MergePlan, MergeResult
 from omnigraph.graph.merging import Resolution
-from omnigraph.manifest import MAIN, GraphCommit, Tag
 from omnigraph.remote.connection import Connection, Json, state_fields
-from omnigraph.remote.values import (
-    maybe_commit,
-    merge_from,
-    merge_plan_from,
-    tag_from,
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteBranch:
-    """A branch that was made."""
-
-    name: str
+from omnigraph.values.answers import BranchList, CommitMade, TagList
+from omnigraph.values.commits import MAIN, BranchInfo, GraphCommit, Tag
+from omnigraph.values.merges import MergePlan, MergeResult
 
 
 class RemoteBranches:
@@ -36,18 +23,19 @@ class RemoteBranches:
         """Return the names of all branches, main first."""
         return list(self._connection.get("/branches")["branches"])
 
-    def details(self) -> tuple[RemoteBranch, ...]:
-        """Return all branches."""
-        return tuple(RemoteBranch(name=name) for name in self.list())
+    def details(self) -> tuple[BranchInfo, ...]:
+        """Return all branches with where and when they were made; those the actor may read."""
+        found = BranchList.from_json(self._connection.get("/branches", {"details": True}))
+        return found.details
 
     def exists(self, name: str) -> bool:
         """Whether there is a branch of this name."""
         return name == MAIN or name in self.list()
 
-    def create(self, name: str, from_: str | int = MAIN) -> RemoteBranch:
+    def create(self, name: str, from_: str | int = MAIN) -> BranchInfo:
         """Make a branch from a branch, commit id, tag, or `branch@version`."""
-        self._connection.change("POST", "/branches", {"name": name, "from": str(from_)})
-        return RemoteBranch(name=name)
+        body = {"name": name, "from": str(from_)}
+        return BranchInfo.from_json(self._connection.change("POST", "/branches", body)["details"])
 
     def delete(self, name: str) -> None:
         """Remove a branch and what only it holds."""
@@ -63,7 +51,7 @@ class RemoteBranches:
     ) -> MergePlan:
         """Compute a merge for review; nothing is written."""
         body = _merge_body(source, into, resolve, property_merge)
-        return merge_plan_from(self._connection.post("/branches/merge/preview", body).json())
+        return MergePlan.from_json(self._connection.post("/branches/merge/preview", body).json())
 
     def merge(
         self,
@@ -83,7 +71,7 @@ class RemoteBranches:
         found = self._connection.write(
             "/branches/merge", body, expected_head=expected_head, operation_id=operation_id
         )
-        return merge_from(found)
+        return MergeResult.from_json(found)
 
     def cherry_pick(
         self,
@@ -121,7 +109,7 @@ class RemoteBranches:
         body = {"branch": branch, "resolve": resolve, "property_merge": property_merge}
         path = f"/commits/{quote(commit_id, safe='')}/{verb}"
         found = self._connection.write(path, body, operation_id=operation_id)
-        return maybe_commit(found["commit"])
+        return CommitMade.from_json(found).commit
 
 
 def _merge_body(source: str, into: str, resolve: Resolution | None, property_merge: bool) -> Json:
@@ -142,7 +130,7 @@ class RemoteTags:
 
     def list(self) -> list[Tag]:
         """Return all tags, by name."""
-        return [tag_from(item) for item in self._connection.get("/tags")["tags"]]
+        return list(TagList.from_json(self._connection.get("/tags")).tags)
 
     def create(
         self,
@@ -155,7 +143,7 @@ class RemoteTags:
     ) -> Tag:
         """Name the newest state of a branch, or an older one."""
         body = {"name": name, **state_fields(branch, commit, version, None, timestamp)}
-        return tag_from(self._connection.change("POST", "/tags", body))
+        return Tag.from_json(self._connection.change("POST", "/tags", body))
 
     def delete(self, name: str) -> None:
         """Forget a tag; the state it named stays."""

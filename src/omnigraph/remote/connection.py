@@ -20,16 +20,13 @@ from omnigraph.errors import (
 )
 from omnigraph.ids import UlidSource
 from omnigraph.remote.wire_errors import error_from
+from omnigraph.values.headers import ARROW, IDEMPOTENCY_KEY, IF_COMMIT, NDJSON
 
 try:
     import httpx
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError("the client needs httpx: install omnigraph[client]") from missing
 
-ARROW = "application/vnd.apache.arrow.stream"
-NDJSON = "application/x-ndjson"
-IF_COMMIT = "Omnigraph-If-Graph-Commit"
-IDEMPOTENCY_KEY = "Idempotency-Key"
 RETRY_AFTER_S_MAX = 5.0
 
 Json = dict[str, Any]

@@ -15,24 +15,15 @@ import msgspec
 
 from omnigraph.catalog import Catalog
 from omnigraph.errors import BadRequestError, DataError
-from omnigraph.graph import (
-    BranchView,
-    Diff,
-    LoadResult,
-    MutationResult,
-    Result,
-    Snapshot,
-)
+from omnigraph.graph import BranchView, Result
 from omnigraph.graph.api import Loadable, Moment, Params
-from omnigraph.graph.explanation import Explanation
 from omnigraph.graph.view import transaction
 from omnigraph.ids import UlidSource
 from omnigraph.lang import compile_schema
 from omnigraph.limits import CLIENT_TIMEOUT_S
-from omnigraph.manifest import MAIN
 from omnigraph.remote.blobs import RemoteBlobs
 from omnigraph.remote.branches import RemoteBranches, RemoteTags
-from omnigraph.remote.connection import ARROW, Connection, Json, moment_text, state_fields
+from omnigraph.remote.connection import Connection, Json, moment_text, state_fields
 from omnigraph.remote.files import (
     copy_lines,
     frame_envelopes,
@@ -42,15 +33,11 @@ from omnigraph.remote.files import (
 from omnigraph.remote.history import RemoteCommits, RemoteFeed
 from omnigraph.remote.maintenance import RemoteMaintenance, not_served
 from omnigraph.remote.schema import RemoteSchema
-from omnigraph.remote.values import (
-    diff_from,
-    explanation_from,
-    load_from,
-    mutation_from,
-    result_from,
-    snapshot_from,
-    table_from,
-)
+from omnigraph.remote.values import result_from, table_from
+from omnigraph.values.changes import Diff
+from omnigraph.values.commits import MAIN, Snapshot
+from omnigraph.values.headers import ARROW
+from omnigraph.values.results import Explanation, LoadResult, MutationResult
 from omnigraph.write.inputs import as_arrow
 
 _ON_STORAGE = frozenset({"optimize", "repair", "cleanup", "bulk"})
@@ -173,7 +160,7 @@ class RemoteGraph:
             "name": name,
             "explain": True,
         } | state_fields(branch, snapshot, version, tag, timestamp)
-        return explanation_from(self._connection.post("/query", body).json()["explain"])
+        return Explanation.from_json(self._connection.post("/query", body).json()["explain"])
 
     def call(
         self,
@@ -204,7 +191,7 @@ class RemoteGraph:
         )
         if found.headers["content-type"] == ARROW:
             return result_from(found.content)
-        return mutation_from(found.json())
+        return MutationResult.from_json(found.json())
 
     def stored_queries(self) -> list[dict[str, Any]]:
         """Return the catalog of stored queries."""
@@ -227,7 +214,7 @@ class RemoteGraph:
             "tag": tag,
             "timestamp": moment_text(timestamp),
         }
-        return snapshot_from(self._connection.get("/snapshot", params))
+        return Snapshot.from_json(self._connection.get("/snapshot", params))
 
     def diff(
         self,
@@ -241,7 +228,7 @@ class RemoteGraph:
         """Return what turns one state into another."""
         params: Json = {"from": str(a), "to": str(b)}
         params |= {"kind": [*kinds], "type": [*types], "op": [*ops]}
-        return diff_from(self._connection.get("/diff", params))
+        return Diff.from_json(self._connection.get("/diff", params))
 
     def export(
         self,
@@ -317,7 +304,7 @@ class RemoteGraph:
         found = self._connection.write(
             path, body, expected_head=expected_head, operation_id=operation_id
         )
-        return mutation_from(found)
+        return MutationResult.from_json(found)
 
     def load(
         self,
@@ -346,7 +333,7 @@ class RemoteGraph:
             )
         except DataError as error:
             raise with_file_name(error, data) from None
-        return load_from(found)
+        return LoadResult.from_json(found)
 
     def load_table(
         self,

@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from urllib.parse import quote
 
-from omnigraph.graph.changes import Baseline, ChangeBlock, FeedPage, pages_for_ever
+from omnigraph.graph.changes import pages_for_ever
 from omnigraph.limits import FEED_CHANGES_DEFAULT
-from omnigraph.manifest import MAIN, GraphCommit
 from omnigraph.remote.connection import Connection, Json
 from omnigraph.remote.files import copy_lines
-from omnigraph.remote.values import block_from, commit_from, maybe_commit, page_from
+from omnigraph.values.answers import CommitMade
+from omnigraph.values.changes import Baseline, ChangeBlock, FeedPage
+from omnigraph.values.commits import MAIN, GraphCommit
+from omnigraph.values.value import decode
 
 
 class RemoteCommits:
@@ -41,11 +43,12 @@ class RemoteCommits:
             "until": _instant(until),
             "limit": limit,
         }
-        return [commit_from(item) for item in self._connection.get("/commits", params)["commits"]]
+        found = self._connection.get("/commits", params)["commits"]
+        return decode(found, list[GraphCommit])
 
     def get(self, commit_id: str) -> GraphCommit:
         """Return one commit, whatever branch it is on."""
-        return commit_from(self._connection.get(f"/commits/{quote(commit_id, safe='')}"))
+        return GraphCommit.from_json(self._connection.get(f"/commits/{quote(commit_id, safe='')}"))
 
     def changes(
         self,
@@ -64,16 +67,17 @@ class RemoteCommits:
             more = self._connection.get(path, params | {"page_token": token})
             body["changes"] += more["changes"]
             token = more.get("next_page_token")
-        return block_from(body)
+        return ChangeBlock.from_json(body)
 
     def head(self, branch: str = MAIN) -> GraphCommit:
         """Return the newest commit of a branch."""
-        return commit_from(self._connection.get("/snapshot", {"branch": branch})["commit"])
+        found = self._connection.get("/snapshot", {"branch": branch})
+        return GraphCommit.from_json(found["commit"])
 
     def last_change(self, type_name: str, id: str, branch: str = MAIN) -> GraphCommit | None:
         """Return the commit that last changed an entity; None when it never existed."""
         params = {"type": type_name, "id": id, "branch": branch}
-        return maybe_commit(self._connection.get("/blame", params)["commit"])
+        return CommitMade.from_json(self._connection.get("/blame", params)).commit
 
 
 def _instant(moment: datetime.datetime | None) -> str | None:
@@ -110,7 +114,7 @@ class RemoteFeed:
             params["cursor"] = cursor
         else:
             params["start"] = start
-        return page_from(self._connection.get("/changes", params))
+        return FeedPage.from_json(self._connection.get("/changes", params))
 
     def follow(
         self,
@@ -138,9 +142,4 @@ class RemoteFeed:
         body: Json = {"branch": branch, "kind": [*kinds], "type": [*types], "op": [*ops]}
         with self._connection.stream("POST", "/changes/baseline", body=body) as found:
             lines, last = copy_lines(found.iter_bytes(), dest)
-        about = last["baseline"]
-        return Baseline(
-            snapshot_commit_id=about["snapshot_commit_id"],
-            resume_cursor=about["resume_cursor"],
-            entities=lines - 1,
-        )
+        return Baseline.from_json({**last["baseline"], "entities": lines - 1})

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn
 
 from omnigraph.errors import BadRequestError
-from omnigraph.manifest import PendingWrite, RecoveryRecord
 from omnigraph.remote.connection import Connection
-from omnigraph.remote.values import pending_from, recovery_from
+from omnigraph.values.answers import RecoveryList
+from omnigraph.values.recoveries import PendingWrite, RecoveryRecord
 
 _ON_STORAGE = frozenset({"ensure_indices", "dump", "recover", "recovered", "upkeep", "cache_stats"})
 
@@ -34,8 +34,11 @@ class RemoteMaintenance:
 
     def recoveries(self) -> list[RecoveryRecord]:
         """Return every recovery this graph has seen, oldest first."""
-        return [recovery_from(item) for item in self._connection.get("/recoveries")["recoveries"]]
+        return list(self._found().recoveries)
 
     def pending_writes(self) -> list[PendingWrite]:
         """Return the writes that are under way or wait for recovery."""
-        return [pending_from(item) for item in self._connection.get("/recoveries")["pending"]]
+        return list(self._found().pending)
+
+    def _found(self) -> RecoveryList:
+        return RecoveryList.from_json(self._connection.get("/recoveries"))

@@ -7,7 +7,7 @@ import os
 from omnigraph.graph.schema_ops import schema_text
 from omnigraph.lang import compile_schema
 from omnigraph.remote.connection import Connection, Json
-from omnigraph.remote.values import RemoteSchemaChange
+from omnigraph.values.schema_changes import SchemaChange
 
 
 class RemoteSchema:
@@ -22,10 +22,10 @@ class RemoteSchema:
         *,
         allow_data_loss: bool = False,
         name: str | None = None,
-    ) -> RemoteSchemaChange:
+    ) -> SchemaChange:
         """Return the steps that lead to a schema, and what stored rows say to them."""
         body = _schema_body(schema, allow_data_loss, name)
-        return RemoteSchemaChange(body=self._connection.post("/schema/plan", body).json())
+        return SchemaChange.from_json(self._connection.post("/schema/plan", body).json())
 
     def apply(
         self,
@@ -35,13 +35,13 @@ class RemoteSchema:
         name: str | None = None,
         expected_head: str | None = None,
         operation_id: str | None = None,
-    ) -> RemoteSchemaChange:
+    ) -> SchemaChange:
         """Make a schema the graph's, with its tables, as one commit."""
         body = _schema_body(schema, allow_data_loss, name)
         found = self._connection.write(
             "/schema/apply", body, expected_head=expected_head, operation_id=operation_id
         )
-        return RemoteSchemaChange(body=found)
+        return SchemaChange.from_json(found)
 
 
 def _schema_body(schema: str | os.PathLike[str], allow_data_loss: bool, name: str | None) -> Json:

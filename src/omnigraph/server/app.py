@@ -39,6 +39,7 @@ from omnigraph.server.routes import (
     writing,
 )
 from omnigraph.server.service import Service
+from omnigraph.values.schemas import referenced
 
 TITLE = "OmniGraph"
 NESTED = "/graphs/{graph_id}"
@@ -136,6 +137,7 @@ def _published(secured: bool) -> dict[str, Any]:
 def openapi_document(api: FastAPI, secured: bool = True) -> dict[str, Any]:
     """Return the published interface; without tokens there is nothing to secure."""
     document = api.openapi()
+    document.setdefault("components", {})["schemas"] = referenced(document["paths"])
     for path in document["paths"].values():
         for operation in path.values():
             if not secured:

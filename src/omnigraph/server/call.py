@@ -18,10 +18,9 @@ from omnigraph.server.gate import Passing
 from omnigraph.server.graphs import ServedGraph
 from omnigraph.server.service import Service
 from omnigraph.store import measured
+from omnigraph.values.headers import IDEMPOTENCY_KEY, IF_COMMIT
 
 T = TypeVar("T")
-IF_COMMIT = "Omnigraph-If-Graph-Commit"
-IDEMPOTENCY_KEY = "Idempotency-Key"
 OPERATION_ID_CHARS_MAX = 128
 _COMMIT = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 _SNAPSHOT = re.compile(r"manifest:(?P<branch>.+):v(?P<version>[0-9]{1,18})(?::etag:.*)?")

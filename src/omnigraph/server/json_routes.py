@@ -1,47 +1,63 @@
-"""Routes that read JSON strictly."""
+"""Routes whose bodies are requests of `omnigraph.values`, read strictly."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from fastapi.routing import APIRoute
-from pydantic_core import from_json
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
+from starlette.requests import Request as HttpRequest
 
+from omnigraph.errors import BadRequestError
 from omnigraph.server.http_errors import HttpProblem
+from omnigraph.values.headers import JSON
+from omnigraph.values.requests import Request
+from omnigraph.values.schemas import ref
+
+T = TypeVar("T")
+
+if TYPE_CHECKING:
+    Sent = Annotated[T, "sent"]
+else:
+
+    class Sent:
+        """`Sent[QueryRequest]` is a parameter that holds the body of the request."""
+
+        def __class_getitem__(cls, kind: type[Request]) -> object:
+            return Annotated[kind, Depends(_reader(kind))]
 
 
-class _JsonRequest(Request):
-    """A request whose JSON is read strictly: no NaN, no broken text, no endless nesting."""
+def _reader(kind: type[Request]) -> Callable[[HttpRequest], Awaitable[Request]]:
+    async def read(request: HttpRequest) -> Request:
+        content = await request.body()
+        if not content and not kind.may_be_missing:
+            raise BadRequestError("the body is missing")
+        sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if content and sent != JSON:
+            raise HttpProblem(415, f"send {JSON}", type_="unsupported_media_type")
+        return kind.read(content)
 
-    async def json(self) -> Any:  # noqa: ANN401  # whatever was sent
-        try:
-            return from_json(await self.body(), allow_inf_nan=False)
-        except ValueError as error:
-            # `HTTPException` is the one class FastAPI lets through from here.
-            raise HTTPException(400, f"the body is not valid JSON: {error}") from error
+    read.kind = kind  # type: ignore[attr-defined]  # for the published interface
+    return read
 
 
 class JsonRoute(APIRoute):
-    """A route that takes JSON and nothing that merely looks like it."""
+    """A route that describes the body it takes."""
 
-    def get_route_handler(self) -> Any:  # noqa: ANN401  # FastAPI's own signature
-        """Return the handler, given a request that reads JSON strictly."""
-        handler = super().get_route_handler()
-        wants_json = self.body_field is not None
-
-        async def handle(plain: Request) -> Response:
-            request = _JsonRequest(plain.scope, plain.receive)
-            if wants_json and await request.body():
-                sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-                if sent != "application/json":
-                    raise HttpProblem(415, "send application/json", type_="unsupported_media_type")
-            return await handler(request)
-
-        return handle
+    def __init__(
+        self,
+        path: str,
+        endpoint: Callable[..., Any],
+        **options: Any,  # noqa: ANN401  # FastAPI's own
+    ) -> None:
+        super().__init__(path, endpoint, **options)
+        for item in self.dependant.dependencies:
+            kind = getattr(item.call, "kind", None)
+            if kind is not None:
+                content = {JSON: {"schema": ref(kind)}}
+                body = {"content": content, "required": not kind.may_be_missing}
+                self.openapi_extra = {"requestBody": body}
 
 
 def topic(name: str) -> APIRouter:

@@ -17,12 +17,8 @@ from omnigraph.graph import Result
 from omnigraph.limits import STREAM_CHUNK_BYTES
 from omnigraph.server.http_errors import Failure
 from omnigraph.server.threads import Threads
+from omnigraph.values.headers import ARROW_METADATA, JSON
 
-JSON = "application/json"
-NDJSON = "application/x-ndjson"
-ARROW = "application/vnd.apache.arrow.stream"
-PARQUET = "application/vnd.apache.parquet"
-ARROW_METADATA = b"omnigraph"
 ARROW_BATCH_ROWS = 8192
 PARQUET_GROUP_ROWS = 64 * 1024
 

@@ -18,6 +18,8 @@ import pyarrow.compute as pc
 from omnigraph.catalog import EdgeType, NodeType
 from omnigraph.compute.images import RowChanges, equal_rows
 from omnigraph.errors import BadRequestError
+from omnigraph.values.merges import Conflict as Conflict
+from omnigraph.values.merges import ConflictKind as ConflictKind
 from omnigraph.write.entities import envelopes
 from omnigraph.write.problems import Problem
 from omnigraph.write.row_changes import TableChange
@@ -27,48 +29,6 @@ from omnigraph.write.virtual_base import Undefined
 Entity = NodeType | EdgeType
 Image = Mapping[str, object]
 _ENDS = {"src": "from", "dst": "to"}
-
-
-class ConflictKind(StrEnum):
-    """Why two changes do not fit together."""
-
-    DIVERGENT_INSERT = "divergent_insert"
-    DIVERGENT_UPDATE = "divergent_update"
-    DELETE_VS_UPDATE = "delete_vs_update"
-    ORPHAN_EDGE = "orphan_edge"
-    UNIQUE_VIOLATION = "unique_violation"
-    CARDINALITY_VIOLATION = "cardinality_violation"
-    VALUE_CONSTRAINT_VIOLATION = "value_constraint_violation"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
-    """One entity both sides changed differently. Images are envelopes; None means absent.
-
-    Of a base merged from several states `base` leaves out the values these disagree on.
-    """
-
-    table_key: str
-    entity_id: str | None
-    kind: ConflictKind
-    message: str
-    base: Image | None = None
-    ours: Image | None = None
-    theirs: Image | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form."""
-        return {
-            "table_key": self.table_key,
-            "row_id": self.entity_id,
-            "entity_id": self.entity_id,
-            "kind": str(self.kind),
-            "message": self.message,
-        }
-
-    def to_review(self) -> dict[str, object]:
-        """Return the wire form with the three images."""
-        return {**self.to_json(), "base": self.base, "ours": self.ours, "theirs": self.theirs}
 
 
 class Side(StrEnum):

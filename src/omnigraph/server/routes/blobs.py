@@ -18,9 +18,9 @@ from omnigraph.server.json_routes import topic
 from omnigraph.server.responses import stream
 from omnigraph.server.routes.describing import Responses, errors
 from omnigraph.server.routes.states import allow_state
+from omnigraph.values.headers import BYTES, SNAPSHOT_ID
 
 router = topic("blobs")
-BYTES = "application/octet-stream"
 _RANGE = re.compile(r"bytes=(?P<first>[0-9]{0,18})-(?P<last>[0-9]{0,18})")
 _FORMS: Responses = {
     200: {"description": "The bytes.", "content": {BYTES: {"schema": {"type": "string"}}}},
@@ -56,7 +56,7 @@ async def blob(
     )
     headers = {
         "ETag": f'"{found.etag}"',
-        "Omnigraph-Snapshot-Id": found.resolved_snapshot,
+        SNAPSHOT_ID: found.resolved_snapshot,
     }
     if found.uri is not None:
         headers |= {"Location": found.uri, "Cache-Control": "no-store"}

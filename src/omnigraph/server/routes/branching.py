@@ -7,61 +7,61 @@ from typing import Annotated
 from fastapi import Query
 from starlette.responses import Response
 
-from omnigraph.graph.pages import page
 from omnigraph.manifest import MAIN
 from omnigraph.policy import Action
-from omnigraph.server.bodies import (
-    BranchDeleted,
-    BranchList,
-    BranchOutput,
-    BranchRequest,
-    MergeOutput,
-    MergePlanOutput,
-    MergeRequest,
-    TagList,
-    TagOutput,
-    TagRequest,
-)
 from omnigraph.server.call import CallOf, state_of
-from omnigraph.server.json_routes import topic
+from omnigraph.server.json_routes import Sent, topic
 from omnigraph.server.responses import json_response
-from omnigraph.server.routes.describing import WRITES, errors
+from omnigraph.server.routes.describing import WRITES, answers, errors
 from omnigraph.server.routes.states import allow_state, branch_of_tag
+from omnigraph.values.answers import BranchDeleted, BranchList, BranchOutput, MergeAnswer, TagList
+from omnigraph.values.commits import Tag
+from omnigraph.values.merges import MergePlan
+from omnigraph.values.pages import page
+from omnigraph.values.requests import BranchRequest, MergeRequest, TagRequest
 
 router = topic("branches")
 
 
-@router.get("/branches", response_model=BranchList, responses=errors(400, 404))
+@router.get("/branches", responses=answers(BranchList) | errors(400, 404))
 async def list_branches(
     call: CallOf,
     limit: Annotated[int | None, Query(ge=1)] = None,
     page_token: Annotated[str | None, Query()] = None,
+    details: Annotated[bool, Query(description="Tell where and when they were made.")] = False,
 ) -> Response:
     """List the branches the caller may read, main first."""
-    names = await call.read(lambda graph: graph.branches.list())
-    found, token = page(names, key=str, limit=limit, page_token=page_token)
-    return json_response({"branches": found, **token})
+    infos = await call.read(lambda graph: graph.branches.details())
+    found, token = page(infos, key=lambda item: item.name, limit=limit, page_token=page_token)
+    answer = BranchList(
+        branches=[item.name for item in found], details=tuple(found) if details else (), **token
+    )
+    return json_response(answer.to_json())
 
 
-@router.post("/branches", response_model=BranchOutput, responses=errors(*WRITES))
-async def create_branch(call: CallOf, body: BranchRequest) -> Response:
+@router.post("/branches", responses=answers(BranchOutput) | errors(*WRITES))
+async def create_branch(call: CallOf, body: Sent[BranchRequest]) -> Response:
     """Make a branch from a branch, commit id, tag or branch@version."""
     base = MAIN if body.from_ is None else body.from_
     call.allow(Action.BRANCH_CREATE, branch=base, target_branch=body.name)
-    await call.write(lambda graph: graph.branches.create(body.name, base))
-    return json_response({"uri": call.uri, "from": base, "name": body.name, "actor_id": call.actor})
+    made = await call.write(lambda graph: graph.branches.create(body.name, base))
+    found = BranchOutput(
+        uri=call.uri, from_=base, name=body.name, actor_id=call.actor, details=made
+    )
+    return json_response(found.to_json())
 
 
-@router.delete("/branches/{branch:path}", response_model=BranchDeleted, responses=errors(*WRITES))
+@router.delete("/branches/{branch:path}", responses=answers(BranchDeleted) | errors(*WRITES))
 async def delete_branch(call: CallOf, branch: str) -> Response:
     """Delete a branch; what was merged elsewhere stays there."""
     call.allow(Action.BRANCH_DELETE, target_branch=branch)
     await call.write(lambda graph: graph.branches.delete(branch))
-    return json_response({"uri": call.uri, "name": branch, "actor_id": call.actor})
+    found = BranchDeleted(uri=call.uri, name=branch, actor_id=call.actor)
+    return json_response(found.to_json())
 
 
-@router.post("/branches/merge", response_model=MergeOutput, responses=errors(*WRITES, 412))
-async def merge(call: CallOf, body: MergeRequest) -> Response:
+@router.post("/branches/merge", responses=answers(MergeAnswer) | errors(*WRITES, 412))
+async def merge(call: CallOf, body: Sent[MergeRequest]) -> Response:
     """Merge a branch into another as one commit with two parents."""
     source, target = body.source.strip(), (body.target or MAIN).strip()
     call.allow(Action.BRANCH_MERGE, branch=source, target_branch=target)
@@ -87,10 +87,8 @@ async def merge(call: CallOf, body: MergeRequest) -> Response:
     return json_response(answer)
 
 
-@router.post(
-    "/branches/merge/preview", response_model=MergePlanOutput, responses=errors(400, 404, 409)
-)
-async def merge_preview(call: CallOf, body: MergeRequest) -> Response:
+@router.post("/branches/merge/preview", responses=answers(MergePlan) | errors(400, 404, 409))
+async def merge_preview(call: CallOf, body: Sent[MergeRequest]) -> Response:
     """Tell what a merge would do: every change and every conflict. Nothing is written."""
     source, target = body.source.strip(), (body.target or MAIN).strip()
     call.allow_read(source)
@@ -103,16 +101,16 @@ async def merge_preview(call: CallOf, body: MergeRequest) -> Response:
     return json_response(plan.to_json())
 
 
-@router.get("/tags", response_model=TagList, responses=errors(404))
+@router.get("/tags", responses=answers(TagList) | errors(404))
 async def list_tags(call: CallOf) -> Response:
     """List tags."""
     call.allow_read()
     found = await call.read(lambda graph: graph.tags.list())
-    return json_response({"tags": [item.to_json() for item in found]})
+    return json_response(TagList(tags=tuple(found)).to_json())
 
 
-@router.post("/tags", response_model=TagOutput, responses=errors(*WRITES))
-async def create_tag(call: CallOf, body: TagRequest) -> Response:
+@router.post("/tags", responses=answers(Tag) | errors(*WRITES))
+async def create_tag(call: CallOf, body: Sent[TagRequest]) -> Response:
     """Name a state, so that it stays whatever happens to its branch."""
     branch, commit, version = state_of(body.branch, body.snapshot)
     await allow_state(call, branch=branch, commit=commit, tag=None)
@@ -129,10 +127,11 @@ async def create_tag(call: CallOf, body: TagRequest) -> Response:
     return json_response(found.to_json())
 
 
-@router.delete("/tags/{name:path}", response_model=BranchDeleted, responses=errors(*WRITES))
+@router.delete("/tags/{name:path}", responses=answers(BranchDeleted) | errors(*WRITES))
 async def delete_tag(call: CallOf, name: str) -> Response:
     """Forget a tag; the state it named stays."""
     branch = await call.read(lambda graph: branch_of_tag(graph, name))
     call.allow(Action.BRANCH_DELETE, target_branch=branch)
     await call.write(lambda graph: graph.tags.delete(name))
-    return json_response({"uri": call.uri, "name": name, "actor_id": call.actor})
+    found = BranchDeleted(uri=call.uri, name=name, actor_id=call.actor)
+    return json_response(found.to_json())

@@ -7,16 +7,16 @@ from starlette.responses import Response
 from omnigraph import cluster
 from omnigraph.errors import ConflictError, NotFoundError
 from omnigraph.policy import Access, Action, check
-from omnigraph.server.bodies import ClusterReport, Deployment
 from omnigraph.server.call import Call, CallOf
 from omnigraph.server.json_routes import topic
 from omnigraph.server.responses import json_response
-from omnigraph.server.routes.describing import errors
+from omnigraph.server.routes.describing import answers, errors
+from omnigraph.values.answers import ClusterReport, Deployment
 
 router = topic("cluster")
 
 
-@router.post("/cluster/plan", response_model=ClusterReport, responses=errors(404, 409))
+@router.post("/cluster/plan", responses=answers(ClusterReport) | errors(404, 409))
 async def plan_cluster(call: CallOf) -> Response:
     """Tell what applying the server's own files would do. Nothing is written."""
     folder = _folder(call)
@@ -24,7 +24,7 @@ async def plan_cluster(call: CallOf) -> Response:
     return json_response(_public(found))
 
 
-@router.post("/cluster/deployments", response_model=Deployment, responses=errors(400, 404, 409))
+@router.post("/cluster/deployments", responses=answers(Deployment) | errors(400, 404, 409))
 async def deploy(call: CallOf) -> Response:
     """Apply the server's own files and serve what came of it, without a restart."""
     folder, service = _folder(call), call.service
@@ -37,7 +37,7 @@ async def deploy(call: CallOf) -> Response:
     return await _deployment(call, await service.threads.write(work))
 
 
-@router.get("/cluster/deployments", response_model=Deployment, responses=errors(404, 409))
+@router.get("/cluster/deployments", responses=answers(Deployment) | errors(404, 409))
 async def deployment_status(call: CallOf) -> Response:
     """Tell how the cluster is, and whether this process serves what was applied last."""
     folder = _folder(call)
@@ -46,7 +46,7 @@ async def deployment_status(call: CallOf) -> Response:
 
 
 @router.get(
-    "/cluster/deployments/{deployment_id}", response_model=Deployment, responses=errors(404, 409)
+    "/cluster/deployments/{deployment_id}", responses=answers(Deployment) | errors(404, 409)
 )
 async def deployment(call: CallOf, deployment_id: str) -> Response:
     """Tell of one deployment; only the last one is known."""

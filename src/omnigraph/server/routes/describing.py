@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from omnigraph.server.bodies import ErrorOutput
+from omnigraph.values.answers import ErrorOutput
+from omnigraph.values.headers import JSON
+from omnigraph.values.schemas import ref
+from omnigraph.values.value import Value
 
 _WORDS = {
     400: "The request is wrong.",
@@ -25,12 +28,23 @@ WRITES = (400, 404, 409, 413, 415, 424, 429, 503)
 Responses = dict[int | str, dict[str, Any]]
 
 
+def body(*kinds: type[Value]) -> dict[str, Any]:
+    """Describe an answer that is one of some values."""
+    schemas = [ref(kind) for kind in kinds]
+    return {"content": {JSON: {"schema": schemas[0] if len(kinds) == 1 else {"anyOf": schemas}}}}
+
+
+def answers(*kinds: type[Value]) -> Responses:
+    """Describe what a route answers when all is well."""
+    return {200: body(*kinds)}
+
+
 def errors(*statuses: int) -> Responses:
     """Describe the failures of a route; others follow the same form."""
     found: Responses = {
-        status: {"model": ErrorOutput, "description": _WORDS[status]} for status in statuses
+        status: {"description": _WORDS[status], **body(ErrorOutput)} for status in statuses
     }
-    found["default"] = {"model": ErrorOutput, "description": "Any other failure."}
+    found["default"] = {"description": "Any other failure.", **body(ErrorOutput)}
     return found
 
 

@@ -14,13 +14,9 @@ from omnigraph.limits import STREAM_CHUNK_BYTES
 from omnigraph.manifest import MAIN
 from omnigraph.ops.export import type_of_table
 from omnigraph.policy import Action
-from omnigraph.server.bodies import BaselineRequest, ExportRequest
 from omnigraph.server.call import CallOf, state_of
-from omnigraph.server.json_routes import topic
+from omnigraph.server.json_routes import Sent, topic
 from omnigraph.server.responses import (
-    ARROW,
-    NDJSON,
-    PARQUET,
     arrow_chunks,
     ndjson_chunks,
     parquet_chunks,
@@ -28,6 +24,8 @@ from omnigraph.server.responses import (
 )
 from omnigraph.server.routes.describing import Responses, errors
 from omnigraph.server.routes.states import branch_of_tag, readable_commit
+from omnigraph.values.headers import ARROW, NDJSON, PARQUET
+from omnigraph.values.requests import BaselineRequest, ExportRequest
 
 router = topic("export")
 MEDIA_TYPE = f"{NDJSON}; charset=utf-8"
@@ -57,7 +55,7 @@ _FORMS: Responses = {
     response_class=Response,
     responses=_FORMS | errors(400, 404, 409, 413, 415, 503),
 )
-async def export(call: CallOf, body: ExportRequest) -> Response:
+async def export(call: CallOf, body: Sent[ExportRequest]) -> Response:
     """Export one snapshot; loading it into an empty graph of the same schema reproduces it.
 
     The Accept header may ask for one type as an Arrow stream or a Parquet file.
@@ -106,7 +104,7 @@ async def export(call: CallOf, body: ExportRequest) -> Response:
     response_class=Response,
     responses=_LINES | errors(400, 404, 413, 503),
 )
-async def baseline(call: CallOf, body: BaselineRequest) -> Response:
+async def baseline(call: CallOf, body: Sent[BaselineRequest]) -> Response:
     """Export one snapshot; the last line has the cursor where the change feed goes on."""
     branch = MAIN if body.branch is None else body.branch
     call.allow(Action.EXPORT, branch=branch)

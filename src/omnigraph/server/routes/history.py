@@ -11,27 +11,19 @@ from starlette.responses import Response
 from omnigraph.catalog.temporal import parse_datetime
 from omnigraph.errors import BadRequestError
 from omnigraph.graph import Session
-from omnigraph.graph.pages import page
 from omnigraph.limits import FEED_CHANGES_DEFAULT, FEED_CHANGES_MAX
 from omnigraph.manifest import MAIN, GraphCommit
 from omnigraph.policy import Action
-from omnigraph.server.bodies import (
-    ApplyCommitRequest,
-    ChangesOutput,
-    CommitList,
-    CommitMade,
-    CommitOutput,
-    DiffOutput,
-    EntityOutput,
-    FeedOutput,
-    RecoveryList,
-    SnapshotOutput,
-)
 from omnigraph.server.call import Call, CallOf
-from omnigraph.server.json_routes import topic
+from omnigraph.server.json_routes import Sent, topic
 from omnigraph.server.responses import json_response
-from omnigraph.server.routes.describing import WRITES, errors
+from omnigraph.server.routes.describing import WRITES, answers, errors
 from omnigraph.server.routes.states import allow_name, allow_state, readable_commit
+from omnigraph.values.answers import ChangesPage, CommitList, CommitMade, EntityOutput, RecoveryList
+from omnigraph.values.changes import Diff, FeedPage
+from omnigraph.values.commits import Snapshot
+from omnigraph.values.pages import page
+from omnigraph.values.requests import ApplyCommitRequest
 
 router = topic("history")
 
@@ -44,7 +36,7 @@ Token = Annotated[str | None, Query()]
 Text = Annotated[str | None, Query()]
 
 
-@router.get("/snapshot", response_model=SnapshotOutput, responses=errors(400, 404, 410))
+@router.get("/snapshot", responses=answers(Snapshot) | errors(400, 404, 410))
 async def snapshot(
     call: CallOf,
     branch: Text = None,
@@ -60,10 +52,10 @@ async def snapshot(
             branch, commit=commit, version=version, tag=tag, timestamp=timestamp
         )
     )
-    return json_response({**found.to_json(), "commit": found.commit.to_json()})
+    return json_response(found.to_json())
 
 
-@router.get("/commits", response_model=CommitList, responses=errors(400, 404))
+@router.get("/commits", responses=answers(CommitList) | errors(400, 404))
 async def list_commits(
     call: CallOf,
     branch: Text = None,
@@ -83,7 +75,7 @@ async def list_commits(
     found, token = page(
         commits, key=lambda item: item.graph_commit_id, limit=limit, page_token=page_token
     )
-    return json_response({"commits": [item.to_json() for item in found], **token})
+    return json_response(CommitList(commits=tuple(found), **token).to_json())
 
 
 def _instant(text: str | None, name: str) -> datetime.datetime | None:
@@ -95,7 +87,7 @@ def _instant(text: str | None, name: str) -> datetime.datetime | None:
         raise BadRequestError(f"{name}: {error}") from error
 
 
-@router.get("/commits/{commit_id}", response_model=CommitOutput, responses=errors(404))
+@router.get("/commits/{commit_id}", responses=answers(GraphCommit) | errors(404))
 async def show_commit(call: CallOf, commit_id: str) -> Response:
     """Show one commit, whatever branch it is on."""
     return json_response((await readable_commit(call, commit_id)).to_json())
@@ -103,8 +95,7 @@ async def show_commit(call: CallOf, commit_id: str) -> Response:
 
 @router.get(
     "/commits/{commit_id}/changes",
-    response_model=ChangesOutput,
-    responses=errors(400, 404, 409, 410, 413, 503),
+    responses=answers(ChangesPage) | errors(400, 404, 409, 410, 413, 503),
 )
 async def commit_changes(
     call: CallOf,
@@ -125,7 +116,7 @@ async def commit_changes(
     return json_response(part.to_json() | token)
 
 
-@router.get("/changes", response_model=FeedOutput, responses=errors(400, 404, 409, 410, 413, 503))
+@router.get("/changes", responses=answers(FeedPage) | errors(400, 404, 409, 410, 413, 503))
 async def changes(
     call: CallOf,
     branch: Text = None,
@@ -167,7 +158,7 @@ def _known_only(call: Call, known: set[str]) -> None:
         raise BadRequestError(f"unknown parameters: {', '.join(unknown)}")
 
 
-@router.get("/diff", response_model=DiffOutput, responses=errors(400, 404, 409, 410))
+@router.get("/diff", responses=answers(Diff) | errors(400, 404, 409, 410))
 async def diff(
     call: CallOf,
     before: Annotated[str, Query(alias="from")],
@@ -185,14 +176,14 @@ async def diff(
     return json_response(found.to_json())
 
 
-@router.post("/commits/{commit_id}/revert", response_model=CommitMade, responses=errors(*WRITES))
-async def revert(call: CallOf, commit_id: str, body: ApplyCommitRequest) -> Response:
+@router.post("/commits/{commit_id}/revert", responses=answers(CommitMade) | errors(*WRITES))
+async def revert(call: CallOf, commit_id: str, body: Sent[ApplyCommitRequest]) -> Response:
     """Undo one commit in a new one."""
     return await _apply_commit(call, commit_id, body, inverse=True)
 
 
-@router.post("/commits/{commit_id}/pick", response_model=CommitMade, responses=errors(*WRITES))
-async def pick(call: CallOf, commit_id: str, body: ApplyCommitRequest) -> Response:
+@router.post("/commits/{commit_id}/pick", responses=answers(CommitMade) | errors(*WRITES))
+async def pick(call: CallOf, commit_id: str, body: Sent[ApplyCommitRequest]) -> Response:
     """Make the changes of one commit on a branch."""
     return await _apply_commit(call, commit_id, body, inverse=False)
 
@@ -217,10 +208,10 @@ async def _apply_commit(
 
     made = await call.write(work)
     call.committed(made)
-    return json_response({"commit": None if made is None else made.to_json()})
+    return json_response(CommitMade(commit=made).to_json())
 
 
-@router.get("/blame", response_model=CommitMade, responses=errors(400, 404, 410))
+@router.get("/blame", responses=answers(CommitMade) | errors(400, 404, 410))
 async def blame(
     call: CallOf,
     type_: Annotated[str, Query(alias="type")],
@@ -231,10 +222,10 @@ async def blame(
     name = MAIN if branch is None else branch
     call.allow_read(name)
     found = await call.read(lambda graph: graph.commits.last_change(type_, id_, name))
-    return json_response({"commit": None if found is None else found.to_json()})
+    return json_response(CommitMade(commit=found).to_json())
 
 
-@router.get("/entity", response_model=EntityOutput, responses=errors(400, 404, 410))
+@router.get("/entity", responses=answers(EntityOutput) | errors(400, 404, 410))
 async def entity(
     call: CallOf,
     table: Annotated[str, Query(description="node:Type or edge:Type")],
@@ -246,18 +237,18 @@ async def entity(
     name = MAIN if branch is None else branch
     call.allow_read(name)
     found = await call.read(lambda graph: graph.entity_at(table, id_, version=version, branch=name))
-    return json_response({"entity": found})
+    return json_response(EntityOutput(entity=found).to_json())
 
 
-@router.get("/recoveries", response_model=RecoveryList, responses=errors(404))
+@router.get("/recoveries", responses=answers(RecoveryList) | errors(404))
 async def recoveries(call: CallOf) -> Response:
     """List what became of interrupted writes, and those that are under way."""
     call.allow_read()
 
-    def work(graph: Session) -> dict[str, object]:
-        return {
-            "recoveries": [item.to_json() for item in graph.maintenance.recoveries()],
-            "pending": [item.to_json() for item in graph.maintenance.pending_writes()],
-        }
+    def work(graph: Session) -> RecoveryList:
+        found = graph.maintenance
+        return RecoveryList(
+            recoveries=tuple(found.recoveries()), pending=tuple(found.pending_writes())
+        )
 
-    return json_response(await call.read(work))
+    return json_response((await call.read(work)).to_json())

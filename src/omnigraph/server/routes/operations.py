@@ -7,66 +7,60 @@ from starlette.responses import Response
 
 from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.policy import Access, Action, check
-from omnigraph.server.bodies import GraphList, Health, ProtectedResource, Readiness
 from omnigraph.server.call import CallOf
 from omnigraph.server.gate import PROTECTED_RESOURCE
 from omnigraph.server.http_errors import HttpProblem
 from omnigraph.server.json_routes import topic
 from omnigraph.server.metrics import CONTENT_TYPE
 from omnigraph.server.responses import json_response
-from omnigraph.server.routes.describing import errors
+from omnigraph.server.routes.describing import answers, body, errors
 from omnigraph.server.service import Service
+from omnigraph.values.answers import GraphInfo, GraphList, Health, ProtectedResource, Readiness
 
 router = topic("operations")
 
 
-@router.get("/healthz", response_model=Health)
+@router.get("/healthz", responses=answers(Health))
 async def healthz(request: Request) -> Response:
     """Tell that the process answers, and which storage format it reads and writes."""
     service: Service = request.state.service
-    return json_response(
-        {
-            "status": "ok",
-            "version": service.version,
-            "internal_schema_version": INTERNAL_SCHEMA_VERSION,
-        }
-    )
+    found = Health(version=service.version, internal_schema_version=INTERNAL_SCHEMA_VERSION)
+    return json_response(found.to_json())
 
 
-@router.get("/readyz", response_model=Readiness, responses={503: {"model": Readiness}})
+@router.get("/readyz", responses=answers(Readiness) | {503: body(Readiness)})
 async def readyz(request: Request) -> Response:
     """Tell whether requests are welcome."""
     service: Service = request.state.service
     serving = service.serving
-    body = {
-        "ready": not service.draining,
-        "status": "draining" if service.draining else "serving",
-        "booted_serving_digest": serving.digest,
-        "state_revision": serving.revision,
-        "state_cas": serving.cas,
-        "served_graph_count": len(serving.graphs),
-        "quarantined_graph_count": len(serving.graphs.quarantined),
-        "shutdown_grace_seconds": service.settings.drain_seconds,
-    }
-    return json_response(body, status=503 if service.draining else 200)
+    found = Readiness(
+        ready=not service.draining,
+        status="draining" if service.draining else "serving",
+        booted_serving_digest=serving.digest,
+        state_revision=serving.revision,
+        state_cas=serving.cas,
+        served_graph_count=len(serving.graphs),
+        quarantined_graph_count=len(serving.graphs.quarantined),
+        shutdown_grace_seconds=service.settings.drain_seconds,
+    )
+    return json_response(found.to_json(), status=503 if service.draining else 200)
 
 
-@router.get(PROTECTED_RESOURCE, response_model=ProtectedResource, responses=errors(404))
+@router.get(PROTECTED_RESOURCE, responses=answers(ProtectedResource) | errors(404))
 async def protected_resource(request: Request) -> Response:
     """Tell how callers identify themselves: with a bearer token in a header."""
     service: Service = request.state.service
     if not len(service.serving.tokens):
         raise HttpProblem(404, "this server takes no tokens", type_="not_found")
-    return json_response(
-        {
-            "resource": str(request.base_url).rstrip("/"),
-            "resource_name": "OmniGraph",
-            "bearer_methods_supported": ["header"],
-        }
+    found = ProtectedResource(
+        resource=str(request.base_url).rstrip("/"),
+        resource_name="OmniGraph",
+        bearer_methods_supported=["header"],
     )
+    return json_response(found.to_json())
 
 
-@router.get("/graphs", response_model=GraphList, responses=errors(405))
+@router.get("/graphs", responses=answers(GraphList) | errors(405))
 async def list_graphs(call: CallOf) -> Response:
     """List the graphs, if the server's policy allows it."""
     if call.serving.graphs.is_single:
@@ -75,11 +69,11 @@ async def list_graphs(call: CallOf) -> Response:
         )
     check(call.serving.policy, Access(action=Action.GRAPH_LIST, actor=call.actor))
     found = [
-        {"graph_id": item.graph_id, "uri": f"/graphs/{item.graph_id}"}
+        GraphInfo(graph_id=item.graph_id, uri=f"/graphs/{item.graph_id}")
         for item in call.serving.graphs.all()
         if call.opens(item.graph_id)
     ]
-    return json_response({"graphs": found})
+    return json_response(GraphList(graphs=found).to_json())
 
 
 @router.get(

@@ -10,13 +10,9 @@ from starlette.responses import Response
 
 from omnigraph.graph import Result, Session
 from omnigraph.manifest import MAIN
-from omnigraph.server.bodies import QueryRequest, ReadOutput, ReadRequest
 from omnigraph.server.call import Call, CallOf, state_of
-from omnigraph.server.json_routes import topic
+from omnigraph.server.json_routes import Sent, topic
 from omnigraph.server.responses import (
-    ARROW,
-    JSON,
-    NDJSON,
     begin,
     json_response,
     ndjson_chunks,
@@ -24,8 +20,12 @@ from omnigraph.server.responses import (
     result_lines,
     streamed,
 )
-from omnigraph.server.routes.describing import Responses, deprecated, errors
+from omnigraph.server.routes.describing import Responses, answers, deprecated, errors
 from omnigraph.server.routes.states import allow_state
+from omnigraph.values.answers import ReadOutput, Target
+from omnigraph.values.headers import ARROW, JSON, NDJSON
+from omnigraph.values.requests import QueryRequest, ReadRequest
+from omnigraph.values.schemas import ref
 
 router = topic("query")
 T = TypeVar("T")
@@ -38,6 +38,7 @@ _FORMS: Responses = {
     200: {
         "description": "Rows.",
         "content": {
+            JSON: {"schema": ref(ReadOutput)},
             ARROW: {"schema": {"type": "string", "contentMediaType": ARROW}},
             NDJSON: {"schema": {"type": "string"}},
         },
@@ -45,16 +46,14 @@ _FORMS: Responses = {
 }
 
 
-@router.post("/query", response_model=ReadOutput, responses=_FORMS | errors(400, 404, 410, 413))
-async def query(call: CallOf, body: QueryRequest) -> Response:
+@router.post("/query", responses=_FORMS | errors(400, 404, 410, 413))
+async def query(call: CallOf, body: Sent[QueryRequest]) -> Response:
     """Run a read query; the Accept header chooses JSON, JSON lines or an Arrow stream."""
     return await run_query(call, body)
 
 
-@router.post(
-    "/read", response_model=ReadOutput, responses=errors(400, 404, 410, 413), deprecated=True
-)
-async def read(call: CallOf, body: ReadRequest) -> Response:
+@router.post("/read", responses=answers(ReadOutput) | errors(400, 404, 410, 413), deprecated=True)
+async def read(call: CallOf, body: Sent[ReadRequest]) -> Response:
     """Run a read query, under the older name."""
     asked = QueryRequest(
         query=body.query_source,
@@ -126,13 +125,14 @@ async def _explained(call: Call, asked: QueryRequest) -> Response:
             timestamp=asked.timestamp,
         )
         snapshot = asked.snapshot
-        return {
-            "query_name": asked.name or "",
-            "target": {"branch": None if snapshot else branch or MAIN, "snapshot": snapshot},
-            "row_count": found.rows,
-            "rows": [],
-            "explain": found.to_json(),
-        }
+        target = Target(branch=None if snapshot else branch or MAIN, snapshot=snapshot)
+        return ReadOutput(
+            query_name=asked.name or "",
+            target=target,
+            row_count=found.rows,
+            rows=[],
+            explain=found,
+        ).to_json()
 
     return json_response(await call.read(work))
 

@@ -9,16 +9,18 @@ from omnigraph.graph import Session
 from omnigraph.graph.seam import check_schema
 from omnigraph.manifest import MAIN
 from omnigraph.policy import Action
-from omnigraph.server.bodies import SchemaApplyOutput, SchemaOutput, SchemaRequest
 from omnigraph.server.call import CallOf
-from omnigraph.server.json_routes import topic
+from omnigraph.server.json_routes import Sent, topic
 from omnigraph.server.responses import json_response
-from omnigraph.server.routes.describing import errors
+from omnigraph.server.routes.describing import answers, errors
+from omnigraph.values.answers import SchemaOutput
+from omnigraph.values.requests import SchemaRequest
+from omnigraph.values.schema_changes import SchemaChange
 
 router = topic("schema")
 
 
-@router.get("/schema", response_model=SchemaOutput, responses=errors(404))
+@router.get("/schema", responses=answers(SchemaOutput) | errors(404))
 async def show_schema(call: CallOf) -> Response:
     """Return the accepted schema; it is the same for all branches."""
 
@@ -26,11 +28,11 @@ async def show_schema(call: CallOf) -> Response:
         check_schema(graph)
         return graph.schema_source
 
-    return json_response({"schema_source": await call.read(work)})
+    return json_response(SchemaOutput(schema_source=await call.read(work)).to_json())
 
 
-@router.post("/schema/plan", response_model=SchemaApplyOutput, responses=errors(400, 404))
-async def plan_schema(call: CallOf, body: SchemaRequest) -> Response:
+@router.post("/schema/plan", responses=answers(SchemaChange) | errors(400, 404))
+async def plan_schema(call: CallOf, body: Sent[SchemaRequest]) -> Response:
     """Tell which steps lead to a schema and what stored rows say to them."""
     call.allow_read()
     found = await call.read(
@@ -43,10 +45,9 @@ async def plan_schema(call: CallOf, body: SchemaRequest) -> Response:
 
 @router.post(
     "/schema/apply",
-    response_model=SchemaApplyOutput,
-    responses=errors(400, 404, 409, 412, 413, 429),
+    responses=answers(SchemaChange) | errors(400, 404, 409, 412, 413, 429),
 )
-async def apply_schema(call: CallOf, body: SchemaRequest) -> Response:
+async def apply_schema(call: CallOf, body: Sent[SchemaRequest]) -> Response:
     """Make a schema the graph's, with its tables, as one commit."""
     call.allow(Action.SCHEMA_APPLY, target_branch=MAIN)
     if call.served.schema_is_managed:

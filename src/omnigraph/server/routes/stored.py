@@ -9,25 +9,20 @@ from starlette.responses import Response
 from omnigraph.cluster import StoredQuery
 from omnigraph.errors import BadRequestError, NotFoundError, PolicyDeniedError
 from omnigraph.policy import Action
-from omnigraph.server.bodies import (
-    ChangeOutput,
-    ChangeRequest,
-    InvokeRequest,
-    QueryList,
-    QueryRequest,
-    ReadOutput,
-)
 from omnigraph.server.call import Call, CallOf
-from omnigraph.server.json_routes import topic
+from omnigraph.server.json_routes import Sent, topic
 from omnigraph.server.responses import json_response
-from omnigraph.server.routes.describing import WRITES, errors
+from omnigraph.server.routes.describing import WRITES, answers, errors
 from omnigraph.server.routes.querying import run_query
 from omnigraph.server.routes.writing import IfCommit, run_mutation
+from omnigraph.values.answers import QueryList, ReadOutput
+from omnigraph.values.requests import ChangeRequest, InvokeRequest, QueryRequest
+from omnigraph.values.results import MutationResult
 
 router = topic("stored queries")
 
 
-@router.get("/queries", response_model=QueryList, responses=errors(404))
+@router.get("/queries", responses=answers(QueryList) | errors(404))
 async def list_queries(call: CallOf) -> Response:
     """List the stored queries."""
     call.allow_read()
@@ -36,12 +31,11 @@ async def list_queries(call: CallOf) -> Response:
 
 
 @router.post(
-    "/queries/{name}", response_model=ReadOutput | ChangeOutput, responses=errors(*WRITES, 410)
+    "/queries/{name}", responses=answers(ReadOutput, MutationResult) | errors(*WRITES, 410)
 )
-async def invoke(call: CallOf, name: str, body: InvokeRequest | None = None) -> Response:
+async def invoke(call: CallOf, name: str, asked: Sent[InvokeRequest]) -> Response:
     """Run a stored query by its name."""
     stored = _find(call, name)
-    asked = body or InvokeRequest()
     _check(stored, asked)
     if stored.mutation:
         expected = call.if_commit()
@@ -59,14 +53,13 @@ async def invoke(call: CallOf, name: str, body: InvokeRequest | None = None) -> 
 
 
 @router.post(
-    "/queries/{name}/if-graph-commit", response_model=ChangeOutput, responses=errors(*WRITES, 412)
+    "/queries/{name}/if-graph-commit", responses=answers(MutationResult) | errors(*WRITES, 412)
 )
 async def invoke_if_commit(
-    call: CallOf, name: str, _expected: IfCommit, body: InvokeRequest | None = None
+    call: CallOf, name: str, _expected: IfCommit, asked: Sent[InvokeRequest]
 ) -> Response:
     """Run a stored mutation if the branch's head is the given commit."""
     stored = _find(call, name)
-    asked = body or InvokeRequest()
     _check(stored, asked)
     if not stored.mutation:
         raise BadRequestError(f"'{name}' only reads; a condition makes no sense for it")

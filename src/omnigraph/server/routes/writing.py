@@ -11,19 +11,15 @@ from starlette.responses import Response
 from omnigraph.graph import LoadResult
 from omnigraph.manifest import MAIN
 from omnigraph.policy import Action
-from omnigraph.server.bodies import (
-    BatchLoadOutput,
-    ChangeOutput,
-    ChangeRequest,
-    IngestOutput,
-    IngestRequest,
-    Mode,
-)
-from omnigraph.server.call import IF_COMMIT, Call, CallOf
+from omnigraph.server.call import Call, CallOf
 from omnigraph.server.http_errors import HttpProblem
-from omnigraph.server.json_routes import topic
-from omnigraph.server.responses import NDJSON, json_response
-from omnigraph.server.routes.describing import WRITES, deprecated, errors
+from omnigraph.server.json_routes import Sent, topic
+from omnigraph.server.responses import json_response
+from omnigraph.server.routes.describing import WRITES, answers, deprecated, errors
+from omnigraph.values.answers import IngestOutput
+from omnigraph.values.headers import IF_COMMIT, NDJSON
+from omnigraph.values.requests import ChangeRequest, IngestRequest, Mode
+from omnigraph.values.results import MutationResult
 
 router = topic("write")
 _NDJSON_BODY = {
@@ -32,21 +28,23 @@ _NDJSON_BODY = {
 IfCommit = Annotated[str, Header(alias=IF_COMMIT, description="The commit expected at the head.")]
 
 
-@router.post("/mutate", response_model=ChangeOutput, responses=errors(*WRITES))
-async def mutate(call: CallOf, body: ChangeRequest) -> Response:
+@router.post("/mutate", responses=answers(MutationResult) | errors(*WRITES))
+async def mutate(call: CallOf, body: Sent[ChangeRequest]) -> Response:
     """Run a mutation as one commit."""
     return json_response(await run_mutation(call, body, expected_head=call.if_commit()))
 
 
-@router.post("/change", response_model=ChangeOutput, responses=errors(*WRITES), deprecated=True)
-async def change(call: CallOf, body: ChangeRequest) -> Response:
+@router.post("/change", responses=answers(MutationResult) | errors(*WRITES), deprecated=True)
+async def change(call: CallOf, body: Sent[ChangeRequest]) -> Response:
     """Run a mutation as one commit, under the older name."""
     found = await run_mutation(call, body, expected_head=call.if_commit())
     return json_response(found, headers=deprecated("mutate"))
 
 
-@router.post("/mutate/if-graph-commit", response_model=ChangeOutput, responses=errors(*WRITES, 412))
-async def mutate_if_commit(call: CallOf, body: ChangeRequest, _expected: IfCommit) -> Response:
+@router.post("/mutate/if-graph-commit", responses=answers(MutationResult) | errors(*WRITES, 412))
+async def mutate_if_commit(
+    call: CallOf, body: Sent[ChangeRequest], _expected: IfCommit
+) -> Response:
     """Run a mutation if the branch's head is the given commit."""
     expected = call.if_commit(required=True)
     return json_response(await run_mutation(call, body, expected_head=expected))
@@ -74,14 +72,14 @@ async def run_mutation(
     return found.to_json()
 
 
-@router.post("/load", response_model=IngestOutput, responses=errors(*WRITES))
-async def load(call: CallOf, body: IngestRequest) -> Response:
+@router.post("/load", responses=answers(IngestOutput) | errors(*WRITES))
+async def load(call: CallOf, body: Sent[IngestRequest]) -> Response:
     """Load entities as one commit; with `from` the branch is made if it is missing."""
     return json_response(await _ingest(call, body))
 
 
-@router.post("/ingest", response_model=IngestOutput, responses=errors(*WRITES), deprecated=True)
-async def ingest(call: CallOf, body: IngestRequest) -> Response:
+@router.post("/ingest", responses=answers(IngestOutput) | errors(*WRITES), deprecated=True)
+async def ingest(call: CallOf, body: Sent[IngestRequest]) -> Response:
     """Load entities as one commit, under the older name."""
     return json_response(await _ingest(call, body), headers=deprecated("load"))
 
@@ -98,8 +96,7 @@ async def _ingest(call: Call, body: IngestRequest) -> dict[str, object]:
 
 @router.post(
     "/load/ndjson",
-    response_model=BatchLoadOutput,
-    responses=errors(*WRITES),
+    responses=answers(LoadResult) | errors(*WRITES),
     openapi_extra=_NDJSON_BODY,
 )
 async def load_ndjson(

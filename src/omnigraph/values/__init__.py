@@ -1,0 +1,1 @@
+"""Public values, each declared once: what graphs return, and what travels over HTTP."""

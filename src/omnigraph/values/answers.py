@@ -1,0 +1,230 @@
+"""Bodies of HTTP answers that are not a value of the engine by themselves."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from omnigraph.values.changes import ChangeBlock
+from omnigraph.values.commits import BranchInfo, GraphCommit, Tag
+from omnigraph.values.merges import MergeResult
+from omnigraph.values.recoveries import PendingWrite, RecoveryRecord
+from omnigraph.values.results import Explanation, LoadResult
+from omnigraph.values.value import Json, Value
+
+NEXT_PAGE: frozenset[str] = frozenset({"next_page_token"})
+
+
+class Health(Value, frozen=True, kw_only=True):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
+    version: str
+    internal_schema_version: int
+
+
+class Readiness(Value, frozen=True, kw_only=True):
+    """Whether requests are welcome."""
+
+    ready: bool
+    status: Literal["serving", "draining"]
+    booted_serving_digest: str | None
+    state_revision: int | None
+    state_cas: str | None
+    served_graph_count: int
+    quarantined_graph_count: int
+    shutdown_grace_seconds: float
+
+
+class ProtectedResource(Value, frozen=True, kw_only=True):
+    """How callers identify themselves here (RFC 9728)."""
+
+    resource: str
+    resource_name: str
+    bearer_methods_supported: list[str]
+
+
+class GraphInfo(Value, frozen=True, kw_only=True):
+    """A graph of this server."""
+
+    graph_id: str
+    uri: str
+
+
+class GraphList(Value, frozen=True, kw_only=True):
+    """The graphs of this server."""
+
+    graphs: list[GraphInfo]
+
+
+class ErrorOutput(Value, frozen=True, kw_only=True):
+    """Why a request failed. Details are told apart by their presence."""
+
+    optional: ClassVar[frozenset[str]] = frozenset(
+        {"type", "code", "hint", "merge_conflicts", "manifest_conflict"}
+    )
+
+    error: str
+    type: str | None = None
+    code: (
+        Literal[
+            "unauthorized",
+            "forbidden",
+            "bad_request",
+            "not_found",
+            "method_not_allowed",
+            "conflict",
+            "too_many_requests",
+            "internal",
+        ]
+        | None
+    ) = None
+    hint: str | None = None
+    merge_conflicts: list[Json] | None = None
+    manifest_conflict: Json | None = None
+
+
+class Target(Value, frozen=True, kw_only=True):
+    """What was read."""
+
+    branch: str | None
+    snapshot: str | None
+
+
+class ReadOutput(Value, frozen=True, kw_only=True):
+    """Rows of a query."""
+
+    optional: ClassVar[frozenset[str]] = frozenset({"columns", "graph_commit_id", "explain"})
+
+    query_name: str
+    target: Target
+    row_count: int
+    columns: list[str] | None = None
+    rows: list[Json]
+    graph_commit_id: str | None = None
+    explain: Explanation | None = None
+
+
+class IngestOutput(LoadResult, frozen=True, kw_only=True):
+    """Outcome of a load, with the graph's address."""
+
+    published_as: ClassVar[str] = "IngestOutput"
+
+    uri: str
+
+
+class MergeAnswer(MergeResult, frozen=True, kw_only=True):
+    """Outcome of a merge; whether the branch was deleted is told if that was asked for."""
+
+    published_as: ClassVar[str] = "MergeOutput"
+    optional: ClassVar[frozenset[str]] = MergeResult.optional | {"branch_deleted"}
+
+
+class BranchList(Value, frozen=True, kw_only=True):
+    """Names of branches, main first; with details if they were asked for."""
+
+    optional: ClassVar[frozenset[str]] = NEXT_PAGE | {"details"}
+
+    branches: list[str]
+    details: tuple[BranchInfo, ...] = ()
+    next_page_token: str | None = None
+
+
+class BranchOutput(Value, frozen=True, kw_only=True, rename={"from_": "from"}):
+    """A branch was made."""
+
+    uri: str
+    from_: str
+    name: str
+    actor_id: str | None
+    details: BranchInfo
+
+
+class BranchDeleted(Value, frozen=True, kw_only=True):
+    """A branch was deleted."""
+
+    uri: str
+    name: str
+    actor_id: str | None
+
+
+class TagList(Value, frozen=True, kw_only=True):
+    """All tags."""
+
+    tags: tuple[Tag, ...]
+
+
+class CommitList(Value, frozen=True, kw_only=True):
+    """Commits, newest first."""
+
+    optional: ClassVar[frozenset[str]] = NEXT_PAGE
+
+    commits: tuple[GraphCommit, ...]
+    next_page_token: str | None = None
+
+
+class CommitMade(Value, frozen=True, kw_only=True):
+    """The commit that was made, null when there was nothing to change."""
+
+    commit: GraphCommit | None
+
+
+class ChangesPage(ChangeBlock, frozen=True, kw_only=True):
+    """What one commit changed."""
+
+    published_as: ClassVar[str] = "ChangesOutput"
+    optional: ClassVar[frozenset[str]] = ChangeBlock.optional | NEXT_PAGE
+
+    next_page_token: str | None = None
+
+
+class EntityOutput(Value, frozen=True, kw_only=True):
+    """One entity as a load takes it, null when it did not exist."""
+
+    entity: Json | None
+
+
+class RecoveryList(Value, frozen=True, kw_only=True):
+    """What became of interrupted writes."""
+
+    recoveries: tuple[RecoveryRecord, ...]
+    pending: tuple[PendingWrite, ...]
+
+
+class SchemaOutput(Value, frozen=True, kw_only=True):
+    """The accepted schema."""
+
+    schema_source: str
+
+
+class QueryEntry(Value, frozen=True, kw_only=True):
+    """A stored query."""
+
+    optional: ClassVar[frozenset[str]] = frozenset({"description", "instruction"})
+
+    name: str
+    tool_name: str | None
+    mutation: bool
+    description: str | None = None
+    instruction: str | None = None
+    params: list[Json]
+
+
+class QueryList(Value, frozen=True, kw_only=True):
+    """The stored queries of a graph."""
+
+    queries: list[QueryEntry]
+
+
+class ClusterReport(Value, frozen=True, kw_only=True):
+    """What a command of the cluster says; other fields depend on the command."""
+
+    ok: bool
+    diagnostics: list[Json]
+
+
+class Deployment(Value, frozen=True, kw_only=True):
+    """What was applied last, and whether this process serves it."""
+
+    deployment_id: str
+    active: bool
+    deployment: ClusterReport
