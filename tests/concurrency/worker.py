@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -117,14 +118,14 @@ def _maintaining(job: dict[str, Any], graph: Any) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     deadline = time.monotonic() + job["seconds"]
     while time.monotonic() < deadline:
-        for method, options in (
-            ("optimize", {}),
-            ("ensure_indices", {}),
+        for method, call in (
+            ("optimize", graph.optimize),
+            ("ensure_indices", graph.maintenance.ensure_indices),
             # Everything stays readable, for the replay; what nobody names may go.
-            ("cleanup", {"keep": 100_000, "dry_run": False}),
+            ("cleanup", partial(graph.cleanup, keep=100_000, dry_run=False)),
         ):
             try:
-                answer = getattr(graph, method)(**options)
+                answer = call()
             except og.OmniGraphError as error:
                 found.append({"error": type(error).__name__, "message": error.message})
             else:
