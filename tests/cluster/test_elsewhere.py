@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import omnigraph as og
 from omnigraph import cluster
-from omnigraph.cluster.ledger import Ledger, LedgerError, State
+from omnigraph.cluster.state import State, StateError, StateFile
 from omnigraph.errors import NotFoundError
 from omnigraph.server import Settings, Token, Tokens, open_service, running
 from tests.cluster.folders import WIDER, Folder, changes
@@ -86,40 +85,27 @@ def test_the_files_of_a_cluster_are_read_from_a_disk(cli: Cli, tmp_path: Path) -
         assert "`storage:` may name a bucket" in refused.out + refused.err
 
 
-def test_only_who_saw_the_newest_ledger_writes_it(place: AnyPath) -> None:
-    root = os.fspath(place / "ledger")
-    first, second = Ledger(root), Ledger(root)
-    with first.lock("test") as lock:
-        assert first.write(State(state_revision=1), expected=None, lock=lock)
-        known = second.read()
-        assert known is not None
-        newer = first.write(State(state_revision=2), expected=known[1], lock=lock)
-        for expected in (None, known[1]):
-            with pytest.raises(LedgerError, match="somebody else"):
-                second.write(State(state_revision=9), expected=expected, lock=lock)
+def test_only_who_saw_the_newest_state_writes_it(place: AnyPath) -> None:
+    root = os.fspath(place / "cluster")
+    first, second = StateFile(root), StateFile(root)
+    with first.lock("test"):
+        none = first.read()
+        one = first.write(none, State(state_revision=1))
+        two = first.write(one, State(state_revision=2))
+        for older in (none, one):
+            with pytest.raises(StateError, match="changed the ledger"):
+                first.write(older, State(state_revision=9))
         held = second.lock_body()
         assert held is not None
         assert held[0].operation == "test"
-        assert first.write(State(state_revision=3), expected=newer, lock=lock)
+        with pytest.raises(StateError, match="the cluster is being changed"), second.lock("test"):
+            pytest.fail("two have the lock")
+        with pytest.raises(StateError, match="took the lock"):
+            second.write(two, State(state_revision=3))
+        first.force_unlock(held[0].id)
+        with pytest.raises(StateError, match="took the lock"):
+            first.write(two, State(state_revision=3))
     assert second.lock_body() is None
+    assert second.read().state == State(state_revision=2)
     first.close()
     second.close()
-
-
-def test_a_lock_that_was_not_renewed_in_time_is_renewed_unless_it_is_taken(
-    place: AnyPath, backend: str
-) -> None:
-    def sleep(slot: Any) -> None:
-        if backend == "s3":  # On a disk a lock goes with its process only.
-            slot._renewed = -1000.0
-            assert slot.lapsed
-
-    ledger = Ledger(os.fspath(place / "ledger"))
-    with ledger.lock("test") as lock:
-        sleep(lock._slot)
-        assert lock.is_held()
-        assert not lock._slot.lapsed
-        ledger.force_unlock(lock.body.id)
-        sleep(lock._slot)
-        assert not lock.is_held()
-    ledger.close()

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from omnigraph.cluster.diagnostics import Findings
+from omnigraph.cluster.reports import Findings
 from omnigraph.embed import KINDS, Embedder, named_embedder
 from omnigraph.errors import BadRequestError
 from omnigraph.store import locate
