@@ -13,7 +13,9 @@ from omnigraph import cluster
 from omnigraph.cluster.state import State, StateError, StateFile
 from omnigraph.errors import NotFoundError
 from omnigraph.server import Settings, Token, Tokens, open_service, running
+from omnigraph.store import leases
 from tests.cluster.folders import WIDER, Folder, changes
+from tests.faults.victim import Zygote
 from tests.integration.conftest import Cli
 from tests.places import AnyPath
 
@@ -109,3 +111,31 @@ def test_only_who_saw_the_newest_state_writes_it(place: AnyPath) -> None:
     assert second.read().state == State(state_revision=2)
     first.close()
     second.close()
+
+
+def test_an_applier_killed_in_a_bucket_is_finished_by_the_next(
+    folder: Folder, place: AnyPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*points: str) -> None:
+        # One that starts after the bucket's address is in the environment.
+        with Zygote() as zygote:
+            for point in points:
+                assert zygote.run("cluster", folder.path, point=point, number=1)["killed"], point
+
+    # The owners are dead: there is no need to give them long.
+    monkeypatch.setattr(leases, "LEASE_S", 0.6)
+    monkeypatch.setattr(leases, "LEASE_MARGIN_S", 0.1)
+    folder.config["storage"] = os.fspath(place / "store")
+    folder.save()
+    die("init.after_tables", "cluster.post_effect", "cluster.pre_state")
+    assert folder.apply()["converged"]
+    with og.open(place / "store" / "graphs" / "papers.omni") as graph:
+        graph.mutate('query a() { insert Paper { doi: "p1" } }')
+    del folder.config["graphs"]["papers"], folder.config["policies"]["team"]
+    folder.save()
+    cluster.approve(folder.path, "graph.papers", actor="boss").check()
+    die("cluster.post_state", "cluster.post_remove")
+    assert list(cluster.read_cluster(folder.path).graphs) == ["notes"]
+    assert folder.apply()["converged"]
+    assert not (place / "store" / "graphs" / "papers.omni").exists()
+    assert folder.apply()["state_written"] is False

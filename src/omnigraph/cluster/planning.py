@@ -115,7 +115,10 @@ class Change:
     def digests(self) -> tuple[str | None, str | None]:
         """The digest before and after."""
         before, after = self.before, self.after
-        return before and before.digest, after and after.digest
+        return (
+            None if before is None else before.digest,
+            None if after is None else after.digest,
+        )
 
     @property
     def graph_id(self) -> str:

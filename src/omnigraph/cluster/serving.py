@@ -112,7 +112,7 @@ def is_described(place: str | os.PathLike[str]) -> bool:
 
 
 def _graph(file: StateFile, state: State, graph_id: str) -> ServedGraph:
-    problems: list[ClusterDiagnostic] = []
+    problems = Findings()
     queries: dict[str, StoredQuery] = {}
     policy = provider = None
     for address, applied in state.resources.items():
@@ -122,27 +122,27 @@ def _graph(file: StateFile, state: State, graph_id: str) -> ServedGraph:
             (query,) = stored_queries(file.payload(address, applied.digest), name=address)
             queries[query.name] = query
         except StateError as error:
-            problems.append(_problem(error.diagnostic, address, error.message))
+            problems.error(error.diagnostic, address, error.message)
         except (CompileError, ValueError) as error:
-            problems.append(_problem("query_parse_error", address, str(error)))
+            problems.error("query_parse_error", address, str(error))
     try:
         policy = _policy(file, state, graph_id)
         if (text := _bound(file, state, "provider", graph_id)) is not None:
             provider = msgspec.json.decode(text[1], type=EmbeddingProvider)
     except StateError as error:
-        # Without its policy the graph would be more open than anybody wanted.
-        problems.append(_problem(error.diagnostic, f"graph.{graph_id}", error.message))
+        # Without its policy the graph would be more open than was meant.
+        problems.error(error.diagnostic, f"graph.{graph_id}", error.message)
     except BadRequestError as error:
-        problems.append(_problem("policy_invalid", f"graph.{graph_id}", error.message))
+        problems.error("policy_invalid", f"graph.{graph_id}", error.message)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        problems.append(_problem("catalog_payload_read_error", f"graph.{graph_id}", str(error)))
+        problems.error("catalog_payload_read_error", f"graph.{graph_id}", str(error))
     return ServedGraph(
         graph_id=graph_id,
         uri=graph_uri(file.root, graph_id),
         policy=policy,
         queries=queries,
         provider=provider,
-        problems=tuple(problems),
+        problems=tuple(problems.items),
     )
 
 
@@ -157,10 +157,6 @@ def _bound(file: StateFile, state: State, kind: str, scope: str) -> tuple[str, s
         if address.startswith(f"{kind}.") and scope in applied.bindings:
             return address, file.payload(address, applied.digest)
     return None
-
-
-def _problem(code: str, path: str, message: str) -> ClusterDiagnostic:
-    return ClusterDiagnostic(code=code, path=path, message=message)
 
 
 def _rest(address: str) -> str:

@@ -258,13 +258,9 @@ def observations(file: StateFile, stored: Stored) -> dict[str, object]:
         "locked": held is not None and held[1],
     }
     if held is not None:
-        found |= {
-            "lock_id": held[0].id,
-            "lock_operation": held[0].operation,
-            "lock_created_at": held[0].created_at,
-            "lock_pid": held[0].pid,
-            "lock_age_seconds": max(0, (now_us() - held[0].created_at) // 1_000_000),
-        }
+        body = msgspec.structs.asdict(held[0])
+        found |= {f"lock_{name}": value for name, value in body.items()}
+        found["lock_age_seconds"] = max(0, (now_us() - held[0].created_at) // 1_000_000)
     return {name: value for name, value in found.items() if value is not None}
 
 
