@@ -203,6 +203,25 @@ def test_an_applier_that_lost_its_lock_does_not_write(folder: Folder) -> None:
     assert codes(gone.to_json()) == ["state_lock_missing"]
 
 
+def test_a_lock_is_removed_beside_a_damaged_ledger_too(folder: Folder) -> None:
+    migrate(folder)
+    pause = failpoints.Pause()
+    place = folder.path / "__cluster" / "state.json"
+    with failpoints.armed(Failpoint.CLUSTER_PRE_STATE, pause):
+        first = threading.Thread(target=lambda: cluster.apply(folder.path))
+        first.start()
+        assert pause.reached.wait(30)
+        lock_id = json.loads((folder.path / "__cluster" / "lock.json").read_text())["id"]
+        before = place.read_bytes()
+        place.write_text("{")
+        assert cluster.force_unlock(folder.path, lock_id).check().ok
+        pause.released.set()
+        first.join()
+    assert place.read_text() == "{", "who lost its lock does not write"
+    place.write_bytes(before)
+    assert folder.apply()["converged"]
+
+
 def test_a_schema_edited_after_a_death_is_reached_from_what_the_dead_made(folder: Folder) -> None:
     with failpoints.armed(Failpoint.CLUSTER_POST_EFFECT, die, hit=2), pytest.raises(Death):
         cluster.apply(folder.path)

@@ -22,6 +22,7 @@ from omnigraph.cluster.state import (
     StateError,
     StateFile,
     Status,
+    Stored,
     observations,
     revision_of,
 )
@@ -182,7 +183,8 @@ def force_unlock(folder: Folder, lock_id: str) -> Report:
         on.file.force_unlock(lock_id)
         return {"lock_removed": True}
 
-    return _run(folder, work)
+    # A ledger that cannot be read is no reason to keep a lock.
+    return _run(folder, work, reads=False)
 
 
 def _run(
@@ -191,6 +193,7 @@ def _run(
     *,
     lock: str | None = None,
     seen_as: str | None = None,
+    reads: bool = True,
 ) -> Report:
     """Do some work on a configuration without mistakes; tell what can be seen of the state then."""
     findings = Findings()
@@ -200,7 +203,7 @@ def _run(
         file = StateFile(desired.root)
         try:
             with nullcontext() if lock is None else file.lock(lock):
-                stored = with_older_files(file, file.read())
+                stored = with_older_files(file, file.read()) if reads else Stored()
                 body = work(Run(desired=desired, file=file, stored=stored, findings=findings))
             if seen_as is not None and body:
                 body[seen_as] = observations(file, file.read())
