@@ -101,3 +101,13 @@ def test_a_graph_that_an_earlier_release_was_removing_is_removed(folder: Folder)
     assert not folder.graph("notes").exists()
     assert folder.graph("papers").exists(), "its removal was never decided"
     assert left(folder) == []
+
+
+def test_notes_that_say_nothing_new_go_too(folder: Folder) -> None:
+    folder.apply()
+    note(folder, "schema_apply", "schema.papers", "sha256:other")
+    note(folder, "graph_delete", "graph.papers")
+    done = folder.apply()
+    assert (done["changes"], left(folder)) == ([], [])
+    assert folder.graph("papers").exists()
+    assert folder.apply()["state_written"] is False

@@ -50,7 +50,7 @@ class Run:
         for address in {**self.desired.resources, **resources}:
             statuses.setdefault(address, Status("applied"))
         after = _after(state, plan, resources, statuses)
-        if after != state or self.stored.body is None:
+        if after != state or self.stored.body is None or self.stored.older:
             after = msgspec.structs.replace(after, state_revision=state.state_revision + 1)
             self.stored = self.file.write(self.stored, after)
             self._remove_graphs()
