@@ -55,7 +55,6 @@ class Failpoint(StrEnum):
     CLEANUP_POST_PLAN = "cleanup.post_plan"
     CLEANUP_PRE_MANIFEST = "cleanup.pre_manifest"
     CLUSTER_POST_LOCK = "cluster.post_lock"
-    CLUSTER_POST_RECORD = "cluster.post_record"
     CLUSTER_POST_EFFECT = "cluster.post_effect"
     CLUSTER_PRE_STATE = "cluster.pre_state"
     CLUSTER_POST_STATE = "cluster.post_state"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import omnigraph as og
 from omnigraph import cluster
-from omnigraph.cluster.ledger import Ledger, LedgerError, State
+from omnigraph.cluster.state import State, StateError, StateFile
 from omnigraph.errors import NotFoundError
 from omnigraph.server import Settings, Token, Tokens, open_service, running
+from omnigraph.store import leases
 from tests.cluster.folders import WIDER, Folder, changes
+from tests.faults.victim import Zygote
 from tests.integration.conftest import Cli
 from tests.places import AnyPath
 
@@ -86,40 +87,55 @@ def test_the_files_of_a_cluster_are_read_from_a_disk(cli: Cli, tmp_path: Path) -
         assert "`storage:` may name a bucket" in refused.out + refused.err
 
 
-def test_only_who_saw_the_newest_ledger_writes_it(place: AnyPath) -> None:
-    root = os.fspath(place / "ledger")
-    first, second = Ledger(root), Ledger(root)
-    with first.lock("test") as lock:
-        assert first.write(State(state_revision=1), expected=None, lock=lock)
-        known = second.read()
-        assert known is not None
-        newer = first.write(State(state_revision=2), expected=known[1], lock=lock)
-        for expected in (None, known[1]):
-            with pytest.raises(LedgerError, match="somebody else"):
-                second.write(State(state_revision=9), expected=expected, lock=lock)
+def test_only_who_saw_the_newest_state_writes_it(place: AnyPath) -> None:
+    root = os.fspath(place / "cluster")
+    first, second = StateFile(root), StateFile(root)
+    with first.lock("test"):
+        none = first.read()
+        one = first.write(none, State(state_revision=1))
+        two = first.write(one, State(state_revision=2))
+        for older in (none, one):
+            with pytest.raises(StateError, match="changed the ledger"):
+                first.write(older, State(state_revision=9))
         held = second.lock_body()
         assert held is not None
         assert held[0].operation == "test"
-        assert first.write(State(state_revision=3), expected=newer, lock=lock)
+        with pytest.raises(StateError, match="the cluster is being changed"), second.lock("test"):
+            pytest.fail("two have the lock")
+        with pytest.raises(StateError, match="took the lock"):
+            second.write(two, State(state_revision=3))
+        first.force_unlock(held[0].id)
+        with pytest.raises(StateError, match="took the lock"):
+            first.write(two, State(state_revision=3))
     assert second.lock_body() is None
+    assert second.read().state == State(state_revision=2)
     first.close()
     second.close()
 
 
-def test_a_lock_that_was_not_renewed_in_time_is_renewed_unless_it_is_taken(
-    place: AnyPath, backend: str
+def test_an_applier_killed_in_a_bucket_is_finished_by_the_next(
+    folder: Folder, place: AnyPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def sleep(slot: Any) -> None:
-        if backend == "s3":  # On a disk a lock goes with its process only.
-            slot._renewed = -1000.0
-            assert slot.lapsed
+    def die(*points: str) -> None:
+        # One that starts after the bucket's address is in the environment.
+        with Zygote() as zygote:
+            for point in points:
+                assert zygote.run("cluster", folder.path, point=point, number=1)["killed"], point
 
-    ledger = Ledger(os.fspath(place / "ledger"))
-    with ledger.lock("test") as lock:
-        sleep(lock._slot)
-        assert lock.is_held()
-        assert not lock._slot.lapsed
-        ledger.force_unlock(lock.body.id)
-        sleep(lock._slot)
-        assert not lock.is_held()
-    ledger.close()
+    # The owners are dead: there is no need to give them long.
+    monkeypatch.setattr(leases, "LEASE_S", 0.6)
+    monkeypatch.setattr(leases, "LEASE_MARGIN_S", 0.1)
+    folder.config["storage"] = os.fspath(place / "store")
+    folder.save()
+    die("init.after_tables", "cluster.post_effect", "cluster.pre_state")
+    assert folder.apply()["converged"]
+    with og.open(place / "store" / "graphs" / "papers.omni") as graph:
+        graph.mutate('query a() { insert Paper { doi: "p1" } }')
+    del folder.config["graphs"]["papers"], folder.config["policies"]["team"]
+    folder.save()
+    cluster.approve(folder.path, "graph.papers", actor="boss").check()
+    die("cluster.post_state", "cluster.post_remove")
+    assert list(cluster.read_cluster(folder.path).graphs) == ["notes"]
+    assert folder.apply()["converged"]
+    assert not (place / "store" / "graphs" / "papers.omni").exists()
+    assert folder.apply()["state_written"] is False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -11,6 +12,8 @@ import omnigraph as og
 from omnigraph.store import Durability, Location, Slots, Syncer, leases, locate, open_slots
 from omnigraph.store.reclaim import datasets_below
 from tests.places import AnyPath
+
+REPLACED = 60
 
 
 @pytest.fixture
@@ -224,3 +227,26 @@ def _overtaken(slots: Slots, late: leases.LeasedSlot) -> None:
         finally:
             assert slots.peek(NAME) == (b"late", True)
             owner.remove()
+
+
+def test_of_many_who_saw_the_same_content_one_replaces_it(location: Location) -> None:
+    files, path = location.files, location.path("counter")
+    assert not files.replace_if(path, b"0 0", b"1 0", sync=False)
+    assert files.replace_if(path, None, b"0 0", sync=False)
+    assert not files.replace_if(path, None, b"1 0", sync=False)
+    won: list[int] = []
+
+    def count(worker: int) -> None:
+        # A bucket takes equal content for the same put, repeated: each worker puts its own.
+        while True:
+            before = files.read(path)
+            assert before is not None
+            number = int(before.split()[0]) + 1
+            if number > REPLACED:
+                return
+            if files.replace_if(path, before, f"{number} {worker}".encode(), sync=False):
+                won.append(number)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(count, range(4)))
+    assert sorted(won) == list(range(1, REPLACED + 1)), "each number was written by one"

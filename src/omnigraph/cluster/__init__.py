@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from omnigraph.cluster.diagnostics import ClusterDiagnostic
 from omnigraph.cluster.operations import (
     adopt,
     apply,
@@ -17,7 +16,7 @@ from omnigraph.cluster.operations import (
     status,
     validate,
 )
-from omnigraph.cluster.reports import Report
+from omnigraph.cluster.reports import ClusterDiagnostic, Report
 from omnigraph.cluster.serving import (
     ServedCluster,
     ServedGraph,

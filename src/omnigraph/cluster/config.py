@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from omnigraph.cluster.diagnostics import Findings
+from omnigraph.cluster.reports import Findings
 from omnigraph.embed import KINDS, Embedder, named_embedder
 from omnigraph.errors import BadRequestError
 from omnigraph.store import locate
@@ -125,10 +125,6 @@ class ClusterConfig:
         """Return the place of a file that the configuration names."""
         return os.path.join(self.folder, name)
 
-    def graph_uri(self, graph_id: str) -> str:
-        """Return where a graph of the cluster lives."""
-        return graph_uri(self.root, graph_id)
-
 
 def graph_uri(root: str, graph_id: str) -> str:
     """Return where a graph of a cluster lives."""
@@ -148,12 +144,10 @@ def read_config(folder: str | os.PathLike[str], findings: Findings) -> ClusterCo
         return None
     try:
         with open(path, encoding="utf-8") as handle:
-            text = handle.read()
+            found = msgspec.convert(parse_yaml(handle.read()), ClusterFile)
     except (OSError, UnicodeDecodeError) as error:
         findings.error("invalid_cluster_yaml", CONFIG_FILE, f"cannot be read: {error}")
         return None
-    try:
-        found = msgspec.convert(parse_yaml(text), ClusterFile)
     except YamlError as error:
         code = "duplicate_yaml_key" if error.duplicate_key else "invalid_cluster_yaml"
         findings.error(code, CONFIG_FILE, str(error))

@@ -1,90 +1,23 @@
-"""What a cluster shall be: every file read, compiled, checked and given a digest."""
+"""Reads what a cluster shall be: every file compiled, checked and given a digest."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import msgspec
 
 from omnigraph.catalog import Catalog, shape_hash
-from omnigraph.cluster.config import (
-    CONFIG_FILE,
-    ClusterConfig,
-    GraphConfig,
-    read_config,
-)
-from omnigraph.cluster.diagnostics import Findings
-from omnigraph.cluster.stored import StoredQuery, digest_of, stored_queries
+from omnigraph.cluster.config import CONFIG_FILE, ClusterConfig, read_config
+from omnigraph.cluster.planning import Desired
+from omnigraph.cluster.reports import Findings
+from omnigraph.cluster.state import Applied
+from omnigraph.cluster.stored import digest_of, stored_queries
 from omnigraph.errors import BadRequestError, CompileError, OmniGraphError
 from omnigraph.lang import compile_query, compile_schema
 from omnigraph.policy import parse_bundle
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resource:
-    """One thing a cluster is made of. Its digest changes when it does.
-
-    `bindings` is what a policy or a provider is for. `payload` is what the catalog keeps of it.
-    """
-
-    address: str
-    kind: str
-    digest: str
-    path: str | None = None
-    bindings: tuple[str, ...] = ()
-    payload: str | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form."""
-        found: dict[str, object] = {
-            "address": self.address,
-            "kind": self.kind,
-            "digest": self.digest,
-        }
-        return found if self.path is None else found | {"path": self.path}
-
-
-@dataclass(slots=True, kw_only=True)
-class Desired:
-    """A configuration with everything it names."""
-
-    config: ClusterConfig
-    resources: dict[str, Resource] = field(default_factory=dict)
-    dependencies: list[tuple[str, str]] = field(default_factory=list)
-    schemas: dict[str, str] = field(default_factory=dict)
-    queries: dict[str, dict[str, StoredQuery]] = field(default_factory=dict)
-
-    @property
-    def config_digest(self) -> str:
-        """Identifies the whole: all resources and what policies are for."""
-        return revision_digest(self.resources)
-
-    def add(self, resource: Resource, *needs: str) -> None:
-        """Take a resource in, with the addresses it depends on."""
-        self.resources[resource.address] = resource
-        self.dependencies += [(resource.address, address) for address in needs]
-
-
-class Identified(Protocol):
-    """What a revision is made of."""
-
-    @property
-    def digest(self) -> str:
-        """Changes with the resource."""
-
-    @property
-    def bindings(self) -> Sequence[str]:
-        """What a policy or a provider is for."""
-
-
-def revision_digest(resources: Mapping[str, Identified]) -> str:
-    """Identify resources as a whole, wished for or applied: equal when all of them are."""
-    found = {address: [item.digest, sorted(item.bindings)] for address, item in resources.items()}
-    return digest_of(json.dumps(found, sort_keys=True))
 
 
 def read_desired(folder: str | os.PathLike[str], findings: Findings) -> Desired | None:
@@ -92,163 +25,148 @@ def read_desired(folder: str | os.PathLike[str], findings: Findings) -> Desired 
     config = read_config(folder, findings)
     if config is None:
         return None
-    found = Desired(config=config)
-    for name, provider in config.file.providers.embedding.items():
-        address = f"provider.embedding.{name}"
-        body = json.dumps(msgspec.to_builtins(provider), sort_keys=True)
-        users = [g for g, item in config.file.graphs.items() if item.embedding_provider == name]
-        resource = Resource(
-            address=address,
-            kind="provider",
-            digest=digest_of(body),
-            path=CONFIG_FILE,
-            bindings=tuple(users),
-            payload=body,
+    reader = _Reader(config=config, found=Desired(root=config.root), findings=findings)
+    reader.read()
+    return reader.found
+
+
+@dataclass(slots=True, kw_only=True)
+class _Reader:
+    """Reads the files that a configuration names."""
+
+    config: ClusterConfig
+    found: Desired
+    findings: Findings
+
+    def read(self) -> None:
+        graphs = self.config.file.graphs
+        for name, provider in self.config.file.providers.embedding.items():
+            body = json.dumps(msgspec.to_builtins(provider), sort_keys=True)
+            users = [g for g, item in graphs.items() if item.embedding_provider == name]
+            self._add(f"provider.embedding.{name}", CONFIG_FILE, body, bindings=users)
+        for graph_id in graphs:
+            self._read_graph(graph_id)
+        for name in self.config.file.policies:
+            self._read_policy(name)
+
+    def _add(
+        self,
+        address: str,
+        path: str,
+        text: str,
+        *,
+        digest: str | None = None,
+        needs: Iterable[str] = (),
+        bindings: Iterable[str] = (),
+    ) -> None:
+        """Take a resource in; its digest is that of its text unless it is another."""
+        found = self.found
+        found.resources[address] = Applied(
+            digest=digest or digest_of(text), bindings=tuple(bindings)
         )
-        found.add(resource)
-    for graph_id, graph in config.file.graphs.items():
-        _read_graph(found, graph_id, graph, findings)
-    for name, policy in config.file.policies.items():
-        text = _read(config, policy.file, f"policies.{name}", "policy_file_missing", findings)
+        found.dependencies += [(address, other) for other in needs]
+        found.paths[address], found.texts[address] = path, text
+
+    def _read_policy(self, name: str) -> None:
+        policy = self.config.file.policies[name]
+        text = self._text(policy.file, f"policies.{name}", "policy_file_missing")
         if text is None:
-            continue
-        on_cluster = "cluster" in policy.applies_to
+            return
         try:
             bundle = parse_bundle(text, name=policy.file)
         except BadRequestError as error:
-            findings.error("policy_invalid", policy.file, error.message)
-            continue
+            self.findings.error("policy_invalid", policy.file, error.message)
+            return
+        on_cluster = "cluster" in policy.applies_to
         if policy.applies_to and (bundle.kind == "server") is not on_cluster:
             scope = "the cluster" if bundle.kind == "server" else "graphs"
-            findings.error("policy_invalid", policy.file, f"its rules are about {scope}")
-        targets = tuple(dict.fromkeys(policy.applies_to))
-        resource = Resource(
-            address=f"policy.{name}",
-            kind="policy",
-            digest=digest_of(text),
-            path=policy.file,
-            bindings=targets,
-            payload=text,
-        )
-        found.add(resource, *(f"graph.{target}" for target in targets if not on_cluster))
-    return found
+            self.findings.error("policy_invalid", policy.file, f"its rules are about {scope}")
+        targets = list(dict.fromkeys(policy.applies_to))
+        needs = [] if on_cluster else [f"graph.{target}" for target in targets]
+        self._add(f"policy.{name}", policy.file, text, needs=needs, bindings=targets)
 
+    def _read_graph(self, graph_id: str) -> None:
+        graph = self.config.file.graphs[graph_id]
+        options, provider = msgspec.to_builtins(graph.external_blobs), graph.embedding_provider
+        settings = {"embedding_provider": provider, "external_blobs": options}
+        needs = [] if provider is None else [f"provider.embedding.{provider}"]
+        body = json.dumps(settings, sort_keys=True)
+        self._add(f"graph.{graph_id}", CONFIG_FILE, body, needs=needs)
+        catalog = self._read_schema(graph_id, graph.schema)
+        for path, wanted in self._query_files(graph_id):
+            self._read_queries(graph_id, catalog, path, wanted)
 
-def _read_graph(found: Desired, graph_id: str, graph: GraphConfig, findings: Findings) -> None:
-    address = f"graph.{graph_id}"
-    options = msgspec.to_builtins(graph.external_blobs)
-    settings = {"embedding_provider": graph.embedding_provider, "external_blobs": options}
-    provider = graph.embedding_provider
-    needs = [f"provider.embedding.{provider}"] if provider is not None else []
-    digest = digest_of(json.dumps(settings, sort_keys=True))
-    found.add(Resource(address=address, kind="graph", digest=digest, path=CONFIG_FILE), *needs)
-    catalog = _read_schema(found, graph_id, graph, findings)
-    sources = _query_sources(found.config, graph_id, graph, findings)
-    _read_queries(found, graph_id, catalog, sources, findings)
-
-
-def _read_schema(
-    found: Desired, graph_id: str, graph: GraphConfig, findings: Findings
-) -> Catalog | None:
-    place = f"graphs.{graph_id}.schema"
-    text = _read(found.config, graph.schema, place, "schema_file_missing", findings)
-    if text is None:
-        return None
-    try:
-        catalog = compile_schema(text, name=graph.schema).catalog
-    except CompileError as error:
-        codes = {getattr(item, "code", "") for item in error.diagnostics}
-        parses = not any(code.startswith("P") for code in codes)
-        code = "schema_catalog_error" if parses else "schema_parse_error"
-        findings.error(code, graph.schema, error.message)
-        return None
-    resource = Resource(
-        address=f"schema.{graph_id}", kind="schema", digest=shape_hash(catalog), path=graph.schema
-    )
-    found.add(resource, f"graph.{graph_id}")
-    found.schemas[graph_id] = text
-    return catalog
-
-
-def _query_sources(
-    config: ClusterConfig, graph_id: str, graph: GraphConfig, findings: Findings
-) -> list[tuple[str, str | None]]:
-    """Return the query files of a graph, each with the one query that is meant, or None for all."""
-    match graph.queries:
-        case None:
-            return []
-        case list() as names:
-            return [(name, None) for name in names]
-        case dict() as wanted:
-            return [(item.file, name) for name, item in wanted.items()]
-        case str() as folder:
-            try:
-                names = sorted(os.listdir(config.path(folder)))
-            except OSError:
-                place = f"graphs.{graph_id}.queries"
-                findings.error("query_file_missing", place, f"there is no folder '{folder}'")
-                return []
-            return [(os.path.join(folder, name), None) for name in names if name.endswith(".gq")]
-
-
-def _read_queries(
-    found: Desired,
-    graph_id: str,
-    catalog: Catalog | None,
-    sources: list[tuple[str, str | None]],
-    findings: Findings,
-) -> None:
-    queries: dict[str, StoredQuery] = {}
-    for path, wanted in sources:
-        place = f"graphs.{graph_id}.queries"
-        text = _read(found.config, path, place, "query_file_missing", findings)
+    def _read_schema(self, graph_id: str, path: str) -> Catalog | None:
+        text = self._text(path, f"graphs.{graph_id}.schema", "schema_file_missing")
         if text is None:
-            continue
+            return None
+        try:
+            catalog = compile_schema(text, name=path).catalog
+        except CompileError as error:
+            codes = {getattr(item, "code", "") for item in error.diagnostics}
+            parses = not any(code.startswith("P") for code in codes)
+            code = "schema_catalog_error" if parses else "schema_parse_error"
+            self.findings.error(code, path, error.message)
+            return None
+        digest, needs = shape_hash(catalog), [f"graph.{graph_id}"]
+        self._add(f"schema.{graph_id}", path, text, digest=digest, needs=needs)
+        return catalog
+
+    def _query_files(self, graph_id: str) -> list[tuple[str, str | None]]:
+        """Return the query files of a graph, each with the one query meant, or None for all."""
+        match self.config.file.graphs[graph_id].queries:
+            case None:
+                return []
+            case list() as names:
+                return [(name, None) for name in names]
+            case dict() as wanted:
+                return [(item.file, name) for name, item in wanted.items()]
+            case str() as folder:
+                try:
+                    names = sorted(os.listdir(self.config.path(folder)))
+                except OSError:
+                    place, message = f"graphs.{graph_id}.queries", f"there is no folder '{folder}'"
+                    self.findings.error("query_file_missing", place, message)
+                    return []
+                found = [os.path.join(folder, name) for name in names if name.endswith(".gq")]
+                return [(path, None) for path in found]
+
+    def _read_queries(
+        self, graph_id: str, catalog: Catalog | None, path: str, wanted: str | None
+    ) -> None:
+        """Read the queries of one file, or the one that is wanted of it."""
+        text = self._text(path, f"graphs.{graph_id}.queries", "query_file_missing")
+        if text is None:
+            return
         try:
             inside = stored_queries(text, name=path)
         except CompileError as error:
-            findings.error("query_parse_error", path, error.message)
-            continue
+            self.findings.error("query_parse_error", path, error.message)
+            return
         if wanted is not None:
-            named = [query for query in inside if query.name == wanted]
-            if not named:
-                findings.error("query_key_mismatch", path, f"there is no query '{wanted}' in it")
-            inside = named
+            inside = [query for query in inside if query.name == wanted]
+            if not inside:
+                message = f"there is no query '{wanted}' in it"
+                self.findings.error("query_key_mismatch", path, message)
         for query in inside:
-            if query.name in queries:
+            address = f"query.{graph_id}.{query.name}"
+            if address in self.found.resources:
                 message = f"graph '{graph_id}' has two queries '{query.name}'"
-                findings.error("duplicate_query_name", path, message)
+                self.findings.error("duplicate_query_name", path, message)
                 continue
-            queries[query.name] = query
-            resource = Resource(
-                address=f"query.{graph_id}.{query.name}",
-                kind="query",
-                digest=query.digest,
-                path=path,
-                payload=query.source,
-            )
-            found.add(resource, f"schema.{graph_id}")
-            if catalog is not None:
-                _check_types(query, text, path, catalog, findings)
-    found.queries[graph_id] = queries
+            self._add(address, path, query.source, needs=[f"schema.{graph_id}"])
+            try:
+                if catalog is not None:
+                    compile_query(text, catalog, select=query.name, name=path)
+            except OmniGraphError as error:
+                self.findings.error("query_typecheck_error", path, error.message)
 
-
-def _check_types(
-    query: StoredQuery, text: str, path: str, catalog: Catalog, findings: Findings
-) -> None:
-    try:
-        compile_query(text, catalog, select=query.name, name=path)
-    except OmniGraphError as error:
-        findings.error("query_typecheck_error", path, error.message)
-
-
-def _read(
-    config: ClusterConfig, name: str, place: str, code: str, findings: Findings
-) -> str | None:
-    try:
-        with open(config.path(name), encoding="utf-8") as handle:
-            return handle.read()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = "there is no such file" if isinstance(error, FileNotFoundError) else str(error)
-        findings.error(code, place, f"'{name}': {reason}")
-        return None
+    def _text(self, name: str, place: str, code: str) -> str | None:
+        try:
+            with open(self.config.path(name), encoding="utf-8") as handle:
+                return handle.read()
+        except (OSError, UnicodeDecodeError) as error:
+            absent = isinstance(error, FileNotFoundError)
+            reason = "there is no such file" if absent else str(error)
+            self.findings.error(code, place, f"'{name}': {reason}")
+            return None

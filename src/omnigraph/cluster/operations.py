@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
 
-from omnigraph.catalog import shape_hash
-from omnigraph.cluster.applying import Apply, live_schema, with_resources
-from omnigraph.cluster.config import CONFIG_FILE, graph_uri
-from omnigraph.cluster.desired import Desired, read_desired
-from omnigraph.cluster.diagnostics import Findings
-from omnigraph.cluster.ledger import Applied, Ledger, LedgerError, State, Status
-from omnigraph.cluster.planning import make_plan
-from omnigraph.cluster.reports import (
-    Report,
+import msgspec
+
+from omnigraph.clock import now_us
+from omnigraph.cluster import graphs
+from omnigraph.cluster.applying import Run
+from omnigraph.cluster.config import CONFIG_FILE
+from omnigraph.cluster.desired import read_desired
+from omnigraph.cluster.older_files import with_older_files
+from omnigraph.cluster.planning import differences, make_plan, plan_json
+from omnigraph.cluster.reports import Findings, Report
+from omnigraph.cluster.state import (
+    Applied,
+    Approval,
+    StateError,
+    StateFile,
+    Status,
+    Stored,
     observations,
-    plan_json,
-    resources_json,
-    statuses_json,
+    revision_of,
 )
-from omnigraph.errors import BadRequestError, OmniGraphError
-from omnigraph.graph import open_graph
+from omnigraph.errors import BadRequestError, NotFoundError, OmniGraphError
 from omnigraph.policy import check_actor
 
 Folder = str | os.PathLike[str]
 Body = dict[str, object]
+_PENDING = {
+    "create": "not applied yet",
+    "update": "the configuration has changed",
+    "delete": "not in the configuration any more",
+}
 
 
 def validate(folder: Folder) -> Report:
@@ -33,23 +44,24 @@ def validate(folder: Folder) -> Report:
     desired = read_desired(folder, findings)
     body: Body = {"config_file": CONFIG_FILE}
     if desired is not None:
-        body |= resources_json(desired)
+        body |= desired.to_json()
     return Report(config_dir=os.fspath(folder), diagnostics=findings.items, body=body)
 
 
 def plan(folder: Folder) -> Report:
     """Report what `apply` would do. Nothing is written."""
 
-    def work(desired: Desired, ledger: Ledger, findings: Findings) -> Body:
-        known = ledger.read()
-        applied = {} if known is None else known[0].applied_revision.resources
-        for left in ledger.unfinished():
-            message = f"a {left.operation} was interrupted; apply resolves it first"
-            findings.warning("cluster_recovery_pending", left.resource, message)
-        found = make_plan(desired, applied, ledger.approvals(), findings)
-        return plan_json(desired, found) | {"state_observations": observations(ledger, known)}
+    def work(on: Run) -> Body:
+        state = on.stored.state
+        actual = graphs.look(on.desired, state)
+        removing = {f"graph.{graph_id}": "graph_delete" for graph_id in state.removing}
+        for resource, operation in (removing | actual.finished).items():
+            message = f"a {operation} was interrupted; apply resolves it first"
+            on.findings.warning("cluster_recovery_pending", resource, message)
+        found = make_plan(on.desired, actual, state.approvals, on.findings)
+        return plan_json(on.desired, found)
 
-    return _on_ledger(folder, work)
+    return _run(folder, work, seen_as="state_observations")
 
 
 def apply(folder: Folder, *, actor: str | None = None) -> Report:
@@ -59,40 +71,32 @@ def apply(folder: Folder, *, actor: str | None = None) -> Report:
     """
     check_actor(actor)
 
-    def work(desired: Desired, ledger: Ledger, findings: Findings) -> Body:
-        with ledger.lock("apply") as lock:
-            outcome = Apply(ledger, desired, lock, findings, actor).run()
-        changes = outcome.plan.changes
-        blocked = [change for change in changes if change.disposition == "blocked"]
-        applied = outcome.state.applied_revision.config_digest
+    def work(on: Run) -> Body:
+        on.actor, before = actor, on.stored.state.state_revision
+        changes = on.apply()
+        state, blocked = on.stored.state, sum(change.is_blocked for change in changes)
         body: Body = {
             "changes": [change.to_json() for change in changes],
-            "applied_count": len(changes) - len(blocked),
-            "deferred_count": len(blocked),
-            "converged": applied == desired.config_digest,
-            "state_written": outcome.state_written,
-            "resource_statuses": statuses_json(outcome.state.resource_statuses),
-            "state_observations": observations(ledger, ledger.read()),
+            "applied_count": len(changes) - blocked,
+            "deferred_count": blocked,
+            "converged": state.applied_revision.config_digest == on.desired.config_digest,
+            "state_written": state.state_revision != before,
+            "resource_statuses": _sorted(state.resource_statuses),
         }
         return body if actor is None else body | {"actor": actor}
 
-    return _on_ledger(folder, work)
+    return _run(folder, work, lock="apply", seen_as="state_observations")
 
 
 def status(folder: Folder) -> Report:
-    """Report how every resource is, compared with the ledger and the configuration."""
+    """Report how every resource is, compared with what was applied and the configuration."""
 
-    def work(desired: Desired, ledger: Ledger, findings: Findings) -> Body:
-        known = ledger.read()
-        if known is None:
-            findings.warning("state_missing", "", "nothing was applied yet")
-        statuses = _observed(desired, ledger, None if known is None else known[0])
-        return {
-            "resource_statuses": statuses_json(statuses),
-            "observations": observations(ledger, known),
-        }
+    def work(on: Run) -> Body:
+        if on.stored.body is None:
+            on.findings.warning("state_missing", "", "nothing was applied yet")
+        return {"resource_statuses": _sorted(_observed(on)[0])}
 
-    return _on_ledger(folder, work)
+    return _run(folder, work, seen_as="observations")
 
 
 def refresh(folder: Folder) -> Report:
@@ -102,28 +106,15 @@ def refresh(folder: Folder) -> Report:
     the configuration says.
     """
 
-    def work(desired: Desired, ledger: Ledger, findings: Findings) -> Body:
-        with ledger.lock("refresh") as lock:
-            known = ledger.read()
-            if known is None:
-                findings.error("state_missing", "", "nothing was applied yet")
-                return {}
-            state, cas = known
-            statuses = _observed(desired, ledger, state)
-            resources = dict(state.applied_revision.resources)
-            for address in [a for a, item in statuses.items() if item.status == "drifted"]:
-                live = live_schema(graph_uri(ledger.root, address.partition(".")[2]))
-                resources[address] = Applied(digest=live or "")
-            after = with_resources(state, resources)
-            after.resource_statuses = statuses
-            after.state_revision += 1
-            ledger.write(after, expected=cas, lock=lock)
-        return {
-            "resource_statuses": statuses_json(statuses),
-            "observations": observations(ledger, ledger.read()),
-        }
+    def work(on: Run) -> Body:
+        if on.stored.body is None:
+            on.findings.error("state_missing", "", "nothing was applied yet")
+            return {}
+        statuses, drifted = _observed(on)
+        _write(on, on.stored.state.resources | drifted, statuses)
+        return {"resource_statuses": _sorted(statuses)}
 
-    return _on_ledger(folder, work)
+    return _run(folder, work, lock="refresh", seen_as="observations")
 
 
 def adopt(folder: Folder) -> Report:
@@ -132,26 +123,20 @@ def adopt(folder: Folder) -> Report:
     Only for a cluster without a ledger; the next plan leads from there to the configuration.
     """
 
-    def work(desired: Desired, ledger: Ledger, findings: Findings) -> Body:
-        with ledger.lock("import") as lock:
-            if ledger.read() is not None:
-                findings.error("state_already_exists", "", "the cluster has a ledger")
-                return {}
-            resources: dict[str, Applied] = {}
-            for graph_id in desired.config.file.graphs:
-                live = live_schema(graph_uri(ledger.root, graph_id))
-                if live is not None:
-                    resources[f"graph.{graph_id}"] = Applied(digest="")
-                    resources[f"schema.{graph_id}"] = Applied(digest=live)
-            state = with_resources(State(state_revision=1), resources)
-            state.resource_statuses = {a: Status(status="applied") for a in resources}
-            ledger.write(state, expected=None, lock=lock)
-        return {
-            "resource_statuses": statuses_json(state.resource_statuses),
-            "observations": observations(ledger, ledger.read()),
-        }
+    def work(on: Run) -> Body:
+        if on.stored.body is not None:
+            on.findings.error("state_already_exists", "", "the cluster has a ledger")
+            return {}
+        resources: dict[str, Applied] = {}
+        for graph_id in on.desired.graph_ids:
+            with suppress(NotFoundError):
+                live = graphs.live_schema(on.file.root, graph_id)
+                resources |= graphs.adopted(graph_id, live)
+        statuses = {address: Status("applied") for address in resources}
+        _write(on, resources, statuses)
+        return {"resource_statuses": _sorted(statuses)}
 
-    return _on_ledger(folder, work)
+    return _run(folder, work, lock="import", seen_as="observations")
 
 
 def approve(folder: Folder, resource: str, *, actor: str) -> Report:
@@ -160,21 +145,27 @@ def approve(folder: Folder, resource: str, *, actor: str) -> Report:
         raise BadRequestError("an approval needs an actor", hint="name yourself with --as")
     check_actor(actor)
 
-    def work(desired: Desired, ledger: Ledger, findings: Findings) -> Body:
-        known = ledger.read()
-        applied = {} if known is None else known[0].applied_revision.resources
+    def work(on: Run) -> Body:
+        state = on.stored.state
+        actual = graphs.look(on.desired, state)
         # What a plan says about approvals is no news here.
-        found = make_plan(desired, applied, ledger.approvals(), Findings())
-        needed = next((n for n in found.approvals if n.change.resource == resource), None)
-        if needed is None or needed.approval is not None:
+        found = make_plan(on.desired, actual, state.approvals, Findings())
+        change = next((c for c in found if c.resource == resource and c.danger is not None), None)
+        if change is None or change.approval is not None:
             message = "no change of it waits for an approval"
-            findings.error("approval_not_required", resource, message)
+            on.findings.error("approval_not_required", resource, message)
             return {}
-        change = needed.change
-        with ledger.lock("approve"):
-            for old in (item for item in ledger.approvals() if item.resource == resource):
-                ledger.use_approval(old)
-            given = ledger.approve(resource, change.operation, change.before, change.after, actor)
+        given = Approval(
+            id=on.file.new_id(),
+            resource=resource,
+            operation=change.operation,
+            before_digest=change.digests[0],
+            after_digest=change.digests[1],
+            approved_by=actor,
+            created_at=now_us(),
+        )
+        approvals = state.approvals | {resource: given}
+        on.file.write(on.stored, msgspec.structs.replace(state, approvals=approvals))
         return {
             "approval_id": given.id,
             "resource": resource,
@@ -182,73 +173,82 @@ def approve(folder: Folder, resource: str, *, actor: str) -> Report:
             "approved_by": actor,
         }
 
-    return _on_ledger(folder, work)
+    return _run(folder, work, lock="approve")
 
 
 def force_unlock(folder: Folder, lock_id: str) -> Report:
     """Remove the lock of exactly this id, for an owner that lives but will not go on."""
 
-    def work(_desired: Desired, ledger: Ledger, _findings: Findings) -> Body:
-        ledger.force_unlock(lock_id)
+    def work(on: Run) -> Body:
+        on.file.force_unlock(lock_id)
         return {"lock_removed": True}
 
-    return _on_ledger(folder, work)
+    # A ledger that cannot be read is no reason to keep a lock.
+    return _run(folder, work, reads=False)
 
 
-def _on_ledger(folder: Folder, work: Callable[[Desired, Ledger, Findings], Body]) -> Report:
-    """Do some work on a configuration without mistakes and its ledger."""
+def _run(
+    folder: Folder,
+    work: Callable[[Run], Body],
+    *,
+    lock: str | None = None,
+    seen_as: str | None = None,
+    reads: bool = True,
+) -> Report:
+    """Do some work on a configuration without mistakes; tell what can be seen of the state then."""
     findings = Findings()
     desired = read_desired(folder, findings)
     body: Body = {}
     if desired is not None and findings.ok:
-        ledger = Ledger(desired.config.root)
+        file = StateFile(desired.root)
         try:
-            body = work(desired, ledger, findings)
-        except LedgerError as error:
-            findings.error(error.diagnostic, ledger.root, error.message)
+            with nullcontext() if lock is None else file.lock(lock):
+                stored = with_older_files(file, file.read()) if reads else Stored()
+                body = work(Run(desired=desired, file=file, stored=stored, findings=findings))
+            if seen_as is not None and body:
+                body[seen_as] = observations(file, file.read())
+        except StateError as error:
+            findings.error(error.diagnostic, file.root, error.message)
         finally:
-            ledger.close()
+            file.close()
     return Report(config_dir=os.fspath(folder), diagnostics=findings.items, body=body)
 
 
-def _observed(desired: Desired, ledger: Ledger, state: State | None) -> dict[str, Status]:
-    """Return how resources are: what the ledger says, and what can be seen."""
-    applied = {} if state is None else state.applied_revision.resources
-    found: dict[str, Status] = {}
-    for address, resource in desired.resources.items():
-        known = applied.get(address)
-        if known is None:
-            found[address] = Status(status="pending", message="not applied yet")
-        elif known.digest != resource.digest or sorted(known.bindings) != sorted(resource.bindings):
-            found[address] = Status(status="pending", message="the configuration has changed")
-        else:
-            found[address] = Status(status="applied")
+def _write(on: Run, resources: dict[str, Applied], statuses: dict[str, Status]) -> None:
+    state = on.stored.state
+    after = msgspec.structs.replace(
+        state,
+        state_revision=state.state_revision + 1,
+        applied_revision=revision_of(resources),
+        resource_statuses=statuses,
+    )
+    on.file.write(on.stored, after)
+
+
+def _observed(on: Run) -> tuple[dict[str, Status], dict[str, Applied]]:
+    """Return how resources are, and the schemas that graphs have instead of those applied."""
+    applied = on.stored.state.resources
+    found = {address: Status("applied") for address in {**on.desired.resources, **applied}}
+    drifted: dict[str, Applied] = {}
+    for change in differences(on.desired.resources, applied):
+        found[change.resource] = Status("pending", _PENDING[change.operation])
     for address, known in applied.items():
-        if address not in desired.resources:
-            message = "not in the configuration any more"
-            found[address] = Status(status="pending", message=message)
         kind, _, rest = address.partition(".")
-        if kind == "schema":
-            seen = _seen_schema(ledger.root, rest, known.digest)
-            if seen is not None:
-                found[address] = seen
-        elif kind in ("query", "policy", "provider"):
-            try:
-                ledger.payload(address, known.digest)
-            except LedgerError as error:
-                conditions = [error.diagnostic]
-                found[address] = Status(status="error", conditions=conditions,
-                                        message=error.message)  # fmt: skip
-    return found
+        try:
+            if kind == "schema":
+                live = graphs.live_schema(on.file.root, rest)
+                if live != known.digest:
+                    drifted[address] = Applied(digest=live)
+                    message = "the graph has another schema than was applied"
+                    found[address] = Status("drifted", message)
+            elif kind != "graph":
+                on.file.payload(address, known.digest)
+        except OmniGraphError as error:
+            found[address] = Status("error", error.message)
+        except StateError as error:
+            found[address] = Status("error", error.message, [error.diagnostic])
+    return found, drifted
 
 
-def _seen_schema(root: str, graph_id: str, digest: str) -> Status | None:
-    """Return what is wrong with a graph, None when it has the schema the ledger says."""
-    try:
-        with open_graph(graph_uri(root, graph_id), mode="ro") as graph:
-            live = shape_hash(graph.catalog)
-    except OmniGraphError as error:
-        return Status(status="error", message=error.message)
-    if live == digest:
-        return None
-    return Status(status="drifted", message="the graph has another schema than was applied")
+def _sorted(statuses: Mapping[str, Status]) -> Body:
+    return dict(msgspec.to_builtins(dict(sorted(statuses.items()))))

@@ -1,4 +1,7 @@
-"""The difference between what a cluster shall be and what was applied, in the order to do it."""
+"""Compares what a cluster shall be with what it is, and decides what can be done, in which order.
+
+Nothing here reads or writes: files and graphs were looked at before.
+"""
 
 from __future__ import annotations
 
@@ -6,245 +9,248 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from omnigraph.cluster.config import graph_uri
-from omnigraph.cluster.desired import Desired, Resource
-from omnigraph.cluster.diagnostics import Findings
-from omnigraph.cluster.ledger import Applied, Approval
-from omnigraph.errors import OmniGraphError
-from omnigraph.graph import open_graph
+from omnigraph.cluster.reports import Findings
+from omnigraph.cluster.state import Applied, Approval, revision_digest
 
-Operation = Literal["create", "update", "delete"]
-Disposition = Literal["applied", "derived", "blocked"]
-
-# What is made comes before what needs it; what is removed goes the other way round.
 _METADATA = {"policy": "policy_bindings", "provider": "embedding_profile"}
+# What is made comes before what needs it; what is removed goes the other way round.
 _ORDER = {"provider": 0, "graph": 1, "schema": 2, "query": 3, "policy": 4}
+
+
+@dataclass(slots=True, kw_only=True)
+class Desired:
+    """What a cluster at `root` shall be: resources, whom they need, and their texts by address."""
+
+    root: str
+    resources: dict[str, Applied] = field(default_factory=dict)
+    dependencies: list[tuple[str, str]] = field(default_factory=list)
+    paths: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def graph_ids(self) -> list[str]:
+        """The graphs there shall be."""
+        return [a.partition(".")[2] for a in self.resources if a.startswith("graph.")]
+
+    @property
+    def config_digest(self) -> str:
+        """Identifies the whole: all resources and what policies are for."""
+        return revision_digest(self.resources)
+
+    def users_of(self, address: str) -> list[str]:
+        """Return what depends on a resource, directly or not, sorted."""
+        found: set[str] = set()
+        waiting = {address}
+        while waiting:
+            waiting = {a for a, b in self.dependencies if b in waiting} - found
+            found |= waiting
+        return sorted(found)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the wire form of the resources."""
+        digests = {address: item.digest for address, item in sorted(self.resources.items())}
+        return {
+            "resource_digests": digests,
+            "resources": [
+                {"address": a, "kind": kind_of(a), "digest": digest, "path": self.paths[a]}
+                for a, digest in digests.items()
+            ],
+            "dependencies": [{"from": a, "to": b} for a, b in sorted(self.dependencies)],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What a graph says to a new schema. It has `live` now; a refusal is a code and a reason."""
+
+    live: str | None = None
+    migration: Mapping[str, object] | None = None
+    drops: bool = False
+    refusal: tuple[str, str] | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Actual:
+    """What a cluster is: what was applied, and what its graphs say.
+
+    `previews` is about graphs whose schema shall change; `occupied` tells why a graph cannot be
+    made at its place; `finished` names operations of an apply that died before it told of them.
+    """
+
+    applied: dict[str, Applied] = field(default_factory=dict)
+    previews: dict[str, Preview] = field(default_factory=dict)
+    occupied: dict[str, str] = field(default_factory=dict)
+    finished: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One resource that is not as it shall be, and what becomes of it."""
+    """One resource that is not as it shall be, and what becomes of it.
+
+    One with `danger` destroys something and needs an approval.
+    """
 
     resource: str
-    operation: Operation
-    before: str | None = None
-    after: str | None = None
-    disposition: Disposition = "applied"
+    before: Applied | None = None
+    after: Applied | None = None
+    disposition: Literal["applied", "derived", "blocked"] = "applied"
     reason: str | None = None
-    bindings: tuple[str, ...] = ()
-    bindings_changed: bool = False
-    migration: Mapping[str, object] | None = None
+    preview: Preview = Preview()
+    danger: str | None = None
+    approval: Approval | None = None
 
     @property
-    def kind(self) -> str:
-        """The first word of the address."""
-        return self.resource.partition(".")[0]
+    def what(self) -> tuple[str, str]:
+        """The kind of the resource and the operation."""
+        return kind_of(self.resource), self.operation
 
     @property
-    def graph_id(self) -> str | None:
-        """The graph it is about, where there is one."""
-        if self.kind not in ("graph", "schema", "query"):
-            return None
-        return self.resource.split(".")[1]
+    def operation(self) -> str:
+        """Create, update or delete."""
+        if self.before is None:
+            return "create"
+        return "delete" if self.after is None else "update"
+
+    @property
+    def digests(self) -> tuple[str | None, str | None]:
+        """The digest before and after."""
+        before, after = self.before, self.after
+        return (
+            None if before is None else before.digest,
+            None if after is None else after.digest,
+        )
+
+    @property
+    def graph_id(self) -> str:
+        """The graph it is about, empty where there is none."""
+        return self.resource.split(".")[1] if self.what[0] in ("graph", "schema", "query") else ""
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether it is not done."""
+        return self.disposition == "blocked"
+
+    def blocked(self, reason: str) -> Change:
+        """Return it as one that is not done."""
+        return replace(self, disposition="blocked", reason=self.reason or reason)
 
     def to_json(self) -> dict[str, object]:
         """Return the wire form; what says nothing is left out."""
+        before, after = self.before, self.after
+        rebound = before and after and before.bindings != after.bindings
+        migration = self.preview.migration
         found: dict[str, object | None] = {
             "resource": self.resource,
             "operation": self.operation,
-            "before_digest": self.before,
-            "after_digest": self.after,
+            "before_digest": self.digests[0],
+            "after_digest": self.digests[1],
             "disposition": self.disposition,
             "reason": self.reason,
-            "binding_change": True if self.bindings_changed else None,
-            "metadata_change": _METADATA[self.kind] if self.bindings_changed else None,
-            "migration": None if self.migration is None else dict(self.migration),
+            "binding_change": True if rebound else None,
+            "metadata_change": _METADATA[self.what[0]] if rebound else None,
+            "migration": None if migration is None else dict(migration),
         }
         return {name: value for name, value in found.items() if value is not None}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalNeeded:
-    """A destructive change somebody has to agree to."""
-
-    change: Change
-    reason: str
-    approval: Approval | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form."""
-        return {
-            "resource": self.change.resource,
-            "reason": self.reason,
-            "satisfied": self.approval is not None,
-        }
+def kind_of(address: str) -> str:
+    """Return the first word of an address."""
+    return address.partition(".")[0]
 
 
-@dataclass(slots=True, kw_only=True)
-class Plan:
-    """All changes in order, and the approvals they need."""
-
-    changes: list[Change] = field(default_factory=list)
-    approvals: list[ApprovalNeeded] = field(default_factory=list)
-
-    def blast_radius(self, desired: Desired) -> list[dict[str, object]]:
-        """Return, for each change, the resources that depend on what it changes."""
-        found: list[dict[str, object]] = []
-        for change in self.changes:
-            affected: list[str] = []
-            waiting = [change.resource]
-            while waiting:
-                here = waiting.pop()
-                users = [a for a, b in desired.dependencies if b == here and a not in affected]
-                affected += users
-                waiting += users
-            if affected:
-                found.append({"resource": change.resource, "affected": sorted(affected)})
-        return found
-
-
-def make_plan(
-    desired: Desired,
-    applied: Mapping[str, Applied],
-    approvals: list[Approval],
-    findings: Findings,
-) -> Plan:
-    """Compare, look at the data that stands in the way, and decide what can be done."""
-    changes = sorted(_differences(desired.resources, applied), key=_position)
-    plan = Plan()
-    for change in changes:
-        plan.changes.append(_judged(change, desired, plan, approvals, findings))
-    _hold_back(plan, desired)
-    return plan
-
-
-def _differences(desired: Mapping[str, Resource], applied: Mapping[str, Applied]) -> list[Change]:
-    found: list[Change] = []
-    for address, resource in desired.items():
-        known = applied.get(address)
-        if known is None:
-            found.append(Change(resource=address, operation="create", after=resource.digest))
-            continue
-        rebound = sorted(known.bindings) != sorted(resource.bindings)
-        if known.digest != resource.digest or rebound:
-            change = Change(
-                resource=address,
-                operation="update",
-                before=known.digest,
-                after=resource.digest,
-                bindings=tuple(known.bindings),
-                bindings_changed=rebound,
-            )
-            found.append(change)
-    found += [
-        Change(
-            resource=address,
-            operation="delete",
-            before=known.digest,
-            bindings=tuple(known.bindings),
-        )
-        for address, known in applied.items()
-        if address not in desired
+def differences(desired: Mapping[str, Applied], applied: Mapping[str, Applied]) -> list[Change]:
+    """Return what is not as it shall be, in the order to change it."""
+    found = [
+        Change(resource=address, before=applied.get(address), after=desired.get(address))
+        for address in {**desired, **applied}
+        if applied.get(address) != desired.get(address)
     ]
-    return found
+    return sorted(found, key=_position)
 
 
 def _position(change: Change) -> tuple[int, str]:
-    place = _ORDER[change.kind]
-    return (9 - place if change.operation == "delete" else place), change.resource
+    place = _ORDER[change.what[0]]
+    return (9 - place if change.after is None else place), change.resource
+
+
+def make_plan(
+    desired: Desired, actual: Actual, approvals: Mapping[str, Approval], findings: Findings
+) -> list[Change]:
+    """Return all changes in order; what cannot be done now is blocked, with the reason."""
+    found = differences(desired.resources, actual.applied)
+    plan = [_judged(c, actual, approvals.get(c.resource), findings) for c in found]
+    for number, change in enumerate(plan):
+        if rests_on_blocked(change, plan, desired):
+            plan[number] = change.blocked("apply_dependency_blocked")
+    return plan
 
 
 def _judged(
-    change: Change,
-    desired: Desired,
-    plan: Plan,
-    approvals: list[Approval],
-    findings: Findings,
+    change: Change, actual: Actual, approval: Approval | None, findings: Findings
 ) -> Change:
-    if change.kind == "schema" and change.operation == "create":
-        # The graph is made with its schema.
-        return replace(change, disposition="derived")
-    if change.kind == "schema" and change.operation == "update":
-        return _judged_schema(change, desired, plan, approvals, findings)
-    if change.kind == "graph" and change.operation == "delete":
-        return _with_approval(change, "the graph and its data are removed", plan, approvals,
-                              findings)  # fmt: skip
-    return change
-
-
-def _judged_schema(
-    change: Change,
-    desired: Desired,
-    plan: Plan,
-    approvals: list[Approval],
-    findings: Findings,
-) -> Change:
-    graph_id = change.graph_id or ""
-    uri = graph_uri(desired.config.root, graph_id)
-    try:
-        with open_graph(uri, mode="ro") as graph:
-            preview = graph.schema.plan(desired.schemas[graph_id])
-    except OmniGraphError as error:
-        findings.warning("schema_preview_unavailable", change.resource, error.message)
-        return replace(change, disposition="blocked", reason="schema_preview_unavailable")
-    change = replace(change, migration=preview.to_json())
-    if not preview.supported:
-        findings.warning("apply_unsupported_change", change.resource, preview.render())
-        return replace(change, disposition="blocked", reason="apply_unsupported_change")
-    if preview.problems:
-        messages = "; ".join(str(item["message"]) for item in preview.problems[:3])
-        findings.warning("schema_apply_failed", change.resource, messages)
-        return replace(change, disposition="blocked", reason="schema_apply_failed")
-    if preview.drops:
-        return _with_approval(change, "types or properties are dropped", plan, approvals, findings)
-    return change
-
-
-def _with_approval(
-    change: Change, reason: str, plan: Plan, approvals: list[Approval], findings: Findings
-) -> Change:
-    """Let a destructive change pass only with an approval of exactly this change."""
-    given = [item for item in approvals if item.resource == change.resource]
-    fitting = next((item for item in given if fits(item, change)), None)
-    plan.approvals.append(ApprovalNeeded(change=change, reason=reason, approval=fitting))
-    if fitting is not None:
+    """Return a change with what the graphs and approvals say to it."""
+    change = replace(change, approval=approval if _fits(approval, change) else None)
+    danger = None
+    match change.what:
+        case "graph", "create" if (message := actual.occupied.get(change.graph_id)) is not None:
+            findings.error("graph_create_failed", change.resource, message)
+            return change.blocked("graph_create_failed")
+        case "graph", "delete":
+            danger = "the graph and its data are removed"
+        case "schema", "create":
+            # The graph is made with its schema.
+            return replace(change, disposition="derived")
+        case "schema", "update":
+            preview = actual.previews[change.graph_id]
+            change = replace(change, preview=preview)
+            if preview.refusal is not None:
+                code, message = preview.refusal
+                findings.warning(code, change.resource, message)
+                return change.blocked(code)
+            danger = "types or properties are dropped" if preview.drops else None
+    change = replace(change, danger=danger)
+    if danger is None or change.approval is not None:
         return change
-    code = "approval_stale" if given else "approval_required"
-    message = (
-        "what was approved is not what would be done; approve it again"
-        if given
-        else f"{reason}; `omnigraph cluster approve {change.resource}` allows it"
-    )
+    code = "approval_stale" if approval else "approval_required"
+    message = f"{danger}; `omnigraph cluster approve {change.resource}` allows it"
+    if approval:
+        message = "what was approved is not what would be done; approve it again"
     findings.warning(code, change.resource, message)
-    return replace(change, disposition="blocked", reason=code)
+    return change.blocked(code)
 
 
-def fits(approval: Approval, change: Change) -> bool:
+def _fits(approval: Approval | None, change: Change) -> bool:
     """Whether an approval is for exactly this change."""
-    return (approval.operation, approval.before_digest, approval.after_digest) == (
-        change.operation,
-        change.before,
-        change.after,
-    )
+    if approval is None or approval.operation != change.operation:
+        return False
+    return (approval.before_digest, approval.after_digest) == change.digests
 
 
-def _hold_back(plan: Plan, desired: Desired) -> None:
-    for number, change in enumerate(plan.changes):
-        if change.disposition != "blocked" and rests_on_blocked(change, plan, desired):
-            plan.changes[number] = replace(
-                change, disposition="blocked", reason="apply_dependency_blocked"
-            )
-
-
-def rests_on_blocked(change: Change, plan: Plan, desired: Desired) -> bool:
+def rests_on_blocked(change: Change, plan: list[Change], desired: Desired) -> bool:
     """Whether a change needs one that is blocked.
 
     A query needs its schema, a graph that stays keeps its parts, and nothing takes away the
     policy of a graph that was to go and did not.
     """
-    blocked = {item.resource for item in plan.changes if item.disposition == "blocked"}
-    if any(f"graph.{target}" in blocked for target in change.bindings):
+    blocked = {item.resource for item in plan if item.is_blocked}
+    bindings = () if change.before is None else change.before.bindings
+    if any(f"graph.{target}" in blocked for target in bindings):
         return True
-    if change.operation == "delete":
-        return change.graph_id is not None and f"graph.{change.graph_id}" in blocked
+    if change.after is None:
+        return f"graph.{change.graph_id}" in blocked
     return any(a == change.resource and b in blocked for a, b in desired.dependencies)
+
+
+def plan_json(desired: Desired, plan: list[Change]) -> dict[str, object]:
+    """Return the wire form of a plan."""
+    users = {change.resource: desired.users_of(change.resource) for change in plan}
+    return {
+        "desired_revision": {"config_digest": desired.config_digest},
+        "changes": [change.to_json() for change in plan],
+        "blast_radius": [{"resource": a, "affected": found} for a, found in users.items() if found],
+        "approvals_required": [
+            {"resource": c.resource, "reason": c.danger, "satisfied": c.approval is not None}
+            for c in plan
+            if c.danger is not None
+        ],
+    }

@@ -1,18 +1,60 @@
-"""What the commands of a cluster answer."""
+"""What the commands of a cluster answer: findings with a stable code, a place and a sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
-from omnigraph.cluster.desired import Desired, Resource
-from omnigraph.cluster.diagnostics import ClusterDiagnostic
-from omnigraph.cluster.ledger import FOLDER, LOCK, STATE, Ledger, State, Status, now_us
-from omnigraph.cluster.planning import Plan
 from omnigraph.errors import BadRequestError, ConflictError
 
-# Codes that mean: somebody else was first, look again.
+# Codes that mean: another process was first, look again.
 _CONFLICTS = frozenset({"state_lock_held", "state_cas_mismatch"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDiagnostic:
+    """One finding. Codes are stable; messages are for people."""
+
+    code: str
+    message: str
+    path: str = ""
+    severity: Literal["error", "warning"] = "error"
+
+    def to_json(self) -> dict[str, object]:
+        """Return the wire form."""
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "path": self.path,
+            "message": self.message,
+        }
+
+    def render(self) -> str:
+        """Return it as one line of text."""
+        place = f" {self.path}:" if self.path else ""
+        return f"{self.severity.upper()}{place} {self.message} [{self.code}]"
+
+
+@dataclass(slots=True)
+class Findings:
+    """Collects diagnostics, so that all mistakes are told at once."""
+
+    items: list[ClusterDiagnostic] = field(default_factory=list)
+
+    def error(self, code: str, path: str, message: str) -> None:
+        """Note something that is in the way."""
+        self.items.append(ClusterDiagnostic(code=code, path=path, message=message))
+
+    def warning(self, code: str, path: str, message: str) -> None:
+        """Note something worth knowing."""
+        found = ClusterDiagnostic(code=code, path=path, message=message, severity="warning")
+        self.items.append(found)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is in the way."""
+        return not any(item.severity == "error" for item in self.items)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +82,7 @@ class Report:
     def check(self) -> Report:
         """Return the report if it is good.
 
-        Raises `ConflictError` when somebody else was first, else `BadRequestError`.
+        Raises `ConflictError` when another process was first, else `BadRequestError`.
         """
         wrong = [item for item in self.diagnostics if item.severity == "error"]
         if not wrong:
@@ -49,61 +91,3 @@ class Report:
         if any(item.code in _CONFLICTS for item in wrong):
             raise ConflictError(message, hint="wait for the other one, then try again")
         raise BadRequestError(message)
-
-
-def resources_json(desired: Desired) -> dict[str, object]:
-    """Return the resources of a configuration."""
-
-    def address(resource: Resource) -> str:
-        return resource.address
-
-    ordered = sorted(desired.resources.values(), key=address)
-    return {
-        "resource_digests": {item.address: item.digest for item in ordered},
-        "resources": [item.to_json() for item in ordered],
-        "dependencies": [{"from": a, "to": b} for a, b in sorted(desired.dependencies)],
-    }
-
-
-def plan_json(desired: Desired, plan: Plan) -> dict[str, object]:
-    """Return a plan."""
-    return {
-        "desired_revision": {"config_digest": desired.config_digest},
-        "changes": [change.to_json() for change in plan.changes],
-        "blast_radius": plan.blast_radius(desired),
-        "approvals_required": [item.to_json() for item in plan.approvals],
-    }
-
-
-def observations(ledger: Ledger, known: tuple[State, str] | None) -> dict[str, object]:
-    """Return what can be seen of the ledger and its lock."""
-    held = ledger.lock_body()
-    found: dict[str, object | None] = {
-        "state_path": f"{ledger.root}/{STATE}",
-        "lock_path": f"{ledger.root}/{FOLDER}/{LOCK}",
-        "state_found": known is not None,
-        "state_revision": 0 if known is None else known[0].state_revision,
-        "resource_count": 0 if known is None else len(known[0].applied_revision.resources),
-        "applied_config_digest": None if known is None else known[0].applied_revision.config_digest,
-        "state_cas": None if known is None else known[1],
-        "locked": held is not None and held[1],
-    }
-    if held is not None:
-        body = held[0]
-        found |= {
-            "lock_id": body.id,
-            "lock_operation": body.operation,
-            "lock_created_at": body.created_at,
-            "lock_pid": body.pid,
-            "lock_age_seconds": max(0, (now_us() - body.created_at) // 1_000_000),
-        }
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def statuses_json(statuses: Mapping[str, Status]) -> dict[str, object]:
-    """Return how resources are."""
-    found: dict[str, object] = {}
-    for address, item in sorted(statuses.items()):
-        body: dict[str, object] = {"status": item.status, "conditions": list(item.conditions)}
-        found[address] = body if item.message is None else body | {"message": item.message}
-    return found

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from omnigraph.cluster.config import CONFIG_FILE, EmbeddingProvider, graph_uri, read_config
-from omnigraph.cluster.diagnostics import ClusterDiagnostic, Findings
-from omnigraph.cluster.ledger import FOLDER, Ledger, LedgerError, State
+from omnigraph.cluster.reports import ClusterDiagnostic, Findings
+from omnigraph.cluster.state import FOLDER, State, StateError, StateFile
 from omnigraph.cluster.stored import StoredQuery, stored_queries
 from omnigraph.embed import Embedder, embedder_from
 from omnigraph.errors import BadRequestError, CompileError, NotFoundError
@@ -64,29 +64,28 @@ def read_cluster(place: str | os.PathLike[str]) -> ServedCluster:
     policy of the server that cannot be used. A graph that cannot be used is there with its
     `problems`.
     """
-    root = cluster_root(place)
-    ledger = Ledger(root)
+    file = StateFile(cluster_root(place))
     try:
-        known = ledger.read()
-        if known is None:
+        stored = file.read()
+        if stored.body is None:
             raise NotFoundError(
                 f"nothing was applied to the cluster at {os.fspath(place)}",
                 hint="run `omnigraph cluster apply` first",
             )
-        state, cas = known
-        ids = sorted(_rest(a) for a in state.applied_revision.resources if a.startswith("graph."))
+        state = stored.state
+        ids = sorted(_rest(a) for a in state.resources if a.startswith("graph."))
         return ServedCluster(
-            root=root,
-            graphs={graph_id: _graph(ledger, state, graph_id) for graph_id in ids},
-            policy=_policy(ledger, state, "cluster"),
+            root=file.root,
+            graphs={graph_id: _graph(file, state, graph_id) for graph_id in ids},
+            policy=_policy(file, state, "cluster"),
             config_digest=state.applied_revision.config_digest,
             state_revision=state.state_revision,
-            state_cas=cas,
+            state_cas=stored.cas or "",
         )
-    except LedgerError as error:
+    except StateError as error:
         raise BadRequestError(f"{error.message} [{error.diagnostic}]") from error
     finally:
-        ledger.close()
+        file.close()
 
 
 def cluster_root(place: str | os.PathLike[str]) -> str:
@@ -112,56 +111,52 @@ def is_described(place: str | os.PathLike[str]) -> bool:
     return os.path.isfile(os.path.join(os.fspath(place), CONFIG_FILE))
 
 
-def _graph(ledger: Ledger, state: State, graph_id: str) -> ServedGraph:
-    problems: list[ClusterDiagnostic] = []
+def _graph(file: StateFile, state: State, graph_id: str) -> ServedGraph:
+    problems = Findings()
     queries: dict[str, StoredQuery] = {}
     policy = provider = None
-    for address, applied in state.applied_revision.resources.items():
+    for address, applied in state.resources.items():
         if not address.startswith(f"query.{graph_id}."):
             continue
         try:
-            (query,) = stored_queries(ledger.payload(address, applied.digest), name=address)
+            (query,) = stored_queries(file.payload(address, applied.digest), name=address)
             queries[query.name] = query
-        except LedgerError as error:
-            problems.append(_problem(error.diagnostic, address, error.message))
+        except StateError as error:
+            problems.error(error.diagnostic, address, error.message)
         except (CompileError, ValueError) as error:
-            problems.append(_problem("query_parse_error", address, str(error)))
+            problems.error("query_parse_error", address, str(error))
     try:
-        policy = _policy(ledger, state, graph_id)
-        if (text := _bound(ledger, state, "provider", graph_id)) is not None:
+        policy = _policy(file, state, graph_id)
+        if (text := _bound(file, state, "provider", graph_id)) is not None:
             provider = msgspec.json.decode(text[1], type=EmbeddingProvider)
-    except LedgerError as error:
-        # Without its policy the graph would be more open than anybody wanted.
-        problems.append(_problem(error.diagnostic, f"graph.{graph_id}", error.message))
+    except StateError as error:
+        # Without its policy the graph would be more open than was meant.
+        problems.error(error.diagnostic, f"graph.{graph_id}", error.message)
     except BadRequestError as error:
-        problems.append(_problem("policy_invalid", f"graph.{graph_id}", error.message))
+        problems.error("policy_invalid", f"graph.{graph_id}", error.message)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        problems.append(_problem("catalog_payload_read_error", f"graph.{graph_id}", str(error)))
+        problems.error("catalog_payload_read_error", f"graph.{graph_id}", str(error))
     return ServedGraph(
         graph_id=graph_id,
-        uri=graph_uri(ledger.root, graph_id),
+        uri=graph_uri(file.root, graph_id),
         policy=policy,
         queries=queries,
         provider=provider,
-        problems=tuple(problems),
+        problems=tuple(problems.items),
     )
 
 
-def _policy(ledger: Ledger, state: State, scope: str) -> CedarPolicy | None:
-    found = _bound(ledger, state, "policy", scope)
+def _policy(file: StateFile, state: State, scope: str) -> CedarPolicy | None:
+    found = _bound(file, state, "policy", scope)
     return None if found is None else policy_from_text(found[1], name=_rest(found[0]))
 
 
-def _bound(ledger: Ledger, state: State, kind: str, scope: str) -> tuple[str, str] | None:
+def _bound(file: StateFile, state: State, kind: str, scope: str) -> tuple[str, str] | None:
     """Return the address and text of the resource of a kind that is for a graph or the server."""
-    for address, applied in state.applied_revision.resources.items():
+    for address, applied in state.resources.items():
         if address.startswith(f"{kind}.") and scope in applied.bindings:
-            return address, ledger.payload(address, applied.digest)
+            return address, file.payload(address, applied.digest)
     return None
-
-
-def _problem(code: str, path: str, message: str) -> ClusterDiagnostic:
-    return ClusterDiagnostic(code=code, path=path, message=message)
 
 
 def _rest(address: str) -> str:

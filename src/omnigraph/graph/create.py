@@ -9,7 +9,12 @@ from typing import Any
 from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.catalog import accept_initial
 from omnigraph.embed import Embedder
-from omnigraph.errors import BadRequestError, FormatVersionError, StorageError
+from omnigraph.errors import (
+    AlreadyInitializedError,
+    BadRequestError,
+    FormatVersionError,
+    StorageError,
+)
 from omnigraph.graph.dumping import DUMP_FORMAT
 from omnigraph.graph.engine import Mode
 from omnigraph.graph.graph import Graph
@@ -17,9 +22,9 @@ from omnigraph.graph.schema_ops import schema_text
 from omnigraph.graph.upkeep import Upkeep
 from omnigraph.ids import UlidSource
 from omnigraph.lang import compile_schema
-from omnigraph.ops.initialize import initialize
-from omnigraph.policy import Policy, load_policy
-from omnigraph.store import Durability, locate, new_syncer
+from omnigraph.ops.initialize import MANIFEST, initialize
+from omnigraph.policy import Policy, load_policy, text_problem
+from omnigraph.store import Durability, Journal, locate, new_syncer
 from omnigraph.store.archive import local_archive, read_header, unpack_archive
 
 
@@ -31,6 +36,7 @@ def init(
     durability: Durability | str = Durability.FULL,
     storage_options: Mapping[str, str] | None = None,
     upkeep: Upkeep | bool = True,
+    operation_id: str | None = None,
 ) -> Graph:
     """Create a graph and open it.
 
@@ -41,23 +47,44 @@ def init(
         durability: `full` survives power loss; `none` is for scratch graphs.
         storage_options: How to reach an object store, beside what the environment says.
         upkeep: As for `open`.
+        operation_id: Your own id for this: repeating it opens the graph it made the first time.
     """
+    if operation_id is not None and (problem := _unusable_id(operation_id)):
+        raise BadRequestError(problem)
     location = locate(uri, storage_options)
     text, name = schema_text(schema)
     compiled = compile_schema(text, name=name)
     ids = UlidSource()
     syncer = new_syncer(location, durability)
-    initialize(
-        location,
-        syncer,
-        schema_source=text,
-        accepted=accept_initial(compiled.catalog, domain=ids.next()),
-        ids=ids,
-        stamp=INTERNAL_SCHEMA_VERSION,
-        force=force,
-    )
-    syncer.close()
-    return Graph(uri, durability=durability, storage_options=storage_options, upkeep=upkeep)
+    refusal = None
+    try:
+        initialize(
+            location,
+            syncer,
+            schema_source=text,
+            accepted=accept_initial(compiled.catalog, domain=ids.next()),
+            ids=ids,
+            stamp=INTERNAL_SCHEMA_VERSION,
+            operation_id=operation_id or ids.next(),
+            force=force,
+        )
+    except AlreadyInitializedError as error:
+        if operation_id is None or not Journal(location, MANIFEST).exists():
+            raise
+        refusal = error
+    finally:
+        syncer.close()
+    graph = Graph(uri, durability=durability, storage_options=storage_options, upkeep=upkeep)
+    if refusal is not None and graph.commits.list()[-1].operation_id != operation_id:
+        graph.close()
+        raise refusal
+    return graph
+
+
+def _unusable_id(operation_id: str) -> str | None:
+    if not operation_id.strip():
+        return "operation_id must not be blank"
+    return text_problem(operation_id, "operation_id")
 
 
 def open_graph(

@@ -37,9 +37,13 @@ def initialize(
     accepted: AcceptedSchema,
     ids: UlidSource,
     stamp: int,
+    operation_id: str,
     force: bool = False,
 ) -> None:
     """Create a graph at an empty place. Of two racing callers one wins, the other is told.
+
+    The first commit carries the operation id, so that a caller who did not get an answer can
+    find out whether the graph is the one it made.
 
     Raises `AlreadyInitializedError` when a graph, or files of one, are there. `force` replaces
     schema files that lie around without a manifest, never a graph.
@@ -69,7 +73,7 @@ def initialize(
             _remove_abandoned(location, abandoned.body)
             abandoned.rewrite(body)
         fire(Failpoint.INIT_AFTER_CLAIM)
-        _create(location, syncer, schema_source, accepted, ids, stamp)
+        _create(location, syncer, schema_source, accepted, ids, stamp, operation_id)
         slot.remove()
 
 
@@ -105,6 +109,7 @@ def _create(
     accepted: AcceptedSchema,
     ids: UlidSource,
     stamp: int,
+    operation_id: str,
 ) -> None:
     tables = Tables(location)
     records: list[TableRecord | Pin | GraphCommit] = []
@@ -138,7 +143,6 @@ def _create(
     write_contract(control, schema_source, accepted)
     syncer.sync(files)
     fire(Failpoint.INIT_AFTER_CONTRACT)
-    operation_id = ids.next()
     records.append(
         GraphCommit(
             graph_commit_id=ids.next(),

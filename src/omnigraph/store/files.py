@@ -47,7 +47,8 @@ class Files(Protocol):
     def replace_if(self, path: str, before: bytes | None, data: bytes, *, sync: bool) -> bool:
         """Write a file if it still is what it was, None for absent; False when it is not.
 
-        An object store decides that itself. On a disk the caller holds a lock.
+        Of several who saw the same content one succeeds. An object store decides that itself; on a
+        disk those who call this wait for each other.
         """
 
     def delete(self, path: str) -> None:

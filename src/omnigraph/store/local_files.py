@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import secrets
 import shutil
@@ -64,12 +65,21 @@ class LocalFiles:
         _sync_folder(path, sync=sync)
 
     def replace_if(self, path: str, before: bytes | None, data: bytes, *, sync: bool) -> bool:
-        """Write a file if it still is what it was; the caller holds a lock."""
+        """Write a file if it still is what it was; a lock on the file itself orders the writers."""
         if before is None:
             return self.create(path, data, sync=sync)
-        if self.read(path) != before:
+        try:
+            with open(path, "rb") as handle:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                # Its name may have gone to a newer file between open and lock.
+                is_newest = os.path.samestat(os.fstat(handle.fileno()), os.stat(path))
+                if not is_newest or handle.read() != before:
+                    return False
+                self.replace(path, data, sync=sync)
+        except FileNotFoundError:
             return False
-        self.replace(path, data, sync=sync)
+        except OSError as error:
+            raise failure("replace", path, error) from error
         return True
 
     def delete(self, path: str) -> None:
