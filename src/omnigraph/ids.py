@@ -6,12 +6,8 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from typing import NewType
 
 from ulid import ULID
-
-CommitId = NewType("CommitId", str)
-OperationId = NewType("OperationId", str)
 
 _ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}\Z")
 _RANDOM_BITS = 80

@@ -15,11 +15,9 @@ from omnigraph.store.any_files import (
 from omnigraph.store.blobs import BlobRef, find_blob, open_blob
 from omnigraph.store.branches import (
     BranchRef,
-    TagRef,
     branch_exists,
     branch_files,
     branch_names,
-    branch_path,
     children_first,
     create_tag,
     delete_branch,
@@ -48,7 +46,7 @@ from omnigraph.store.columns import ColumnChanges, change_columns
 from omnigraph.store.conditional import check_conditional_put
 from omnigraph.store.control import ControlFiles
 from omnigraph.store.counters import count, measured
-from omnigraph.store.delta import TableDelta, table_delta
+from omnigraph.store.delta import table_delta
 from omnigraph.store.durability import Durability, Syncer, new_syncer
 from omnigraph.store.floors import read_floors
 from omnigraph.store.fragments import FragmentGroup, fragment_groups
@@ -73,7 +71,6 @@ from omnigraph.store.staging import (
     restore,
     stage_delete,
     stage_fragments,
-    stage_index,
     stage_insert,
     stage_overwrite,
     version_file,
@@ -93,7 +90,6 @@ from omnigraph.store.tables import (
     Tables,
     blob_array,
     blob_field,
-    is_blob,
     new_session,
     primary_key_field,
 )
@@ -127,10 +123,8 @@ __all__ = [
     "Standing",
     "Syncer",
     "Table",
-    "TableDelta",
     "TableStanding",
     "Tables",
-    "TagRef",
     "addresses_of",
     "batch_rows",
     "blob_array",
@@ -138,7 +132,6 @@ __all__ = [
     "branch_exists",
     "branch_files",
     "branch_names",
-    "branch_path",
     "change_columns",
     "check_conditional_put",
     "children_first",
@@ -155,7 +148,6 @@ __all__ = [
     "fragment_groups",
     "fragment_ids",
     "id_filter",
-    "is_blob",
     "is_object",
     "is_stored",
     "is_taken",
@@ -195,7 +187,6 @@ __all__ = [
     "split_branch",
     "stage_delete",
     "stage_fragments",
-    "stage_index",
     "stage_indexes",
     "stage_insert",
     "stage_overwrite",

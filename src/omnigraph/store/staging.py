@@ -166,25 +166,6 @@ def stage_fragments(
     )
 
 
-def stage_index(
-    parent: Table, column: str, name: str, fragment_ids: Sequence[int], properties: dict[str, str]
-) -> StagedTable:
-    """Stage a BTREE segment over some fragments; other segments of that name stay."""
-    count("data_stages")
-    with parent.at_work("indexing"):
-        segment = parent.own_handle().create_index_uncommitted(
-            column, "BTREE", name=name, fragment_ids=list(fragment_ids), replace=True
-        )
-    operation = LanceOperation.CreateIndex([segment], [])
-    return StagedTable(
-        path=parent.path,
-        parent=parent,
-        transaction=lance.Transaction(parent.version, operation, transaction_properties=properties),
-        files=index_files(parent, str(segment.uuid)),
-        rows_after=parent.count_rows(),
-    )
-
-
 def commit_staged(tables: Tables, staged: StagedTable) -> Table:
     """Make staged files the table's next version, exactly. The caller owns the slot.
 

@@ -39,7 +39,6 @@ from omnigraph.store.location import Location
 from omnigraph.store.torn import version_name
 
 PRIMARY_KEY = {b"lance-schema:unenforced-primary-key": b"true"}
-FILE_FORMAT = "2.2"
 TREE = "tree"
 """Folder below a dataset's root that holds its branches."""
 
@@ -87,13 +86,6 @@ def blob_field(name: str, *, nullable: bool) -> Any:
 def blob_array(values: Sequence[bytes | None]) -> Any:
     """Return an array for a `blob_field`."""
     return lance.blob_array(list(values))
-
-
-def is_blob(field: Any) -> bool:
-    """Whether a field of a table is a blob field."""
-    metadata = field.metadata or {}
-    extension = getattr(field.type, "extension_name", "")
-    return extension == "lance.blob.v2" or b"lance-encoding:blob" in metadata
 
 
 def reclaimed(path: str, version: int) -> VersionReclaimedError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -51,18 +50,8 @@ def rows_schema(entity: Entity) -> Any:
 def rows_from_values(entity: Entity, rows: Sequence[Mapping[str, object]]) -> Any:
     """Return rows given as plain values (already of the right types) as a table."""
     schema = rows_schema(entity)
-    columns = [
-        pa.array([_plain(row.get(field.name)) for row in rows], field.type) for field in schema
-    ]
+    columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, tuple):
-        return list(value)
-    if isinstance(value, datetime.datetime):
-        return value
-    return value
 
 
 def stored_rows(entity: Entity, rows: Any) -> Any:
