@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import datetime
-import re
 
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.graph.lines import Line
 from omnigraph.graph.permits import Reachable
+from omnigraph.ids import is_ulid
 from omnigraph.manifest import MAIN, Capture
-
-_COMMIT = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
 
 def resolve(
@@ -63,7 +61,7 @@ def resolve_name(lines: Reachable, name: str | int) -> tuple[Line, Capture]:
         return resolve(lines, version=name)
     if has_branch(lines, name):
         return resolve(lines, name)
-    if _COMMIT.fullmatch(name):
+    if is_ulid(name):
         return resolve(lines, commit=name)
     branch, separator, number = name.rpartition("@")
     if separator and number.isdigit():
