@@ -8,6 +8,7 @@ from omnigraph.store.any_files import (
     is_object,
     is_taken,
     new_file,
+    new_local_file,
     open_file,
     readable,
     remove_folder,
@@ -64,7 +65,6 @@ from omnigraph.store.location import Location, locate
 from omnigraph.store.parallel import side_by_side
 from omnigraph.store.slots import HeldSlot, Slots, open_slots
 from omnigraph.store.staging import (
-    OPERATION_PROPERTY,
     StagedTable,
     batch_rows,
     commit_staged,
@@ -86,6 +86,7 @@ from omnigraph.store.standing import (
 )
 from omnigraph.store.storage_options import GivenOptions, reached, reaching
 from omnigraph.store.tables import (
+    OPERATION_PROPERTY,
     Table,
     Tables,
     blob_array,
@@ -161,6 +162,7 @@ __all__ = [
     "missing_indexes",
     "nearest_rows",
     "new_file",
+    "new_local_file",
     "new_session",
     "new_syncer",
     "newest_version",

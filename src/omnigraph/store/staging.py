@@ -37,11 +37,8 @@ from omnigraph.store.standing import (
     refuse_drift,
     standing,
 )
-from omnigraph.store.tables import Table, Tables, file_name
+from omnigraph.store.tables import OPERATION_PROPERTY, Table, Tables, file_name
 from omnigraph.store.torn import version_name
-
-OPERATION_PROPERTY = "omnigraph.operation_id"
-"""Transaction property that marks a version as made by this engine."""
 
 
 @dataclass(slots=True)
