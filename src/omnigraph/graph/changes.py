@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from omnigraph.catalog import AcceptedSchema, Catalog
+from omnigraph.catalog import AcceptedSchema, Catalog, Entity
 from omnigraph.errors import (
     BadRequestError,
     ChangeFeedGapError,
@@ -30,7 +30,6 @@ from omnigraph.limits import FEED_CHANGES_DEFAULT, FEED_CHANGES_MAX, FEED_COMMIT
 from omnigraph.manifest import MAIN, Capture, GraphCommit
 from omnigraph.ops.diff import (
     ChangeFilter,
-    Entity,
     EntityChange,
     entity_changes,
     wanted_types,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType, TypeKind
+from omnigraph.catalog import AcceptedSchema, Entity, TypeKind
 from omnigraph.compute.images import RowChanges
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.manifest import Ledger, Pin
@@ -14,7 +14,6 @@ from omnigraph.store import Tables
 from omnigraph.write.compare import table_changes
 from omnigraph.write.entities import envelopes
 
-Entity = NodeType | EdgeType
 OPS = ("insert", "update", "delete")
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeGuard
 import msgspec
 import pyarrow as pa
 
-from omnigraph.catalog import EdgeType, NodeType
+from omnigraph.catalog import EdgeType, Entity
 from omnigraph.errors import BadRequestError, EmbeddingError
 from omnigraph.limits import SPARK_FRAME_ROWS
 from omnigraph.ops.load import LoadMode, empty_overwrite, existing_id
@@ -34,8 +34,6 @@ from omnigraph.store import (
 from omnigraph.write import Base, ChangeSet, Problem, Problems, TableChange, Writer
 from omnigraph.write.forks import owned_table
 from omnigraph.write.inputs import Sources
-
-Entity = NodeType | EdgeType
 
 
 class SparkLoad:

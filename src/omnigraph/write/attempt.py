@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from omnigraph.catalog import AcceptedSchema
+from omnigraph.catalog import AcceptedSchema, Entity
 from omnigraph.clock import now_us
 from omnigraph.errors import (
     ConflictError,
@@ -50,7 +50,7 @@ from omnigraph.store import (
     stage_overwrite,
     stage_upsert,
 )
-from omnigraph.write.base import Base, Entity
+from omnigraph.write.base import Base
 from omnigraph.write.changes import ChangeSet, TableChange
 from omnigraph.write.forks import Forks, make_fork, owned_table
 from omnigraph.write.table_schema import stored_batches, stored_rows

@@ -14,11 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog import EdgeType, NodeType
+from omnigraph.catalog import EdgeType, Entity
 from omnigraph.compute.images import RowChanges, equal_rows
 from omnigraph.write.virtual_base import Undefined
 
-Entity = NodeType | EdgeType
 Pairs = dict[str, str]
 
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.catalog import EdgeType, NodeType, Scalar, TypeKind
+from omnigraph.catalog import EdgeType, Entity, Scalar, TypeKind
 from omnigraph.compute.types import arrow_type
 from omnigraph.store import batch_rows, blob_array, blob_field, primary_key_field
 
-Entity = NodeType | EdgeType
 _FNV_OFFSET = 0xCBF29CE484222325
 _FNV_PRIME = 0x100000001B3
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog import FLOATS, EdgeType, NodeType, Property
+from omnigraph.catalog import FLOATS, Entity, Property
 from omnigraph.compute import python_values
 from omnigraph.store import quoted
 from omnigraph.write.base import Base
@@ -20,8 +20,6 @@ from omnigraph.write.changes import ChangeSet, TableChange
 from omnigraph.write.problems import Problem, Problems, some_rows
 from omnigraph.write.references import check_references
 from omnigraph.write.sizes import check_sizes
-
-Entity = NodeType | EdgeType
 
 
 def validate(base: Base, changes: ChangeSet, problems: Problems) -> None:
