@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +12,7 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.failpoints import Failpoint
 from omnigraph.manifest import RecoveryKind, Verdict, publisher, slot_name
+from omnigraph.store import leases
 from tests.faults.conftest import LEASE_S
 from tests.faults.matrix import (
     BROKEN,
@@ -152,8 +152,10 @@ def refresh(graph: og.Graph, root: AnyPath) -> None:
     """Refresh; in an object store again when the owners of slots are known to be dead."""
     graph.refresh()
     if isinstance(root, S3Path):
-        time.sleep(LEASE_S + 0.2)
-        graph.refresh()
+        now = leases.elapsed_s
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(leases, "elapsed_s", lambda: now() + LEASE_S + 0.2)
+            graph.refresh()
 
 
 def named(root: AnyPath) -> dict[str, str]:

@@ -194,7 +194,9 @@ def repaired(state: State) -> State:
 people = st.dictionaries(
     st.sampled_from("abc"), st.fixed_dictionaries({"mail": st.sampled_from([None, "m", "n"])})
 )
-firms = st.dictionaries(st.sampled_from("uvw"), st.just({}))
+firms: st.SearchStrategy[dict[str, dict[str, Any]]] = st.dictionaries(
+    st.sampled_from("uvw"), st.just({})
+)
 works = st.dictionaries(
     st.sampled_from(["w1", "w2", "w3"]),
     st.fixed_dictionaries(
