@@ -11,8 +11,10 @@ the first write after such a load makes the index.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from functools import partial
+from pathlib import Path
 from statistics import fmean, median
 
 import numpy as np
@@ -21,7 +23,10 @@ import pyarrow.compute as pc
 from _harness import Report
 
 import omnigraph as og
-from omnigraph.testing import Proxy, Seaweed, Traffic
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from tests.servers.proxy import Proxy, Traffic
+from tests.servers.seaweed import Seaweed
 
 SCHEMA = "node Person { name: String @key }"
 ADD = "query add($n: String) { insert Person { name: $n } }"

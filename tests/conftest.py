@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from omnigraph.testing import Seaweed, find_weed
 from tests.places import AnyPath, new_prefix
+from tests.servers.seaweed import Seaweed, find_weed
 
 # A wall-clock verdict would fail on a busy machine, so neither the deadline nor the health check
 # that measures generation time is used; pytest-timeout stops a test that hangs.

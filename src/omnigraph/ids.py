@@ -6,14 +6,10 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from typing import NewType
 
 from ulid import ULID
 
-CommitId = NewType("CommitId", str)
-OperationId = NewType("OperationId", str)
-
-_ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}\Z")
+_ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 _RANDOM_BITS = 80
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 TAIL_CHARS = 8
@@ -70,4 +66,4 @@ def _os_entropy(size: int) -> bytes:
 
 def is_ulid(text: str) -> bool:
     """Whether a text is a ULID in canonical spelling."""
-    return _ULID.match(text) is not None
+    return _ULID.fullmatch(text) is not None

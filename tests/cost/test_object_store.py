@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 import pytest
 
 import omnigraph as og
-from omnigraph.testing import Proxy, Seaweed, Traffic
 from tests.cost.measure import SCHEMA, add_knows, add_person, is_plain, three_table_rows
 from tests.places import S3Path, new_prefix
+from tests.servers.proxy import Proxy, Traffic
+from tests.servers.seaweed import Seaweed
 
 FULL = os.environ.get("OMNIGRAPH_S3") == "full"
 DEPTHS = (10, 100, 1_000) if FULL else (10, 60)

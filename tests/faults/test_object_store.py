@@ -15,11 +15,12 @@ import pytest
 
 import omnigraph as og
 from omnigraph.store import leases, locate
-from omnigraph.testing import Fault, Proxy, Request, Seaweed
 from tests.faults.matrix import Stage, drawn, final_state, full_only
 from tests.faults.rig import ADD, DROP, State, assert_sound, new_graph, state_of
 from tests.faults.victim import OPERATION, write
 from tests.places import S3Path, new_prefix, remove_tree
+from tests.servers.proxy import Fault, Proxy, Request
+from tests.servers.seaweed import Seaweed
 
 pytestmark = pytest.mark.usefixtures("s3")
 CASES_DRAWN = 2

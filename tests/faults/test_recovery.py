@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
+from omnigraph.clock import elapsed_s
 from omnigraph.failpoints import Failpoint
 from omnigraph.manifest import RecoveryKind, Verdict, publisher, slot_name
 from tests.faults.conftest import LEASE_S
@@ -152,8 +152,9 @@ def refresh(graph: og.Graph, root: AnyPath) -> None:
     """Refresh; in an object store again when the owners of slots are known to be dead."""
     graph.refresh()
     if isinstance(root, S3Path):
-        time.sleep(LEASE_S + 0.2)
-        graph.refresh()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("omnigraph.store.leases.elapsed_s", lambda: elapsed_s() + LEASE_S + 0.2)
+            graph.refresh()
 
 
 def named(root: AnyPath) -> dict[str, str]:

@@ -13,9 +13,9 @@ import pytest
 
 import omnigraph as og
 from omnigraph.store import locate, new_file, open_file
-from omnigraph.testing import Seaweed
 from tests.integration.conftest import Cli
 from tests.places import S3Path, new_prefix
+from tests.servers.seaweed import Seaweed
 
 SCHEMA = """\
 node Person { name: String @key  age: I32? }

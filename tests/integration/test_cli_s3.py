@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.testing import Seaweed
 from tests.integration.conftest import Cli
 from tests.integration.helpers import jsonl
 from tests.places import new_prefix
+from tests.servers.seaweed import Seaweed
 
 SCHEMA = "node Person { name: String @key  age: I32? }\n"
 ALL = "query q() { match { $p: Person } return { $p.name } order { $p.name } }"

@@ -284,3 +284,15 @@ def test_an_edge_kept_with_other_values_on_each_side_stays_a_conflict(graph: og.
     assert conflicts(graph) == [("edge:Link", "m", "divergent_update")]
     graph.branches.merge("dev", resolve="theirs")
     assert links(graph) == {"m": ("ab", 2, None)}
+
+
+# ---- ids that both sides chose ------------------------------------------------------------
+
+
+def test_an_id_given_to_two_edges_is_one_conflict_and_either_side_can_win(graph: og.Graph) -> None:
+    link(graph, "dev", "x", "bc", v=1)
+    link(graph, "dev", "y", "ab", v=2)
+    link(graph, "main", "x", "ab", v=3)
+    assert [item[1:3] for item in conflicts(graph)] == [("x", "divergent_insert")]
+    graph.branches.merge("dev", resolve="theirs")
+    assert links(graph) == links(graph, "dev")

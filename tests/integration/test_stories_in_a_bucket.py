@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.testing import Seaweed
 from tests.places import new_prefix
 from tests.server.helpers import SCHEMA
 from tests.server.stories import STORIES, Notes, Story
+from tests.servers.seaweed import Seaweed
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)

@@ -109,6 +109,7 @@ def one_id(edges: Edges) -> None:
     base, theirs, ours = edges.base, edges.theirs, edges.ours
     new_there, new_here = theirs.keys() - base.keys(), ours.keys() - base.keys()
     added = _matches(new_there, new_here, _ends(theirs), _ends(ours))
+    added = {other: mine for other, mine in added.items() if mine == other or mine not in theirs}
     gone_here = {d for d in base.keys() - ours.keys() if base[d].row is not None}
     gone_there = {d for d in base.keys() - theirs.keys() if base[d].row is not None}
     here = _matches(gone_here, new_here, _starts(base), _ends(ours))
@@ -118,6 +119,8 @@ def one_id(edges: Edges) -> None:
     for old, new in here.items():
         if old in there or new in added.values() or _untouched(base[old], theirs.get(old)):
             continue
+        if new in theirs:
+            continue
         start = base.pop(old)
         base[new] = start
         if old in theirs:
@@ -126,6 +129,8 @@ def one_id(edges: Edges) -> None:
             edges.forced.add(new)
     for old, new in there.items():
         if old in here or new in added or _untouched(base[old], ours.get(old)):
+            continue
+        if new in ours:
             continue
         if old in ours:
             theirs[old] = theirs.pop(new)

@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import logging
+import select
 import socket
 import threading
 import time
@@ -121,7 +122,7 @@ def test_a_pause_between_requests_is_no_slow_head(serve: Serve) -> None:
         for _request in range(3):
             one.request("GET", "/healthz")
             assert one.getresponse().read()
-            time.sleep(0.5)
+            assert select.select([place], [], [], 0.5) == ([], [], []), "the server hung up"
         assert one.sock is place, "connected anew"
 
 
@@ -289,23 +290,22 @@ def test_hanging_up_stops_a_query(serve: Serve, monkeypatch: pytest.MonkeyPatch)
 def test_a_slow_reader_holds_the_stream_back(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     api = serve(threads=1)
     made = 0
+    progress = threading.Event()
 
     def endless(_self: og.Graph, **_options: Any) -> Iterator[dict[str, object]]:
         nonlocal made
         for number in range(200_000):
             made = number
+            progress.set()
             yield {"type": "Person", "data": {"name": "x" * 1_000}}
 
     monkeypatch.setattr(og.Session, "export", endless)
     with api.http.stream("POST", "/export", json={}) as response:
         parts = response.iter_raw()
         next(parts)
-        deadline = time.monotonic() + 10
-        before = -1
-        while made != before and time.monotonic() < deadline:
-            before = made
-            time.sleep(0.3)
-        assert made < 50_000, "the whole stream was made although nobody took it"
+        while progress.wait(0.3):
+            progress.clear()
+            assert made < 50_000, "the whole stream was made although nobody took it"
         # The one thread of readers is free: a stream that waits holds none.
         other = httpx.get(f"{api.url}/snapshot", timeout=10)
         assert other.status_code == 200
@@ -350,20 +350,24 @@ class Kept(logging.Handler):
         super().__init__()
         self.setFormatter(JsonFormatter())
         self.lines: list[str] = []
+        self._grown = threading.Condition()
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(self.format(record))
+        with self._grown:
+            self.lines.append(self.format(record))
+            self._grown.notify_all()
 
     def requests(self, *answers: httpx.Response) -> list[dict[str, Any]]:
         """Return the lines about some requests, once they are there: they follow the answers."""
         wanted = [answer.headers["x-request-id"] for answer in answers]
-        deadline = time.monotonic() + 10
-        while True:
-            found = [json.loads(line) for line in list(self.lines)]
-            known = {line["request_id"]: line for line in found if line["event"] == "request"}
-            if known.keys() >= set(wanted) or time.monotonic() > deadline:
-                return [known[name] for name in wanted]
-            time.sleep(0.01)
+
+        def known() -> dict[str, dict[str, Any]]:
+            found = [json.loads(line) for line in self.lines]
+            return {line["request_id"]: line for line in found if line["event"] == "request"}
+
+        with self._grown:
+            self._grown.wait_for(lambda: known().keys() >= set(wanted), timeout=10)
+            return [known()[name] for name in wanted]
 
 
 @pytest.fixture
@@ -453,6 +457,7 @@ def test_requests_are_spans_for_those_who_ask(
 ) -> None:
     seen: list[dict[str, Any]] = []
     names: list[str] = []
+    ended = threading.Event()
 
     class Span:
         def update_name(self, name: str) -> None:
@@ -460,6 +465,7 @@ def test_requests_are_spans_for_those_who_ask(
 
         def set_attributes(self, attributes: dict[str, Any]) -> None:
             seen.append(attributes)
+            ended.set()
 
     class Tracer:
         @contextlib.contextmanager
@@ -470,9 +476,7 @@ def test_requests_are_spans_for_those_who_ask(
     monkeypatch.setattr(trace, "get_tracer", lambda _name: Tracer())
     api = serve(tracing=True)
     answer = api.get("/branches?secret=1")
-    deadline = time.monotonic() + 10
-    while not seen and time.monotonic() < deadline:
-        time.sleep(0.01)
+    assert ended.wait(10)
     assert names == ["/branches"]
     assert seen == [
         {

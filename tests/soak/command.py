@@ -63,7 +63,7 @@ def root_of(place: str, folder: Path) -> Iterator[str]:
     if place == "disk":
         yield str(folder / "graph")
         return
-    from omnigraph.testing import Seaweed
+    from tests.servers.seaweed import Seaweed
 
     with Seaweed(bucket="soak") as server:
         os.environ.update(server.environment())

@@ -34,9 +34,8 @@ from omnigraph.spark import (
     write_property,
 )
 from omnigraph.store import locate
-from omnigraph.testing import Seaweed
-from omnigraph.testing.seaweed import SECRET_KEY
 from tests.places import S3Path, new_prefix
+from tests.servers.seaweed import SECRET_KEY, Seaweed
 from tests.spark.worlds import SCHEMA, content, full_only, outcome
 
 NOTES = pa.table({"id": ["n1", "n2", "n3"], "text": ["x", "y", "z"]})

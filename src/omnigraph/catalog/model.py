@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from omnigraph.catalog.types import PropertyType, Scalar
+from omnigraph.errors import NotFoundError
 
 LiteralValue = (
     str | int | float | bool | datetime.date | datetime.datetime | None | tuple["LiteralValue", ...]
@@ -167,6 +168,10 @@ class EdgeType(EntityType):
         return any(set(item.columns) <= {"src", "dst"} for item in self.uniques)
 
 
+Entity = NodeType | EdgeType
+"""A type that has a table."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceType:
     """A property contract that node types implement. Not queryable.
@@ -188,10 +193,26 @@ class Catalog:
     nodes: Mapping[str, NodeType] = field(default_factory=dict)
     edges: Mapping[str, EdgeType] = field(default_factory=dict)
 
-    def entities(self) -> Iterator[NodeType | EdgeType]:
+    def entities(self) -> Iterator[Entity]:
         """Yield node types, then edge types, each by name."""
         yield from self.nodes.values()
         yield from self.edges.values()
+
+    def find_entity(self, name: str) -> Entity | None:
+        """Return the node or edge type of a name, None when there is none."""
+        return self.nodes.get(name) or self.edges.get(name)
+
+    def entity_named(self, name: str) -> Entity:
+        """Return the node or edge type of a name. Raises `NotFoundError`."""
+        found = self.find_entity(name)
+        if found is None:
+            raise NotFoundError(f"unknown type '{name}'")
+        return found
+
+    def entity_of_table(self, table_key: str) -> Entity:
+        """Return the type of a table that belongs to this schema."""
+        kind, _, name = table_key.partition(":")
+        return self.edges[name] if kind == TypeKind.EDGE else self.nodes[name]
 
     def edge_by_word(self, word: str) -> EdgeType | None:
         """Return the edge type a traversal word names, whatever its case."""

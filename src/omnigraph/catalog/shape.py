@@ -15,6 +15,7 @@ from omnigraph.catalog.model import (
     Annotation,
     Catalog,
     EdgeType,
+    Entity,
     InterfaceType,
     LiteralValue,
     NodeType,
@@ -86,7 +87,7 @@ def _property(item: Property) -> Json:
     return found
 
 
-def _constraints(item: NodeType | EdgeType) -> list[Json]:
+def _constraints(item: Entity) -> list[Json]:
     found: list[Json] = []
     if isinstance(item, NodeType) and item.key:
         found.append({"key": list(item.key)})

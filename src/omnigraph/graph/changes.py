@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from omnigraph.catalog import AcceptedSchema, Catalog
+from omnigraph.catalog import AcceptedSchema, Catalog, Entity
 from omnigraph.errors import (
     BadRequestError,
     ChangeFeedGapError,
@@ -29,7 +29,6 @@ from omnigraph.limits import FEED_CHANGES_DEFAULT, FEED_CHANGES_MAX, FEED_COMMIT
 from omnigraph.manifest import MAIN, Capture, GraphCommit
 from omnigraph.ops.diff import (
     ChangeFilter,
-    Entity,
     entity_changes,
     wanted_types,
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable
 
-from omnigraph.errors import NotFoundError
 from omnigraph.graph.changes import ChangeBlock, Changes
 from omnigraph.graph.permits import Reachable
 from omnigraph.manifest import MAIN, GraphCommit
@@ -72,10 +71,7 @@ class Commits:
 
     def last_change(self, type_name: str, id: str, branch: str = MAIN) -> GraphCommit | None:
         """Return the commit that last changed an entity; None when it never existed."""
-        catalog = self._contract.validate().catalog
-        entity = catalog.nodes.get(type_name) or catalog.edges.get(type_name)
-        if entity is None:
-            raise NotFoundError(f"unknown type '{type_name}'")
+        entity = self._contract.validate().catalog.entity_named(type_name)
         line = self._lines.get(branch)
         capture = line.coordinator.capture()
         ledger = line.coordinator.ledger

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import datetime
-import re
 from dataclasses import dataclass
 
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.graph.lines import Line
 from omnigraph.graph.permits import Reachable
+from omnigraph.ids import is_ulid
 from omnigraph.manifest import MAIN, Capture
-
-_COMMIT = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +79,7 @@ def resolve_name(lines: Reachable, name: str | int) -> tuple[Line, Capture]:
         return resolve(lines, At(version=name))
     if has_branch(lines, name):
         return resolve(lines, At(branch=name))
-    if _COMMIT.fullmatch(name):
+    if is_ulid(name):
         return resolve(lines, At(commit=name))
     branch, separator, number = name.rpartition("@")
     if separator and number.isdigit():

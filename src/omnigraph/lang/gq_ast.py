@@ -92,7 +92,6 @@ class BinaryNode:
     left: ExpressionNode
     right: ExpressionNode
     span: Span
-    op_span: Span
     depth: int = 1
 
 

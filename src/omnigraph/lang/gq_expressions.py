@@ -166,7 +166,6 @@ def _binary(
         left=left,
         right=right,
         span=left.span.to(right.span),
-        op_span=op.span,
         depth=depth,
     )
 

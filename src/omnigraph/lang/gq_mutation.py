@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnigraph.catalog import Catalog, EdgeType, NodeType, PropertyType, Scalar
+from omnigraph.catalog import Catalog, EdgeType, Entity, NodeType, PropertyType, Scalar
 from omnigraph.lang.gq_ast import (
     AssignmentNode,
     CallNode,
@@ -40,8 +40,6 @@ from omnigraph.plan.mutation import (
     UpsertEdge,
     UpsertNode,
 )
-
-Entity = NodeType | EdgeType
 
 
 class _InputChecker(ValueChecker):
@@ -171,9 +169,7 @@ class _MutationChecker:
 
     def _owner(self, node: StatementNode) -> Entity | None:
         catalog = self._scope.catalog
-        found: Entity | None = catalog.nodes.get(node.type_name) or catalog.edges.get(
-            node.type_name
-        )
+        found = catalog.find_entity(node.type_name)
         if found is None:
             self._scope.error(
                 "T10",

@@ -16,6 +16,7 @@ from omnigraph.catalog import (
     Annotation,
     Catalog,
     EdgeType,
+    Entity,
     IndexConstraint,
     NodeType,
     Property,
@@ -171,7 +172,7 @@ class Comparison:
     def _is_contested(self, kind: TypeKind, origin: str, prop: str) -> bool:
         return (kind, origin, prop) in self.resolution.contested_properties
 
-    def _has_problem(self, new: NodeType | EdgeType, columns: Iterable[str]) -> bool:
+    def _has_problem(self, new: Entity, columns: Iterable[str]) -> bool:
         entities = (entity_name(new.kind, new.name, column) for column in columns)
         return any(entity in self.resolution.problems for entity in entities)
 
@@ -266,7 +267,7 @@ class Comparison:
                 new=new.cardinality,
             )
 
-    def _carried(self, old: NodeType | EdgeType, name: str, column: str) -> str | None:
+    def _carried(self, old: Entity, name: str, column: str) -> str | None:
         if column not in old.properties:
             return column
         return self.resolution.carried[(old.kind, name)].get(column)
@@ -285,7 +286,7 @@ class Comparison:
             f"derive from the key; {REBUILD}",
         )
 
-    def _rules(self, old: NodeType | EdgeType, new: NodeType | EdgeType) -> Iterator[Step]:
+    def _rules(self, old: Entity, new: Entity) -> Iterator[Step]:
         before: list[Constraint] = []
         for rule in _rules_of(old):
             names = {column: self._carried(old, new.name, column) for column in _columns_of(rule)}
@@ -301,7 +302,7 @@ class Comparison:
                 yield AddConstraint(type_kind=new.kind, type_name=new.name, constraint=rule)
 
 
-def _rules_of(item: NodeType | EdgeType) -> list[Constraint]:
+def _rules_of(item: Entity) -> list[Constraint]:
     return [*item.uniques, *item.indexes, *item.ranges, *item.checks]
 
 
@@ -340,7 +341,7 @@ def _implements(old: NodeType, new: NodeType) -> Iterator[Step]:
         )
 
 
-def _type_metadata(old: NodeType | EdgeType, new: NodeType | EdgeType) -> Iterator[Step]:
+def _type_metadata(old: Entity, new: Entity) -> Iterator[Step]:
     if _other(old.annotations) != _other(new.annotations):
         yield _refuse_annotations(entity_name(new.kind, new.name))
     if _metadata(old.annotations) != (wanted := _metadata(new.annotations)):

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from omnigraph.catalog import (
     AcceptedSchema,
     Catalog,
-    EdgeType,
+    Entity,
     IndexConstraint,
-    NodeType,
     TypeKind,
 )
 from omnigraph.errors import BadRequestError, ConflictError, OmniGraphError
@@ -64,8 +63,6 @@ from omnigraph.write import (
 )
 from omnigraph.write.contract import SchemaContract
 from omnigraph.write.migrate import Rule, TypeChange, check_stored, missing_ids, type_changes
-
-Entity = NodeType | EdgeType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

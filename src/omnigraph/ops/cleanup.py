@@ -7,14 +7,15 @@ versions some branch or tag still names. Above it everything stays, so writers g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from omnigraph.clock import now_us
 from omnigraph.errors import BadRequestError, ConflictError, OmniGraphError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.limits import CLEANUP_GRACE_S, ORPHAN_AGE_S, RETAIN_S, RETAIN_VERSIONS
-from omnigraph.manifest import BranchId, Coordinator, GraphCommit
+from omnigraph.manifest import BranchId, Coordinator, GraphCommit, Ledger
 from omnigraph.store import Tables, split_branch
 from omnigraph.store.floors import Floor, read_floors, write_floors
 from omnigraph.store.journal import announce_removal
@@ -87,7 +88,7 @@ class Retention:
 
 
 @dataclass(slots=True)
-class _Needed:
+class Needed:
     """Per dataset path: the oldest version everything stays from, and single ones below it."""
 
     floors: dict[str, int] = field(default_factory=dict)
@@ -95,12 +96,15 @@ class _Needed:
     keys: dict[str, str] = field(default_factory=dict)
 
     def keep_from(self, path: str, version: int) -> None:
+        """Keep a version of a dataset and everything above it."""
         self.floors[path] = min(self.floors.get(path, version), version)
 
     def keep(self, path: str, version: int) -> None:
+        """Keep one version of a dataset."""
         self.single.setdefault(path, set()).add(version)
 
     def removable(self, path: str, versions: Iterable[int]) -> list[int]:
+        """Return those of the versions of a dataset that nothing needs."""
         floor = self.floors.get(path)
         single = self.single.get(path, set())
         return [v for v in versions if floor is not None and v < floor and v not in single]
@@ -110,11 +114,59 @@ State = tuple[BranchId, int]
 """A graph version of a branch."""
 
 
+class History(Protocol):
+    """A branch and all its commits and published versions."""
+
+    branch: BranchId
+    ledger: Ledger
+
+
+def needed_versions(
+    living: Sequence[History],
+    retired: Sequence[History],
+    windows: Mapping[BranchId, list[int]],
+    states: Collection[State],
+) -> Needed:
+    """Collect what every branch and tag may still be asked for.
+
+    `windows` are the graph versions that stay of each living branch, `states` single ones of any.
+    """
+    needed = Needed()
+    for item in living:
+        for version in windows[item.branch]:
+            for pin in item.ledger.pins_at(version).values():
+                needed.keys[split_branch(pin.path)[0]] = pin.table_key
+                if item.branch.owns(pin.table_branch):
+                    needed.keep_from(pin.path, pin.version)
+                needed.keep(pin.path, pin.version)
+    merged = {
+        commit.merged_parent_commit_id
+        for item in (*living, *retired)
+        for commit in item.ledger.commits.values()
+    }
+    single = [
+        (item, version)
+        for item in (*living, *retired)
+        for branch, version in states
+        if branch == item.branch
+    ]
+    single += [
+        (item, commit.manifest_version)
+        for item in retired
+        for name, commit in item.ledger.commits.items()
+        if name in merged
+    ]
+    for item, version in single:
+        for pin in item.ledger.pins_at(version).values():
+            needed.keep(pin.path, pin.version)
+    return needed
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
     """What a cleanup has decided: what must stay, and where to look for the rest."""
 
-    needed: _Needed
+    needed: Needed
     oldest: Mapping[BranchId, int]
     roots: Mapping[str, list[str]]
     dropped: tuple[str, ...]
@@ -156,7 +208,7 @@ class Cleanup:
         """Decide what goes, and announce it. The caller keeps branches and tags from changing."""
         windows = self._windows()
         states = self._announced(windows)
-        needed = self._needed(windows, states)
+        needed = needed_versions(self._coordinators, self._retired, windows, states)
         roots: dict[str, list[str]] = {}
         for path in sorted(needed.floors.keys() | needed.single.keys()):
             roots.setdefault(split_branch(path)[0], []).append(path)
@@ -238,39 +290,12 @@ class Cleanup:
                 hint="run it again",
             )
 
-    def _needed(self, windows: Mapping[BranchId, list[int]], states: set[State]) -> _Needed:
-        """Collect what every branch and tag may still be asked for."""
-        needed = _Needed()
-        for coordinator in self._coordinators:
-            for version in windows[coordinator.branch]:
-                for pin in coordinator.ledger.pins_at(version).values():
-                    needed.keys[split_branch(pin.path)[0]] = pin.table_key
-                    if coordinator.branch.owns(pin.table_branch):
-                        needed.keep_from(pin.path, pin.version)
-                    needed.keep(pin.path, pin.version)
-        for coordinator in (*self._coordinators, *self._retired):
-            for branch, version in states:
-                if branch == coordinator.branch:
-                    for pin in coordinator.ledger.pins_at(version).values():
-                        needed.keep(pin.path, pin.version)
-        merged = {
-            commit.merged_parent_commit_id
-            for coordinator in (*self._coordinators, *self._retired)
-            for commit in coordinator.ledger.commits.values()
-        }
-        for coordinator in self._retired:
-            known = coordinator.ledger.commits
-            for commit in (known[name] for name in merged if name is not None and name in known):
-                for pin in coordinator.ledger.pins_at(commit.manifest_version).values():
-                    needed.keep(pin.path, pin.version)
-        return needed
-
-    def _clean_table(self, root: str, paths: list[str], needed: _Needed) -> CleanedTable:
+    def _clean_table(self, root: str, paths: list[str], needed: Needed) -> CleanedTable:
         """Clean one table; once more if a branch was deleted under it."""
         found = self._clean_once(root, paths, needed)
         return found if found.error is None else self._clean_once(root, paths, needed)
 
-    def _clean_once(self, root: str, paths: list[str], needed: _Needed) -> CleanedTable:
+    def _clean_once(self, root: str, paths: list[str], needed: Needed) -> CleanedTable:
         key = needed.keys.get(root, root)
         total, forks = Reclaimed(), 0
         self._check_held()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType, TypeKind
+from omnigraph.catalog import AcceptedSchema, Entity, TypeKind
 from omnigraph.compute.images import RowChanges
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.manifest import Ledger, Pin
@@ -16,7 +16,6 @@ from omnigraph.values.value import Value
 from omnigraph.write.compare import table_changes
 from omnigraph.write.entities import envelopes
 
-Entity = NodeType | EdgeType
 OPS = ("insert", "update", "delete")
 
 

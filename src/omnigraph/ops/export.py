@@ -8,13 +8,12 @@ from typing import Any
 
 import msgspec
 
-from omnigraph.catalog import Catalog, EdgeType, NodeType
-from omnigraph.errors import BadRequestError, NotFoundError, StorageError
-from omnigraph.store import Table, quoted
+from omnigraph.catalog import Catalog, EdgeType, Entity
+from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.store import Table, new_local_file, quoted
 from omnigraph.write.entities import envelopes
 from omnigraph.write.table_schema import has_blobs, rows_schema
 
-Entity = NodeType | EdgeType
 BATCH_ROWS = 8192
 
 
@@ -42,7 +41,7 @@ def export_rows(
     catalog: Catalog, table_key: str, table: Table, *, only_id: str | None = None
 ) -> Iterator[dict[str, object]]:
     """Yield the envelopes of one table, by id."""
-    entity = _entity(catalog, table_key)
+    entity = catalog.entity_of_table(table_key)
     rows = _rows(entity, table, only_id)
     for start in range(0, rows.num_rows, BATCH_ROWS):
         yield from envelopes(entity, rows.slice(start, BATCH_ROWS))
@@ -50,15 +49,10 @@ def export_rows(
 
 def export_table(catalog: Catalog, table_key: str, table: Table) -> Any:
     """Return one table as Arrow, by id, with the columns that `load_table` takes."""
-    entity = _entity(catalog, table_key)
+    entity = catalog.entity_of_table(table_key)
     ends = {"src": "from", "dst": "to"} if isinstance(entity, EdgeType) else {}
     rows = _rows(entity, table)
     return rows.rename_columns([ends.get(name, name) for name in rows.column_names])
-
-
-def _entity(catalog: Catalog, table_key: str) -> Entity:
-    kind, _, name = table_key.partition(":")
-    return catalog.edges[name] if kind == "edge" else catalog.nodes[name]
 
 
 def _rows(entity: Entity, table: Table, only_id: str | None = None) -> Any:
@@ -88,26 +82,14 @@ def export_lines(
 
     `last` is a line of its own after them. Returns the number of envelopes.
     """
-    target = os.fspath(dest)
-    temporary = f"{target}.partial"
     encoder = msgspec.json.Encoder()
     lines = 0
-    try:
-        with open(temporary, "wb", buffering=1 << 20) as handle:
-            for envelope in export_envelopes(catalog, tables, types):
-                handle.write(encoder.encode(envelope))
-                handle.write(b"\n")
-                lines += 1
-            if last is not None:
-                handle.write(encoder.encode(last))
-                handle.write(b"\n")
-            if durable:
-                handle.flush()
-                os.fsync(handle.fileno())
-        os.replace(temporary, target)
-    except OSError as error:
-        raise StorageError(f"cannot write {target}: {error.strerror}") from error
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
+    with new_local_file(os.fspath(dest), durable=durable) as handle:
+        for envelope in export_envelopes(catalog, tables, types):
+            handle.write(encoder.encode(envelope))
+            handle.write(b"\n")
+            lines += 1
+        if last is not None:
+            handle.write(encoder.encode(last))
+            handle.write(b"\n")
     return lines

@@ -6,7 +6,7 @@ process is writing, it is skipped, and the next write tries again; but not for e
 
 from __future__ import annotations
 
-from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
+from omnigraph.catalog import AcceptedSchema, EdgeType, Entity
 from omnigraph.errors import OmniGraphError
 from omnigraph.limits import FOLD_FRAGMENTS, FOLD_ROWS
 from omnigraph.store.maintenance import rewrite_small_fragments
@@ -21,7 +21,6 @@ from omnigraph.write import (
     Writer,
 )
 
-Entity = NodeType | EdgeType
 OVERDUE = 2.0
 """Times the length at which a tail is folded, from which on others have to wait for it."""
 _DUE = Persistence(attempts=1, reserve=Reserve.NEVER, waits=False, takes_turn=False, looks=False)

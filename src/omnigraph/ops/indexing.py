@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from omnigraph.catalog import EdgeType, NodeType, Scalar
+from omnigraph.catalog import Entity, NodeType, Scalar
 from omnigraph.catalog.model import index_kind
 from omnigraph.store import IndexSpec, lacking_indexes, missing_indexes
 from omnigraph.store.workers import InProcess, Workers
@@ -17,7 +17,6 @@ from omnigraph.write import (
     Reserve,
 )
 
-Entity = NodeType | EdgeType
 _KINDS = {"vector": "IVF_FLAT", "label_list": "LABEL_LIST", "inverted": "INVERTED"}
 
 

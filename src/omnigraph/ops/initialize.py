@@ -12,6 +12,7 @@ from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
 from omnigraph.manifest import GraphCommit, Pin, TableRecord, encode, manifest_schema
 from omnigraph.store import (
+    OPERATION_PROPERTY,
     ControlFiles,
     Journal,
     Location,
@@ -155,7 +156,7 @@ def _create(
     )
     journal = Journal(location, MANIFEST)
     view = journal.create(
-        encode(records, manifest_schema(stamp)), {"omnigraph.operation_id": operation_id}
+        encode(records, manifest_schema(stamp)), {OPERATION_PROPERTY: operation_id}
     )
     fire(Failpoint.INIT_POST_MANIFEST_CREATE)
     syncer.sync(journal.files_of(view))

@@ -12,7 +12,7 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog import AcceptedSchema, Catalog, EdgeType, NodeType
+from omnigraph.catalog import AcceptedSchema, Catalog, EdgeType, Entity
 from omnigraph.errors import BadRequestError, KeyConflictError, NotFoundError
 from omnigraph.limits import EMBED_CHUNK_ROWS, LOAD_CHUNK_ROWS, PROBLEMS_MAX
 from omnigraph.store import open_file
@@ -34,7 +34,6 @@ from omnigraph.write.intake import complete_ids, duplicate_problem, frame_rows
 from omnigraph.write.problems import place_text
 from omnigraph.write.spill import SpillFile, release_mapped, spilled
 
-Entity = NodeType | EdgeType
 Data = str | os.PathLike[str] | bytes | Iterable[Mapping[str, object]]
 
 
@@ -163,10 +162,7 @@ class Load(PlainOperation):
 
     def read_table(self, type_name: str, table: Any, *, from_col: str, to_col: str) -> None:
         """Take in one type's rows from a frame. Raises `DataError` with every problem found."""
-        catalog = self._schema.catalog
-        entity: Entity | None = catalog.nodes.get(type_name) or catalog.edges.get(type_name)
-        if entity is None:
-            raise NotFoundError(f"unknown type '{type_name}'")
+        entity = self._schema.catalog.entity_named(type_name)
         self._source = f"the {type_name} frame"
         problems = self._problems()
         frame = as_arrow(table)
@@ -244,8 +240,7 @@ class Load(PlainOperation):
         conflicts: list[tuple[int, Entity, str]] = []
         catalog = self._schema.catalog
         for key, rows in sorted(self._rows.items()):
-            kind, _, name = key.partition(":")
-            entity: Entity = catalog.edges[name] if kind == "edge" else catalog.nodes[name]
+            entity = catalog.entity_of_table(key)
             rows = self._rows[key] = self._embedded(entity, rows)
             taken = self._fill(base, changes.of(entity), rows, self._generated[key])
             if taken is not None:

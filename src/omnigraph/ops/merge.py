@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
+from omnigraph.catalog import AcceptedSchema, EdgeType, Entity, NodeType
 from omnigraph.compute.images import RowChanges
 from omnigraph.errors import BadRequestError, MergeConflictError
 from omnigraph.manifest import Capture, Ledger, Pin
@@ -36,8 +36,6 @@ from omnigraph.write.three_way import (
     no_changes,
 )
 from omnigraph.write.virtual_base import BaseTree, leaves, rebased, renumbered
-
-Entity = NodeType | EdgeType
 
 
 @dataclass(slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog import EdgeType, NodeType, Property, PropertyType, Scalar
+from omnigraph.catalog import EdgeType, Entity, NodeType, Property, PropertyType, Scalar
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.catalog.values import convert
 from omnigraph.compute import constant_value, evaluate_condition, storage_filter
@@ -49,7 +49,6 @@ from omnigraph.write.blobs import decode_blob
 from omnigraph.write.embeddings import Embeddings
 from omnigraph.write.keys import key_ids
 
-Entity = NodeType | EdgeType
 Values = Mapping[str, LiteralValue]
 
 
@@ -198,12 +197,12 @@ class _Run:
 
     def changes(self) -> ChangeSet:
         """Return what the statements amount to, ids told apart into new and existing."""
-        found = ChangeSet()
+        found, catalog = ChangeSet(), self._base.schema.catalog
         for key, pending in self._pending.items():
             rows = pending.table()
             if rows.num_rows == 0:
                 continue
-            entity = self._entity_of(key)
+            entity = catalog.entity_of_table(key)
             change = found.of(entity)
             known = self._existing(entity, rows["id"].to_pylist())
             self._refuse_known(entity, known)
@@ -212,7 +211,7 @@ class _Run:
             change.added = rows.filter(pc.invert(exists)) if known else rows
         for key, ids in self._deleted.items():
             if ids:
-                found.of(self._entity_of(key)).deleted = list(ids)
+                found.of(catalog.entity_of_table(key)).deleted = list(ids)
         return found
 
     def _refuse_known(self, entity: Entity, known: set[str]) -> None:
@@ -234,11 +233,6 @@ class _Run:
     def _existing(self, entity: Entity, ids: list[str]) -> set[str]:
         generated = self._generated.get(entity.table_key, set())
         return self._base.existing_ids(entity, [item for item in ids if item not in generated])
-
-    def _entity_of(self, key: str) -> Entity:
-        kind, _, name = key.partition(":")
-        catalog = self._base.schema.catalog
-        return catalog.edges[name] if kind == "edge" else catalog.nodes[name]
 
     # ---- values ---------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from omnigraph.catalog import EdgeType, NodeType
+from omnigraph.catalog import Entity
 from omnigraph.limits import OPTIMIZE_ATTEMPTS_MAX
 from omnigraph.manifest import Capture, Pin
 from omnigraph.store import DRIFT, Standing, Table, Tables, standing
@@ -27,7 +27,6 @@ from omnigraph.write import (
     TableStep,
 )
 
-Entity = NodeType | EdgeType
 DRIFT_REASON = "drift_needs_repair"
 INHERITED = "inherited"
 _PERSISTENCE = Persistence(

@@ -331,11 +331,6 @@ def variables_of(expression: Expression) -> frozenset[str]:
     return frozenset(p.variable for p in walk(expression) if isinstance(p, with_variable))
 
 
-def parameters_of(expression: Expression) -> frozenset[str]:
-    """Return the parameters an expression reads."""
-    return frozenset(part.name for part in walk(expression) if isinstance(part, Parameter))
-
-
 def can_overflow(expression: Expression) -> bool:
     """Return whether some rows may be an error, because their integers leave 64 bits."""
     parts = (part for part in walk(expression) if isinstance(part, Arithmetic | Negate))

@@ -164,10 +164,6 @@ class Connection:
         except httpx.TransportError as error:
             raise _unreachable(self.url, error) from error
 
-    def server_get(self, path: str) -> Json:
-        """Ask the server itself, not its graph."""
-        return _body(_checked(self._http.get(path)))
-
     def _send(
         self, method: str, path: str, *, params: Parameters | None = None, **options: Any
     ) -> httpx.Response:

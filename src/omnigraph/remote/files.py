@@ -10,6 +10,7 @@ from typing import Any
 from omnigraph.catalog import Catalog
 from omnigraph.errors import DataError, NotFoundError, StorageError
 from omnigraph.graph.api import Loadable
+from omnigraph.store import new_local_file
 from omnigraph.write.entities import envelopes
 from omnigraph.write.envelope_text import EnvelopeWriter
 from omnigraph.write.intake import frame_rows
@@ -59,9 +60,7 @@ def frame_envelopes(
 
     Columns and values are judged as the embedded graph judges them. Raises `DataError`.
     """
-    entity = catalog.nodes.get(type_name) or catalog.edges.get(type_name)
-    if entity is None:
-        raise NotFoundError(f"unknown type '{type_name}'")
+    entity = catalog.entity_named(type_name)
     problems = Problems(source=f"the {type_name} frame")
     lines = range(1, frame.num_rows + 1)
     rows = frame_rows(
@@ -88,21 +87,10 @@ def copy_lines(parts: Iterable[bytes], dest: str | os.PathLike[str]) -> tuple[in
 
     Returns the number of lines, and the last one.
     """
-    target = os.fspath(dest)
-    temporary = f"{target}.partial"
     lines, last = 0, b""
-    try:
-        with open(temporary, "wb") as handle:
-            for part in parts:
-                handle.write(part)
-                lines += part.count(b"\n")
-                last = (last + part)[-1 << 20 :]
-            handle.flush()
-            os.fsync(handle.fileno())
-        os.replace(temporary, target)
-    except OSError as error:
-        raise StorageError(f"cannot write {target}: {error.strerror}") from error
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
+    with new_local_file(os.fspath(dest), durable=True) as handle:
+        for part in parts:
+            handle.write(part)
+            lines += part.count(b"\n")
+            last = (last + part)[-1 << 20 :]
     return lines, json.loads(last.splitlines()[-1]) if last else {}

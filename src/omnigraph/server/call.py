@@ -12,6 +12,7 @@ from starlette.requests import Request
 
 from omnigraph.errors import BadRequestError, NotFoundError, OmniGraphError
 from omnigraph.graph import Session
+from omnigraph.ids import is_ulid
 from omnigraph.manifest import MAIN, GraphCommit
 from omnigraph.policy import Access, Action, check
 from omnigraph.server.gate import Passing
@@ -22,7 +23,6 @@ from omnigraph.values.headers import IDEMPOTENCY_KEY, IF_COMMIT
 
 T = TypeVar("T")
 OPERATION_ID_CHARS_MAX = 128
-_COMMIT = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 _SNAPSHOT = re.compile(r"manifest:(?P<branch>.+):v(?P<version>[0-9]{1,18})(?::etag:.*)?")
 
 
@@ -122,7 +122,7 @@ class Call:
         values = self.request.headers.getlist(IF_COMMIT)
         if not values and not required:
             return None
-        if len(values) != 1 or not _COMMIT.fullmatch(values[0]):
+        if len(values) != 1 or not is_ulid(values[0]):
             raise BadRequestError(f"the header {IF_COMMIT} must hold one commit id")
         return values[0]
 

@@ -143,7 +143,7 @@ def write_property(
         raise BadRequestError("the frame needs 'id' and one more column")
     snapshot = graph.snapshot(branch)
     catalog = catalog_at(graph, snapshot)
-    entity = catalog.nodes.get(type) or catalog.edges.get(type)
+    entity = catalog.find_entity(type)
     if entity is None or property not in entity.properties:
         raise BadRequestError(f"{type} has no property '{property}'")
     rows = read(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from omnigraph.catalog import Cardinality, Catalog, EdgeType, NodeType
+from omnigraph.catalog import Cardinality, Catalog, EdgeType, Entity
 from omnigraph.limits import SPARK_HELD_ROWS_MAX, SPARK_SCAN_ROWS, SPARK_VIOLATIONS_MAX
 from omnigraph.spark.columns import KEYS, Unit, key_batches, missing_keys, shown
 from omnigraph.spark.engine import Engine, failures
@@ -24,7 +24,6 @@ from omnigraph.write.problems import place_text
 from omnigraph.write.references import cardinality_problem, endpoint_problem, orphan_problem
 from omnigraph.write.validate import unique_problem
 
-Entity = NodeType | EdgeType
 ENDS = ("src", "dst")
 
 
@@ -50,11 +49,7 @@ class Checks:
 
     def entities(self) -> list[Entity]:
         """Return the types of the input, by table key."""
-        found: list[Entity] = []
-        for key in sorted(self.files):
-            kind, _, name = key.partition(":")
-            found.append(self.catalog.edges[name] if kind == "edge" else self.catalog.nodes[name])
-        return found
+        return [self.catalog.entity_of_table(key) for key in sorted(self.files)]
 
     # ---- frames ---------------------------------------------------------------------------
 

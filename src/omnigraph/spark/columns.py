@@ -12,14 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.feather as feather
 
-from omnigraph.catalog import FLOATS, EdgeType, NodeType, PropertyType, Scalar
+from omnigraph.catalog import FLOATS, Entity, PropertyType, Scalar
 from omnigraph.compute import python_values
 from omnigraph.spark.tasks import GENERATED, LINE
 from omnigraph.store import reached, reaching, read_fragments, readable
 from omnigraph.write import RowFile, canonical_texts, stored_rows
-
-Entity = NodeType | EdgeType
-
 
 KEYS = "tag int, fresh boolean, generated boolean, piece long, line long, id string, key string"
 """Spark's schema of keys: `fresh` rows are of the input, the others are committed."""

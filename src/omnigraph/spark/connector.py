@@ -26,12 +26,12 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from omnigraph.catalog import Scalar
+from omnigraph.catalog import Entity, Scalar
 from omnigraph.errors import BadRequestError
 from omnigraph.graph import open_graph
 from omnigraph.limits import FEED_CHANGES_MAX
 from omnigraph.spark.columns import image_text
-from omnigraph.spark.frames import Entity, Scan, scan
+from omnigraph.spark.frames import Scan, scan
 from omnigraph.store import quoted
 
 FORMAT = "omnigraph"

@@ -15,7 +15,7 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.catalog import EdgeType, NodeType, Scalar
+from omnigraph.catalog import Entity, Scalar
 from omnigraph.compute.images import RowChanges, row_changes
 from omnigraph.limits import SPARK_GROUP_BYTES, SPARK_SCAN_ROWS
 from omnigraph.spark.engine import Engine
@@ -25,7 +25,6 @@ from omnigraph.store.bulk import read_delta
 from omnigraph.store.delta import DeltaPart
 from omnigraph.write import has_blobs, rows_schema
 
-Entity = NodeType | EdgeType
 _WIDTHS = {Scalar.BLOB: 16_384, Scalar.BOOL: 1, Scalar.I32: 4, Scalar.I64: 8, Scalar.F64: 8}
 _MOVED = "tag int, bucket int, side int, rows binary"
 

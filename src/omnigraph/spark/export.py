@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
-from omnigraph.catalog import Scalar
+from omnigraph.catalog import Entity, Scalar
 from omnigraph.compute import python_values
 from omnigraph.errors import AlreadyExistsError, BadRequestError, StorageError
 from omnigraph.graph import Session
@@ -26,7 +26,6 @@ from omnigraph.graph.seam import catalog_at, permit, reach, table_at
 from omnigraph.limits import SPARK_SCAN_ROWS
 from omnigraph.policy import Action
 from omnigraph.spark.engine import Engine
-from omnigraph.spark.frames import Entity, entity_of
 from omnigraph.spark.session import find_session
 from omnigraph.spark.tasks import bundled
 from omnigraph.store import (
@@ -69,7 +68,7 @@ def export(
     snapshot = graph.snapshot(branch, commit=commit, version=version, tag=tag)
     permit(graph, Action.EXPORT, branch=snapshot.branch)
     catalog = catalog_at(graph, snapshot)
-    entities = [entity_of(catalog, name) for name in types] or list(catalog.entities())
+    entities = [catalog.entity_named(name) for name in types] or list(catalog.entities())
     if form == "csv":
         for entity in entities:
             if has_blobs(entity):

@@ -9,16 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog import Catalog, EdgeType, NodeType, Scalar
-from omnigraph.errors import BadRequestError, NotFoundError, QueryError
+from omnigraph.catalog import Entity, Scalar
+from omnigraph.errors import BadRequestError, QueryError
 from omnigraph.graph import Session, Snapshot
 from omnigraph.graph.seam import catalog_at, table_at
 from omnigraph.limits import SPARK_SCAN_ROWS
 from omnigraph.spark.tasks import bundled
 from omnigraph.store import fragment_ids, read_fragments
 from omnigraph.write import has_blobs
-
-Entity = NodeType | EdgeType
 
 _SQL = {
     Scalar.STRING: "string",
@@ -75,7 +73,7 @@ def scan(
     graph: Session, snapshot: Snapshot, type_name: str, columns: Sequence[str] | None = None
 ) -> Scan:
     """Plan the reading of one type of a snapshot."""
-    entity = entity_of(catalog_at(graph, snapshot), type_name)
+    entity = catalog_at(graph, snapshot).entity_named(type_name)
     known = [*entity.implicit_columns, *entity.properties]
     names = tuple(known if columns is None else columns)
     for name in names:
@@ -93,14 +91,6 @@ def scan(
             for group in bundled([rows for _id, rows in found], SPARK_SCAN_ROWS)
         ),
     )
-
-
-def entity_of(catalog: Catalog, name: str) -> Entity:
-    """Return a type by name. Raises `NotFoundError`."""
-    found = catalog.nodes.get(name) or catalog.edges.get(name)
-    if found is None:
-        raise NotFoundError(f"unknown type '{name}'")
-    return found
 
 
 def _sql(entity: Entity, name: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.feather as feather
 
-from omnigraph.catalog import EdgeType, NodeType
+from omnigraph.catalog import Entity
 from omnigraph.compute.images import RowChanges
 from omnigraph.errors import OmniGraphError
 from omnigraph.graph import Session
@@ -44,8 +44,6 @@ from omnigraph.write.same_edges import key_columns, same_keys
 from omnigraph.write.three_way import Conflict, Decide, Merged, RowsOf, merge_table
 from omnigraph.write.validate import check_values
 from omnigraph.write.virtual_base import Rebased, rebased
-
-Entity = NodeType | EdgeType
 
 
 def merge(

@@ -13,7 +13,7 @@ from typing import Any, TypeGuard
 import msgspec
 import pyarrow as pa
 
-from omnigraph.catalog import EdgeType, NodeType
+from omnigraph.catalog import EdgeType, Entity
 from omnigraph.errors import BadRequestError, EmbeddingError
 from omnigraph.limits import SPARK_FRAME_ROWS
 from omnigraph.ops.load import LoadMode, empty_overwrite, existing_id
@@ -37,8 +37,6 @@ from omnigraph.write import (
 )
 from omnigraph.write.forks import owned_table
 from omnigraph.write.inputs import Sources
-
-Entity = NodeType | EdgeType
 
 
 class SparkLoad(PlainOperation):

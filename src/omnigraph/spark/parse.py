@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 
-from omnigraph.catalog import EdgeType, NodeType
+from omnigraph.catalog import Entity
 from omnigraph.errors import EmbeddingError, OmniGraphError, StorageError
 from omnigraph.ids import UlidSource
 from omnigraph.spark.tasks import GENERATED, LINE, Job, Parsed, Piece, Written
@@ -28,7 +28,6 @@ from omnigraph.write.envelopes import EnvelopeReader, read_line, skip_line
 from omnigraph.write.intake import complete_ids, frame_rows
 from omnigraph.write.validate import check_values
 
-Entity = NodeType | EdgeType
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -109,7 +108,11 @@ def _parse_csv(piece: Piece, job: Job, parsed: Parsed) -> None:
     problems = Problems(limit=job.problems_max)
     gone = set(piece.skip)
     frame, lines, parsed.lines = csv_columns(
-        _entity(piece, job), raw, piece.columns, problems, skip=lambda line: line in gone
+        job.schema.catalog.entity_named(piece.type_name or ""),
+        raw,
+        piece.columns,
+        problems,
+        skip=lambda line: line in gone,
     )
     parsed.syntax = problems.items
     if not problems.items:
@@ -117,7 +120,7 @@ def _parse_csv(piece: Piece, job: Job, parsed: Parsed) -> None:
 
 
 def _take_frame(piece: Piece, job: Job, frame: Any, lines: Sequence[int], parsed: Parsed) -> None:
-    entity = _entity(piece, job)
+    entity = job.schema.catalog.entity_named(piece.type_name or "")
     renames = dict(piece.columns)
     frame = frame.rename_columns([renames.get(name, name) for name in frame.column_names])
     problems = Problems(limit=job.problems_max)
@@ -132,12 +135,6 @@ def _take_frame(piece: Piece, job: Job, frame: Any, lines: Sequence[int], parsed
     parsed.syntax += problems.items
     if rows is not None and rows.num_rows and not parsed.syntax:
         _keep(job, parsed, entity, rows, lines)
-
-
-def _entity(piece: Piece, job: Job) -> Entity:
-    catalog = job.schema.catalog
-    name = piece.type_name or ""
-    return catalog.nodes[name] if name in catalog.nodes else catalog.edges[name]
 
 
 def _keep(job: Job, parsed: Parsed, entity: Entity, rows: Any, lines: Sequence[int]) -> None:

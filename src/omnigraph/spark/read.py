@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
 
-from omnigraph.catalog import EdgeType
+from omnigraph.catalog import EdgeType, Entity
 from omnigraph.graph import open_graph
 from omnigraph.graph.seam import catalog_at, reach
 from omnigraph.spark.engine import Engine
-from omnigraph.spark.frames import Entity, scan
+from omnigraph.spark.frames import scan
 from omnigraph.spark.session import need_pyspark
 
 _IDS = {

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from omnigraph.catalog import EdgeType, NodeType
+from omnigraph.catalog import Entity
 from omnigraph.limits import ROWS_PER_FILE_MAX
 from omnigraph.spark.columns import scratch_rows
 from omnigraph.spark.engine import Engine
@@ -28,7 +28,6 @@ from omnigraph.store import (
 )
 from omnigraph.write import RowFile, RowsElsewhere, TableChange, table_schema
 
-Entity = NodeType | EdgeType
 Wanted = tuple[Entity, Table, Sequence[RowFile]]
 
 

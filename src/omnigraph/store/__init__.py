@@ -8,6 +8,7 @@ from omnigraph.store.any_files import (
     is_object,
     is_taken,
     new_file,
+    new_local_file,
     open_file,
     readable,
     remove_folder,
@@ -15,11 +16,9 @@ from omnigraph.store.any_files import (
 from omnigraph.store.blobs import BlobRef, find_blob, open_blob
 from omnigraph.store.branches import (
     BranchRef,
-    TagRef,
     branch_exists,
     branch_files,
     branch_names,
-    branch_path,
     children_first,
     create_tag,
     delete_branch,
@@ -48,7 +47,7 @@ from omnigraph.store.columns import ColumnChanges, change_columns
 from omnigraph.store.conditional import check_conditional_put
 from omnigraph.store.control import ControlFiles
 from omnigraph.store.counters import count, measured
-from omnigraph.store.delta import TableDelta, table_delta
+from omnigraph.store.delta import table_delta
 from omnigraph.store.durability import Durability, Syncer, new_syncer
 from omnigraph.store.floors import read_floors
 from omnigraph.store.fragments import FragmentGroup, fragment_groups
@@ -67,14 +66,12 @@ from omnigraph.store.parallel import side_by_side
 from omnigraph.store.pins import Pin, Place
 from omnigraph.store.slots import HeldSlot, Slots, open_slots
 from omnigraph.store.staging import (
-    OPERATION_PROPERTY,
     StagedTable,
     batch_rows,
     commit_staged,
     restore,
     stage_delete,
     stage_fragments,
-    stage_index,
     stage_insert,
     stage_overwrite,
     version_file,
@@ -90,11 +87,11 @@ from omnigraph.store.standing import (
 )
 from omnigraph.store.storage_options import GivenOptions, reached, reaching
 from omnigraph.store.tables import (
+    OPERATION_PROPERTY,
     Table,
     Tables,
     blob_array,
     blob_field,
-    is_blob,
     new_session,
     primary_key_field,
 )
@@ -130,10 +127,8 @@ __all__ = [
     "Standing",
     "Syncer",
     "Table",
-    "TableDelta",
     "TableStanding",
     "Tables",
-    "TagRef",
     "addresses_of",
     "batch_rows",
     "blob_array",
@@ -141,7 +136,6 @@ __all__ = [
     "branch_exists",
     "branch_files",
     "branch_names",
-    "branch_path",
     "change_columns",
     "check_conditional_put",
     "children_first",
@@ -158,7 +152,6 @@ __all__ = [
     "fragment_groups",
     "fragment_ids",
     "id_filter",
-    "is_blob",
     "is_object",
     "is_stored",
     "is_taken",
@@ -172,6 +165,7 @@ __all__ = [
     "missing_indexes",
     "nearest_rows",
     "new_file",
+    "new_local_file",
     "new_session",
     "new_syncer",
     "newest_version",
@@ -198,7 +192,6 @@ __all__ = [
     "split_branch",
     "stage_delete",
     "stage_fragments",
-    "stage_index",
     "stage_indexes",
     "stage_insert",
     "stage_overwrite",

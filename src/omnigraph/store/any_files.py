@@ -165,10 +165,20 @@ def new_file(name: str) -> Iterator[IO[bytes]]:
             handle.seek(0)
             _bucket(name).upload(name, handle)
         return
+    with new_local_file(name) as handle:
+        yield handle
+
+
+@contextlib.contextmanager
+def new_local_file(name: str, *, durable: bool = False) -> Iterator[IO[bytes]]:
+    """Write a file of this machine that appears, whole, when the block ends well."""
     temporary = f"{name}.{secrets.token_hex(8)}"
     try:
         with open(temporary, "wb", buffering=1 << 20) as handle:
             yield handle
+            if durable:
+                handle.flush()
+                os.fsync(handle.fileno())
         os.replace(temporary, name)
     except OSError as error:
         raise failure("write", name, error) from error

@@ -23,8 +23,7 @@ from omnigraph.store.lance_errors import translated
 from omnigraph.store.location import locate
 from omnigraph.store.tables import Table
 from omnigraph.store.upsert import Rewritten, rewrite_rows
-from omnigraph.store.version_runs import shorten
-from omnigraph.store.workers import IndexPart, build_part
+from omnigraph.store.workers import IndexPart, build_part, rewrite
 
 
 def _opened(folder: str, version: int) -> Any:
@@ -110,8 +109,9 @@ def rewrite_fragments(folder: str, version: int, rows: Any) -> tuple[list[str], 
 def compact(folder: str, version: int, task: str) -> str:
     """Do one task of a compaction plan, as a worker; both the task and its result are JSON."""
     with translated(f"compacting {folder}"):
-        planned: Any = CompactionTask.from_json(task)  # type: ignore[attr-defined]  # a stub gap
-        return str(shorten(planned.execute(_opened(folder, version))).json())
+        planned = CompactionTask.from_json(task)  # type: ignore[attr-defined]  # a stub gap
+        opened = Table(folder, _opened(folder, version))
+    return str(rewrite(opened, [planned])[0].json())
 
 
 def compacted(result: str) -> Any:

@@ -15,8 +15,14 @@ from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.standing import AUTO_CLEANUP, Standing, refuse_drift, standing
 from omnigraph.store.tables import Table, Tables
-from omnigraph.store.version_runs import shorten
-from omnigraph.store.workers import IndexPart, InProcess, Workers, indexed_elsewhere
+from omnigraph.store.workers import (
+    IndexPart,
+    InProcess,
+    Workers,
+    indexed_elsewhere,
+    plan_rewrite,
+    rewrite,
+)
 
 
 def index_name(column: str) -> str:
@@ -68,16 +74,7 @@ def rewrite_small_fragments(table: Table) -> list[Any]:
             target = tier
     if not target:
         return []
-    count("data_compactions")
-    with translated(f"compacting {table.path}"):
-        plan = Compaction.plan(
-            table.dataset, options={"target_rows_per_fragment": target, "num_threads": 1}
-        )
-        return [
-            shorten(task.execute(table.dataset))
-            for task in plan.tasks
-            if fixed.isdisjoint(fragment.id for fragment in task.fragments)
-        ]
+    return rewrite(table, plan_rewrite(table, target_rows=target))
 
 
 def commit_rewrite(tables: Tables, table: Table, results: list[Any]) -> Table:

@@ -37,11 +37,8 @@ from omnigraph.store.standing import (
     refuse_drift,
     standing,
 )
-from omnigraph.store.tables import Table, Tables, file_name
+from omnigraph.store.tables import OPERATION_PROPERTY, Table, Tables, file_name
 from omnigraph.store.torn import version_name
-
-OPERATION_PROPERTY = "omnigraph.operation_id"
-"""Transaction property that marks a version as made by this engine."""
 
 
 @dataclass(slots=True)
@@ -163,25 +160,6 @@ def stage_fragments(
         transaction=lance.Transaction(parent.version, operation, transaction_properties=properties),
         files=data_files(parent, fragments),
         rows_after=added if replace_all else parent.count_rows() + added,
-    )
-
-
-def stage_index(
-    parent: Table, column: str, name: str, fragment_ids: Sequence[int], properties: dict[str, str]
-) -> StagedTable:
-    """Stage a BTREE segment over some fragments; other segments of that name stay."""
-    count("data_stages")
-    with parent.at_work("indexing"):
-        segment = parent.own_handle().create_index_uncommitted(
-            column, "BTREE", name=name, fragment_ids=list(fragment_ids), replace=True
-        )
-    operation = LanceOperation.CreateIndex([segment], [])
-    return StagedTable(
-        path=parent.path,
-        parent=parent,
-        transaction=lance.Transaction(parent.version, operation, transaction_properties=properties),
-        files=index_files(parent, str(segment.uuid)),
-        rows_after=parent.count_rows(),
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from omnigraph.errors import DriftError, OmniGraphError
 from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import calm
-from omnigraph.store.tables import Table, Tables
+from omnigraph.store.tables import Table, Tables, is_marked
 from omnigraph.store.torn import newest_version
 
 UNREADABLE = "unreadable"
@@ -153,12 +153,6 @@ def _note(tables: Tables, path: str, version: int, ours: Collection[str]) -> Ver
     else:
         author = _author(tables, table, transaction, operation)
     return VersionNote(version=version, operation=operation, author=author)
-
-
-def is_marked(transaction: Any) -> bool:
-    """Whether a transaction carries an operation id of this engine."""
-    properties = getattr(transaction, "transaction_properties", None) or {}
-    return "omnigraph.operation_id" in properties
 
 
 def _author(tables: Tables, table: Table, transaction: Any, operation: str) -> Author:

@@ -20,9 +20,9 @@ from omnigraph.store.maintenance import (
     require_current,
     strip_auto_cleanup,
 )
-from omnigraph.store.staging import OPERATION_PROPERTY, commit_staged, restore, stage_overwrite
+from omnigraph.store.staging import commit_staged, restore, stage_overwrite
 from omnigraph.store.standing import refuse_drift, standing
-from omnigraph.store.tables import Table, Tables
+from omnigraph.store.tables import OPERATION_PROPERTY, Table, Tables
 from omnigraph.store.workers import Workers
 
 

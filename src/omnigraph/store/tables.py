@@ -39,9 +39,16 @@ from omnigraph.store.location import Location
 from omnigraph.store.torn import version_name
 
 PRIMARY_KEY = {b"lance-schema:unenforced-primary-key": b"true"}
-FILE_FORMAT = "2.2"
+OPERATION_PROPERTY = "omnigraph.operation_id"
+"""Transaction property that marks a version as made by this engine."""
 TREE = "tree"
 """Folder below a dataset's root that holds its branches."""
+
+
+def is_marked(transaction: Any) -> bool:
+    """Whether a transaction carries an operation id of this engine."""
+    properties = getattr(transaction, "transaction_properties", None) or {}
+    return OPERATION_PROPERTY in properties
 
 
 def new_session() -> Any:
@@ -87,13 +94,6 @@ def blob_field(name: str, *, nullable: bool) -> Any:
 def blob_array(values: Sequence[bytes | None]) -> Any:
     """Return an array for a `blob_field`."""
     return lance.blob_array(list(values))
-
-
-def is_blob(field: Any) -> bool:
-    """Whether a field of a table is a blob field."""
-    metadata = field.metadata or {}
-    extension = getattr(field.type, "extension_name", "")
-    return extension == "lance.blob.v2" or b"lance-encoding:blob" in metadata
 
 
 def reclaimed(path: str, version: int) -> VersionReclaimedError:
@@ -257,22 +257,20 @@ class Table:
 
     def transaction_uuid(self) -> str:
         """Return the identity of the transaction that made this version, empty if unreadable."""
-        try:
-            with calm():
-                found: Any = self.own_handle().read_transaction(self.version)
-        except (OSError, ValueError, TypeError):
-            return ""
+        found = self._transaction()
         return "" if found is None else str(found.uuid)
 
     def made_by_engine(self) -> bool:
         """Whether the transaction of this version carries an operation id of ours."""
+        return is_marked(self._transaction())
+
+    def _transaction(self) -> Any:
+        """Return the transaction that made this version, None if it is unreadable."""
         try:
             with calm():
-                found: Any = self.own_handle().read_transaction(self.version)
+                return self.own_handle().read_transaction(self.version)
         except (OSError, ValueError, TypeError):
-            return False
-        properties = getattr(found, "transaction_properties", None) or {}
-        return "omnigraph.operation_id" in properties
+            return None
 
     def fragments(self) -> list[Any]:
         """Return the fragments of this version."""

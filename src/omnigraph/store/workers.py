@@ -55,20 +55,29 @@ class InProcess:
     def rewrite(self, tables: Sequence[Table]) -> Iterator[list[Any]]:
         """Compact some tables side by side."""
         with ThreadPoolExecutor(OPTIMIZE_THREADS) as pool:
-            yield from pool.map(_rewritten, tables)
+            yield from pool.map(lambda table: rewrite(table, plan_rewrite(table)), tables)
 
     def build(self, table: Table, parts: Sequence[IndexPart]) -> list[Any]:
         """Build one index after the other."""
         return [joined(table, part, [build_part(table.dataset, part)]) for part in parts]
 
 
-def plan_rewrite(table: Table) -> list[Any]:
-    """Return what to compact: small fragments, and those with many deleted rows."""
+def plan_rewrite(table: Table, *, target_rows: int | None = None) -> list[Any]:
+    """Return what to compact: fragments below a size, and those with many deleted rows."""
     count("data_compactions")
+    options: Any = {"num_threads": 1}
+    if target_rows is not None:
+        options["target_rows_per_fragment"] = target_rows
     with translated(f"compacting {table.path}"):
         fixed = indexed_elsewhere(table)
-        tasks = Compaction.plan(table.dataset, options={"num_threads": 1}).tasks
+        tasks = Compaction.plan(table.dataset, options=options).tasks
         return [task for task in tasks if fixed.isdisjoint(item.id for item in task.fragments)]
+
+
+def rewrite(table: Table, tasks: Sequence[Any]) -> list[Any]:
+    """Do some tasks of a plan, one after the other."""
+    with translated(f"compacting {table.path}"):
+        return [shorten(task.execute(table.dataset)) for task in tasks]
 
 
 def indexed_elsewhere(table: Table) -> set[int]:
@@ -84,12 +93,6 @@ def indexed_elsewhere(table: Table) -> set[int]:
         if segment.base_id is not None
         for fragment_id in segment.fragment_ids
     }
-
-
-def _rewritten(table: Table) -> list[Any]:
-    tasks = plan_rewrite(table)
-    with translated(f"compacting {table.path}"):
-        return [shorten(task.execute(table.dataset)) for task in tasks]
 
 
 def build_part(dataset: Any, part: IndexPart) -> Any:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from omnigraph.catalog import AcceptedSchema
+from omnigraph.catalog import AcceptedSchema, Entity
 from omnigraph.errors import (
     ConflictError,
     DriftError,
@@ -55,7 +55,7 @@ from omnigraph.store import (
     stage_upsert,
 )
 from omnigraph.store.workers import Workers
-from omnigraph.write.base import Base, Entity
+from omnigraph.write.base import Base
 from omnigraph.write.changes import BuildIndexes, ChangeSet
 from omnigraph.write.forks import Forks, make_fork, owned_table
 from omnigraph.write.leftovers import ClearLeftovers

@@ -9,13 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
+from omnigraph.catalog import AcceptedSchema, EdgeType, Entity
 from omnigraph.limits import PROBE_KEYS_MAX, SCAN_INSTEAD_OF_PROBE_MIN
 from omnigraph.manifest import Capture, Pin
 from omnigraph.store import KeyProbe, Table, Tables, id_filter
 from omnigraph.write.table_schema import has_blobs, rows_schema
-
-Entity = NodeType | EdgeType
 
 
 @dataclass(slots=True)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from omnigraph.catalog import EdgeType, NodeType
+from omnigraph.catalog import Entity
 from omnigraph.compute.images import RowChanges, row_changes
 from omnigraph.manifest import Pin
 from omnigraph.store import Tables, table_delta
 from omnigraph.write.table_schema import has_blobs, rows_schema
-
-Entity = NodeType | EdgeType
 
 
 def table_changes(

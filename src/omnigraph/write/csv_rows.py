@@ -12,11 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.catalog import FLOATS, INTEGERS, EdgeType, NodeType, PropertyType, Scalar
+from omnigraph.catalog import FLOATS, INTEGERS, Entity, PropertyType, Scalar
 from omnigraph.write.convert import column_array
 from omnigraph.write.problems import Problem, Problems
 
-Entity = NodeType | EdgeType
 _BOM = b"\xef\xbb\xbf"
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 

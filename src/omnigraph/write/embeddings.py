@@ -9,11 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog import EdgeType, NodeType, Property
+from omnigraph.catalog import Entity, Property
 from omnigraph.embed import Embedder, embed_texts
 from omnigraph.errors import BadRequestError
 
-Entity = NodeType | EdgeType
 Values = Mapping[str, object]
 
 

@@ -8,11 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog import FLOATS, EdgeType, NodeType, PropertyType, Scalar
+from omnigraph.catalog import FLOATS, EdgeType, Entity, PropertyType, Scalar
 from omnigraph.errors import QueryError
 from omnigraph.write.blobs import encode_blob
-
-Entity = NodeType | EdgeType
 
 
 def envelopes(entity: Entity, rows: Any) -> Iterator[dict[str, object]]:

@@ -14,12 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog import FLOATS, INTEGERS, EdgeType, NodeType, Property, Scalar
+from omnigraph.catalog import FLOATS, INTEGERS, EdgeType, Entity, Property, Scalar
 from omnigraph.write.arrow_columns import cast_column
 from omnigraph.write.convert import column_array
 from omnigraph.write.table_schema import rows_schema
 
-Entity = NodeType | EdgeType
 _BLOCK_BYTES_MIN = 1 << 18
 
 

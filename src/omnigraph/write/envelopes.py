@@ -20,7 +20,15 @@ import msgspec
 import pyarrow as pa
 from msgspec import UNSET
 
-from omnigraph.catalog import FLOATS, INTEGERS, Catalog, EdgeType, NodeType, PropertyType, Scalar
+from omnigraph.catalog import (
+    FLOATS,
+    INTEGERS,
+    Catalog,
+    EdgeType,
+    Entity,
+    PropertyType,
+    Scalar,
+)
 from omnigraph.limits import (
     BATCH_LINES_MIN,
     LINE_BYTES_MAX,
@@ -35,7 +43,6 @@ from omnigraph.write.problems import Problem, Problems
 from omnigraph.write.spill import SpillFile
 from omnigraph.write.table_schema import rows_schema
 
-Entity = NodeType | EdgeType
 RESERVED = (
     "_tombstone",
     "_rowid",

@@ -7,11 +7,12 @@ import contextvars
 from collections.abc import Iterable
 from concurrent.futures import Future
 
+from omnigraph.catalog import Entity
 from omnigraph.errors import OmniGraphError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.manifest import Publisher
 from omnigraph.store import Table, delete_branch, fork_table, split_branch
-from omnigraph.write.base import Base, Entity
+from omnigraph.write.base import Base
 
 
 def owned_table(base: Base, table: Table) -> Table | None:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from omnigraph.catalog import Catalog
+from omnigraph.catalog import Catalog, Entity
 from omnigraph.errors import BadRequestError
 from omnigraph.limits import (
     BULK_MEMORY_BYTES_MAX,
@@ -27,7 +27,7 @@ from omnigraph.limits import (
 from omnigraph.store import open_file, readable
 from omnigraph.write.csv_rows import csv_columns
 from omnigraph.write.envelopes import EnvelopeReader, TypeRows, file_blocks
-from omnigraph.write.inputs import Entity, Input, as_arrow
+from omnigraph.write.inputs import Input, as_arrow
 from omnigraph.write.intake import frame_rows
 from omnigraph.write.problems import Problem, Problems
 

@@ -9,12 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.catalog import Catalog, EdgeType, NodeType
+from omnigraph.catalog import Catalog, EdgeType, Entity
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.store import FoundFile, find_files, is_object
 
 Path = str | os.PathLike[str]
-Entity = NodeType | EdgeType
 FORMS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 
 
@@ -131,9 +130,7 @@ def _named(item: Input, file: FoundFile, form: str) -> Input:
 
 
 def _typed(name: str, rows: Rows, catalog: Catalog) -> Input:
-    entity: Entity | None = catalog.nodes.get(name) or catalog.edges.get(name)
-    if entity is None:
-        raise NotFoundError(f"unknown type '{name}'")
+    entity = catalog.entity_named(name)
     known = {"id", *entity.properties}
     if isinstance(entity, EdgeType):
         known |= {rows.from_col, rows.to_col}

@@ -13,13 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
+from omnigraph.catalog import AcceptedSchema, EdgeType, Entity, NodeType
 from omnigraph.write.arrow_columns import cast_column, text_column
 from omnigraph.write.keys import key_ids, ulid_column
 from omnigraph.write.problems import Problem, Problems
 from omnigraph.write.table_schema import rows_schema
 
-Entity = NodeType | EdgeType
 NewIds = Callable[[int], tuple[str, int]]
 
 

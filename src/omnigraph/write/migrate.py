@@ -16,7 +16,7 @@ from omnigraph.catalog import (
     AcceptedSchema,
     CheckConstraint,
     EdgeType,
-    NodeType,
+    Entity,
     Property,
     RangeConstraint,
     Scalar,
@@ -26,10 +26,10 @@ from omnigraph.compute.types import arrow_type
 from omnigraph.store import ColumnChanges, Table
 from omnigraph.store.columns import converted
 from omnigraph.write.problems import Problem, Problems
+from omnigraph.write.references import cardinality_problem
 from omnigraph.write.table_schema import table_schema
 from omnigraph.write.validate import check_unique, check_values
 
-Entity = NodeType | EdgeType
 Rule = UniqueConstraint | RangeConstraint | CheckConstraint
 IDS_NAMED_MAX = 1000
 
@@ -221,18 +221,6 @@ def _check_cardinality(old: EdgeType, new: EdgeType, table: Table, problems: Pro
     if limits.maximum is not None:
         wrong = pc.or_(wrong, pc.greater(counts["id_count"], limits.maximum))
     for row in counts.filter(wrong).slice(0, IDS_NAMED_MAX).to_pylist():
-        number = row["id_count"]
-        low = number < limits.minimum
-        bound = f"min {limits.minimum}" if low else f"max {limits.maximum}"
-        edges = "edge" if number == 1 else "edges"
-        problems.add(
-            Problem(
-                message=f"@card violation on edge {new.name}: source '{row['src']}' has "
-                f"{number} {edges} ({bound})",
-                type_name=new.name,
-                entity_id=row["src"],
-                field="from",
-                kind="cardinality_violation",
-                table_key=old.table_key,
-            )
-        )
+        problem = cardinality_problem(new, row["src"], row["id_count"])
+        if problem is not None:
+            problems.add(replace(problem, table_key=old.table_key))

@@ -8,9 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.catalog import EdgeType, NodeType, TypeKind
-
-Entity = NodeType | EdgeType
+from omnigraph.catalog import Entity, TypeKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

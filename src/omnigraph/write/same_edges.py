@@ -14,11 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog import EdgeType, NodeType
+from omnigraph.catalog import EdgeType, Entity
 from omnigraph.compute.images import RowChanges, equal_rows
 from omnigraph.write.virtual_base import Undefined
 
-Entity = NodeType | EdgeType
 Pairs = dict[str, str]
 
 
@@ -71,20 +70,25 @@ def unified(entity: Entity, theirs: RowChanges, ours: RowChanges, undefined: Und
     columns = key_columns(entity)
     once = _crossed(columns, theirs, ours, undefined)
     theirs, ours, undefined = once.theirs, once.ours, once.undefined
-    added = _pairs(columns, theirs.inserted, ours.inserted)
-    added_here = set(added.values())
     our_ids, their_ids = _ids(ours), _ids(theirs)
-    replaced_here = _pairs(columns, ours.deleted, ours.inserted)
-    replaced_there = _pairs(columns, theirs.deleted, theirs.inserted)
+    # An id that a side has given to another edge is no name for this one.
+    added = {
+        other: mine
+        for other, mine in _pairs(columns, theirs.inserted, ours.inserted).items()
+        if mine == other or mine not in their_ids
+    }
+    taken_there = (their_ids - added.keys()) | set(added.values())
+    replaced_here = _pairs(columns, ours.deleted, ours.inserted, undefined)
+    replaced_there = _pairs(columns, theirs.deleted, theirs.inserted, undefined)
     here = {
         old: new
         for old, new in replaced_here.items()
-        if old in their_ids and old not in replaced_there and new not in added_here
+        if old in their_ids and old not in replaced_there and new not in taken_there
     }
     there = {
         old: new
         for old, new in replaced_there.items()
-        if old in our_ids and old not in replaced_here and new not in added
+        if old in our_ids and old not in replaced_here and new not in added.keys() | our_ids
     }
     if not (added or here or there):
         return Unified(theirs=theirs, ours=ours, undefined=undefined)
@@ -96,13 +100,12 @@ def unified(entity: Entity, theirs: RowChanges, ours: RowChanges, undefined: Und
     return Unified(
         theirs=_with(
             _without(_renamed(theirs, {**added, **here}), there),
-            _replacements(theirs, kept, under_old=True),
-            _replacements(theirs, back, always=True),
+            _replacements(theirs, kept, undefined, under_old=True),
+            _replacements(theirs, back, dict.fromkeys(back)),
         ),
         ours=_with(
             _renamed(_without(ours, here), back),
-            _replacements(ours, {o: n for o, n in here.items() if o not in gone_there}),
-            _replacements(ours, {o: here[o] for o in gone_there}, always=True),
+            _replacements(ours, here, {**undefined, **dict.fromkeys(gone_there)}),
         ),
         undefined={names.get(name, name): value for name, value in undefined.items()},
     )
@@ -120,6 +123,7 @@ def _crossed(
         rules,
         _picked(theirs.deleted, their_gone - our_gone),
         _picked(ours.deleted, our_gone - their_gone),
+        undefined,
     )
     if not pairs:
         return Unified(theirs=theirs, ours=ours, undefined=undefined)
@@ -153,11 +157,10 @@ def _updated(
 ) -> RowChanges:
     """Return changes with other updates, for rows in `was`, and without deletions of `gone`."""
     differs = pc.or_(pc.invert(agreed), pc.invert(equal_rows(old, new)))
-    kept = pc.invert(pc.is_in(changes.new["id"], value_set=pa.array(list(was), pa.string())))
-    deleted = pc.is_in(changes.deleted["id"], value_set=pa.array(list(gone), pa.string()))
+    kept = pc.invert(_is_one_of(changes.new, was))
     return RowChanges(
         inserted=changes.inserted,
-        deleted=changes.deleted.filter(pc.invert(deleted)),
+        deleted=_left_over(changes.deleted, gone),
         old=pa.concat_tables([changes.old.filter(kept), old.filter(differs)]),
         new=pa.concat_tables([changes.new.filter(kept), new.filter(differs)]),
     )
@@ -171,14 +174,25 @@ def _ids_of(rows: Any) -> set[str]:
     return set(rows["id"].to_pylist())
 
 
-def _pairs(rules: Iterable[list[str]], left: Any, right: Any) -> Pairs:
-    """Return which edges of one set are the same as which of another, each at most once."""
+def _pairs(
+    rules: Iterable[list[str]], left: Any, right: Any, undefined: Undefined | None = None
+) -> Pairs:
+    """Return which edges of one set are the same as which of another, each at most once.
+
+    A key with a value that is `undefined` in the base is the key of no edge.
+    """
     found: Pairs = {}
     taken: set[str] = set()
     if left.num_rows and right.num_rows:
         for columns in rules:
-            mine = _complete(columns, left)
-            other = _complete(columns, right).rename_columns([*columns, "other"])
+            unsure = [
+                name
+                for name, values in (undefined or {}).items()
+                if values is None or not values.isdisjoint(columns)
+            ]
+            mine = _left_over(_complete(columns, left), unsure)
+            other = _left_over(_complete(columns, right), unsure)
+            other = other.rename_columns([*columns, "other"])
             both = mine.join(other, keys=columns, join_type="inner")
             for one, two in zip(both["id"].to_pylist(), both["other"].to_pylist(), strict=True):
                 if one not in found and two not in taken:
@@ -196,26 +210,34 @@ def _complete(columns: list[str], rows: Any) -> Any:
 
 
 def _replacements(
-    changes: RowChanges, pairs: Pairs, *, under_old: bool = False, always: bool = False
+    changes: RowChanges, pairs: Pairs, always: Iterable[str], *, under_old: bool = False
 ) -> RowChanges:
     """Return edges deleted and added again as updates, under their new or their old id.
 
-    One that is the same but for its id is no update, unless it is to count `always`.
+    One that is the same but for its id is no update, unless its old id is to count `always`.
     """
     old = _under(_picked(changes.deleted, pairs), {} if under_old else pairs)
     back = {new: old for old, new in pairs.items()}
     new = _under(_picked(changes.inserted, pairs.values()), back if under_old else {})
     order = pc.index_in(old["id"].combine_chunks(), value_set=new["id"].combine_chunks())
     new = new.take(order)
-    if not always and old.num_rows:
-        differs = pc.invert(equal_rows(old, new))
-        old, new = old.filter(differs), new.filter(differs)
+    sure = [name if under_old else pairs[name] for name in always if name in pairs]
+    differs = pc.or_(pc.invert(equal_rows(old, new)), _is_one_of(old, sure))
+    old, new = old.filter(differs), new.filter(differs)
     none = changes.inserted.slice(0, 0)
     return RowChanges(inserted=none, deleted=none, old=old, new=new)
 
 
+def _is_one_of(rows: Any, ids: Iterable[str]) -> Any:
+    return pc.is_in(rows["id"].combine_chunks(), value_set=pa.array(list(ids), pa.string()))
+
+
 def _picked(rows: Any, ids: Iterable[str]) -> Any:
-    return rows.filter(pc.is_in(rows["id"], value_set=pa.array(list(ids), pa.string())))
+    return rows.filter(_is_one_of(rows, ids))
+
+
+def _left_over(rows: Any, ids: Iterable[str]) -> Any:
+    return rows.filter(pc.invert(_is_one_of(rows, ids)))
 
 
 def _under(rows: Any, names: Mapping[str, str]) -> Any:
@@ -237,16 +259,9 @@ def _renamed(changes: RowChanges, names: Mapping[str, str]) -> RowChanges:
 
 def _without(changes: RowChanges, pairs: Pairs) -> RowChanges:
     """Return changes without edges that were deleted and added again."""
-    if not pairs:
-        return changes
-
-    def rest(rows: Any, ids: Iterable[str]) -> Any:
-        unwanted = pc.is_in(rows["id"], value_set=pa.array(list(ids), pa.string()))
-        return rows.filter(pc.invert(unwanted))
-
     return RowChanges(
-        inserted=rest(changes.inserted, pairs.values()),
-        deleted=rest(changes.deleted, pairs),
+        inserted=_left_over(changes.inserted, pairs.values()),
+        deleted=_left_over(changes.deleted, pairs),
         old=changes.old,
         new=changes.new,
     )

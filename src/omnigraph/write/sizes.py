@@ -9,13 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog import EdgeType, NodeType
+from omnigraph.catalog import Entity
 from omnigraph.errors import QueryError
 from omnigraph.limits import LINE_BYTES_MAX
 from omnigraph.write.entities import envelopes
 from omnigraph.write.problems import Problem, Problems
 
-Entity = NodeType | EdgeType
 _ESCAPED = 6
 """Bytes that one of a text takes at most: a control character is written as six."""
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
-from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType
+from omnigraph.catalog import AcceptedSchema, EdgeType, Entity
 from omnigraph.store import Table
-
-Entity = NodeType | EdgeType
 
 
 class Published(Protocol):

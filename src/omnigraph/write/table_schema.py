@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.catalog import EdgeType, NodeType, Scalar, TypeKind
+from omnigraph.catalog import EdgeType, Entity, Scalar, TypeKind
 from omnigraph.compute.types import arrow_type
 from omnigraph.store import batch_rows, blob_array, blob_field, primary_key_field
 from omnigraph.write.spill import release_mapped
 
-Entity = NodeType | EdgeType
 _FNV_OFFSET = 0xCBF29CE484222325
 _FNV_PRIME = 0x100000001B3
 
@@ -52,18 +50,8 @@ def rows_schema(entity: Entity) -> Any:
 def rows_from_values(entity: Entity, rows: Sequence[Mapping[str, object]]) -> Any:
     """Return rows given as plain values (already of the right types) as a table."""
     schema = rows_schema(entity)
-    columns = [
-        pa.array([_plain(row.get(field.name)) for row in rows], field.type) for field in schema
-    ]
+    columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, tuple):
-        return list(value)
-    if isinstance(value, datetime.datetime):
-        return value
-    return value
 
 
 def stored_rows(entity: Entity, rows: Any) -> Any:

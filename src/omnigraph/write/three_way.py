@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog import EdgeType, NodeType
+from omnigraph.catalog import Entity
 from omnigraph.compute.images import RowChanges, equal_rows
 from omnigraph.errors import BadRequestError
 from omnigraph.values.merges import Conflict as Conflict
@@ -26,7 +26,6 @@ from omnigraph.write.row_changes import TableChange
 from omnigraph.write.same_edges import key_columns, unified
 from omnigraph.write.virtual_base import Undefined
 
-Entity = NodeType | EdgeType
 Image = Mapping[str, object]
 _ENDS = {"src": "from", "dst": "to"}
 

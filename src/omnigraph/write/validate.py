@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog import FLOATS, EdgeType, NodeType, Property
+from omnigraph.catalog import FLOATS, Entity, Property
 from omnigraph.compute import python_values
 from omnigraph.store import quoted
 from omnigraph.write.problems import Problem, Problems, some_rows
@@ -20,8 +20,6 @@ from omnigraph.write.references import check_references
 from omnigraph.write.row_changes import TableChange, TableChanges
 from omnigraph.write.sizes import check_sizes
 from omnigraph.write.stored import Stored
-
-Entity = NodeType | EdgeType
 
 
 def validate(base: Stored, changes: TableChanges, problems: Problems) -> None:

@@ -24,6 +24,8 @@ _CODE_ROW = re.compile(rf"\| `({_CODE.pattern})` \|")
 CHECKED = [example for page in PAGES for example in examples_of(page) if example.block.tag != "run"]
 # Runs beside the other tests on Spark, which have a session.
 ON_SPARK = "bulk-load.md"
+# Runs on a server of its own, which the environment names.
+IN_A_BUCKET = "object-stores.md"
 RUN = [
     page
     for page in PAGES
@@ -37,7 +39,11 @@ def test_example_does_what_its_tag_says(example: Example) -> None:
 
 
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
-def test_commands_of_a_page_work_in_order(page: Path, tmp_path: Path) -> None:
+def test_commands_of_a_page_work_in_order(
+    page: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if page.name == IN_A_BUCKET:
+        request.getfixturevalue("s3")
     for example in examples_of(page):
         block = example.block
         if (name := block.options.get("file")) is not None:

@@ -36,7 +36,6 @@ from omnigraph.plan.expression import (
     Vanishing,
     children,
     conjunction,
-    parameters_of,
     variables_of,
     walk,
 )
@@ -187,7 +186,6 @@ def test_walking_an_expression() -> None:
     assert list(children(whole)) == list(whole.operands)
     assert [type(part) for part in walk(IS_ONE)] == [Compare, PropertyOf, Constant]
     assert variables_of(whole) == {"p", "q"}
-    assert parameters_of(whole) == {"x"}
 
 
 def test_conjunction_of_none_one_and_many() -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from omnigraph.errors import NotFoundError, PolicyDeniedError
 from omnigraph.graph import Session
+from omnigraph.ids import is_ulid
 from omnigraph.manifest import MAIN, GraphCommit
 from omnigraph.server.call import Call
-
-_COMMIT = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
 
 async def allow_state(
@@ -45,7 +42,7 @@ async def readable_commit(call: Call, commit_id: str) -> GraphCommit:
 
 async def allow_name(call: Call, name: str) -> None:
     """Return when a state named as in a diff may be read; a hidden commit does not exist."""
-    if _COMMIT.fullmatch(name) and not await call.read(lambda graph: graph.branches.exists(name)):
+    if is_ulid(name) and not await call.read(lambda graph: graph.branches.exists(name)):
         await readable_commit(call, name)
         return
     branch = await call.read(lambda graph: _branch_of(graph, name))
