@@ -29,7 +29,7 @@ from omnigraph.read.pattern import run_steps
 from omnigraph.read.probe import ProbePlan, TooWide, plan_probe, probe
 from omnigraph.read.ranking import Ranker
 from omnigraph.read.running import noted
-from omnigraph.read.search import SearchColumns, constants, rewritten_plan, searches
+from omnigraph.read.search import SearchColumns, constants, transform_plan, searches
 from omnigraph.read.topology import Topologies
 from omnigraph.read.tree import Tree, plan_tree
 from omnigraph.read.vectors import as_query
@@ -132,7 +132,7 @@ class Reader:
             factorise=False,
         )
         with _named(plan):
-            plan = rewritten_plan(plan, columns.replaced)
+            plan = transform_plan(plan, columns.replaced)
             frame = run_steps(context, plan.steps, Frame(1))
             begun = time.perf_counter()
             plan, frame = Ranker(columns, constant, self._embed).rank(plan, frame)

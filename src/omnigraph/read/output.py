@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from omnigraph.plan.expression import (
     ColumnOf,
     Expression,
     PropertyOf,
+    transform,
     variables_of,
     walk,
 )
@@ -206,17 +207,13 @@ def _result(item: Aggregate, value: Any, size: Any = None) -> Any:
 
 def _with_results(expression: Expression, wanted: list[Aggregate]) -> Expression:
     """Return an expression with its aggregates replaced by their computed columns."""
-    if isinstance(expression, Aggregate):
-        index = wanted.index(expression)
-        return PropertyOf(variable=_GROUPED, property=f"r{index}", type=expression.type)
-    changes: dict[str, Any] = {}
-    for item in fields(expression):
-        value = getattr(expression, item.name)
-        if isinstance(value, Expression):
-            changes[item.name] = _with_results(value, wanted)
-        elif isinstance(value, tuple) and value and isinstance(value[0], Expression):
-            changes[item.name] = tuple(_with_results(part, wanted) for part in value)
-    return replace(expression, **changes) if changes else expression
+
+    def computed(part: Expression) -> Expression | None:
+        if not isinstance(part, Aggregate):
+            return None
+        return PropertyOf(variable=_GROUPED, property=f"r{wanted.index(part)}", type=part.type)
+
+    return transform(expression, computed)
 
 
 # ---- order and cut ------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from omnigraph.manifest import Pin
 from omnigraph.plan.expression import INT, SCORE, Bm25, Expression, Nearest, PropertyOf, Rrf
 from omnigraph.plan.read import ReadPlan, SortKey
 from omnigraph.read.frame import Frame, Source
-from omnigraph.read.search import COMPUTED, Constant, SearchColumns, rewritten_plan, words_of
+from omnigraph.read.search import COMPUTED, Constant, SearchColumns, transform_plan, words_of
 from omnigraph.read.vectors import as_query, nullable
 from omnigraph.read.words import meaningful
 
@@ -48,7 +48,7 @@ class Ranker:
         if isinstance(ranking, Nearest):
             run.measure(ranking)
         # Fused places are places among all candidates, so every ranking comes before the cut.
-        plan = replace(rewritten_plan(plan, run.replaced), ranking=None)
+        plan = replace(transform_plan(plan, run.replaced), ranking=None)
         if ranking is None:
             return plan, run.finished()
         scores = run.scores(ranking)

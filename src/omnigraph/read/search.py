@@ -20,6 +20,7 @@ from omnigraph.limits import FUZZY_EDITS_DEFAULT
 from omnigraph.manifest import Pin
 from omnigraph.plan.expression import (
     Bm25,
+    Change,
     Expression,
     IsNull,
     Nearest,
@@ -27,6 +28,7 @@ from omnigraph.plan.expression import (
     Rrf,
     TextMatch,
     TextOp,
+    transform,
     walk,
 )
 from omnigraph.plan.read import (
@@ -152,49 +154,31 @@ def _conditions(steps: tuple[Step, ...]) -> list[Expression]:
     return [item for item in found if item is not None]
 
 
-Change = Callable[[Expression], Expression | None]
-
-
-def rewritten(expression: Expression, change: Change) -> Expression:
-    """Return an expression in which `change` has replaced the parts it has an answer for."""
-    replacement = change(expression)
-    if replacement is not None:
-        return replacement
-    changes: dict[str, Any] = {}
-    for item in fields(expression):
-        value = getattr(expression, item.name)
-        if isinstance(value, Expression):
-            changes[item.name] = rewritten(value, change)
-        elif isinstance(value, tuple) and value and isinstance(value[0], Expression):
-            changes[item.name] = tuple(rewritten(part, change) for part in value)
-    return replace(expression, **changes) if changes else expression
-
-
-def rewritten_plan(plan: ReadPlan, change: Change) -> ReadPlan:
-    """Return a plan in which every expression outside its ranking has been rewritten."""
+def transform_plan(plan: ReadPlan, change: Change) -> ReadPlan:
+    """Return a plan in which every expression outside its ranking has been transformed."""
     return replace(
         plan,
-        steps=_rewritten_steps(plan.steps, change),
+        steps=_transform_steps(plan.steps, change),
         columns=tuple(
-            replace(column, expression=rewritten(column.expression, change))
+            replace(column, expression=transform(column.expression, change))
             for column in plan.columns
         ),
         sort_keys=tuple(
-            replace(key, expression=rewritten(key.expression, change)) for key in plan.sort_keys
+            replace(key, expression=transform(key.expression, change)) for key in plan.sort_keys
         ),
     )
 
 
-def _rewritten_steps(steps: tuple[Step, ...], change: Change) -> tuple[Step, ...]:
+def _transform_steps(steps: tuple[Step, ...], change: Change) -> tuple[Step, ...]:
     found: list[Step] = []
     for step in steps:
         match step:
             case AntiJoin() | OptionalJoin():
-                found.append(replace(step, steps=_rewritten_steps(step.steps, change)))
+                found.append(replace(step, steps=_transform_steps(step.steps, change)))
             case _:
                 names = [item.name for item in fields(step) if item.name.endswith("condition")]
                 conditions: Mapping[str, Any] = {
-                    name: rewritten(value, change)
+                    name: transform(value, change)
                     for name in names
                     if (value := getattr(step, name)) is not None
                 }
