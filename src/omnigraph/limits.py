@@ -83,8 +83,24 @@ PUBLISH_ATTEMPTS_MAX: Final = 6
 SLOT_WAIT_S: Final = 30.0
 """How long a writer waits for a living one to finish before it reports a conflict."""
 
+OPEN_BRANCHES_MAX: Final = 128
+"""Branches a handle keeps warm beside main. Opening one again costs a few reads (15 ms on a disk);
+each holds the history it knows. Those in use stay whatever their number."""
+
+MADE_BRANCHES_MAX: Final = 16
+"""Branches a handle made and has not used yet whose manifests are kept open."""
+
+PAST_BRANCHES_MAX: Final = 64
+"""Histories of deleted or unopened branches kept in memory, for merges and cleanups."""
+
 COMMIT_THREADS: Final = 32
 """Threads one handle commits with, over all branches: tables of one commit move in parallel."""
+
+SLOTS_SEEN_MAX: Final = 4096
+"""Slots of others watched at once. One that is forgotten is watched for a lease once more."""
+
+SYNCED_FOLDERS_MAX: Final = 16_384
+"""Folders known to be on disk, a few MB of names. One that is forgotten is synced once more."""
 
 SCAN_INSTEAD_OF_PROBE_MIN: Final = 20_000
 """Ids from which one scan of the id column beats index probes (measured break-even near 10,000)."""
@@ -169,11 +185,18 @@ RESIDENT_BYTES_MAX: Final = 4 * 1024**3
 KEYS_ADDED_MAX: Final = 20_000
 """Ids added to a table since its ids were put in order, before they are ordered anew."""
 
+NEWEST_KNOWN_MAX: Final = 8192
+"""Columns, and edge types, whose newest version read is known so that the next is made from it: a
+hundred branches of a large schema. One that is forgotten is read whole once more."""
+
 QUERY_ROWS_MAX: Final = 100_000_000
 """Rows a query may hold at once: about 1 GB for each variable of its pattern."""
 
 SCHEMA_READS_MAX: Final = 8
 """Looks at schema files that others are replacing before a reader gives up."""
+
+SCHEMAS_KEPT_MAX: Final = 32
+"""Schemas of the past a handle keeps compiled; another costs one read and a few milliseconds."""
 
 TEXT_CHUNK_ROWS: Final = 65_536
 """Rows of text split into words at once; bounds the memory of splitting."""
@@ -260,6 +283,9 @@ PROBE_ROWS_MIN: Final = 20_000
 
 PROBED_QUERIES_MAX: Final = 8
 """Queries on one edge or node type answered by index before it is taken into memory."""
+
+PROBED_TABLES_MAX: Final = 4096
+"""Tables whose queries answered by index are counted; one that is forgotten counts from zero."""
 
 UPKEEP_COMMITS: Final = 200
 UPKEEP_S: Final = 3_600.0

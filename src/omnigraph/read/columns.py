@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.bounded import BoundedCache
 from omnigraph.errors import ResourceLimitError
-from omnigraph.limits import KEYS_ADDED_MAX, RESIDENT_BYTES_MAX
+from omnigraph.limits import KEYS_ADDED_MAX, NEWEST_KNOWN_MAX, RESIDENT_BYTES_MAX
 from omnigraph.manifest import Pin
 from omnigraph.store import Tables, split_branch
 
 Key = tuple[str, int, str]
+Layout = tuple[str, ...]
+"""What identifies the fragments of a table version, in storage order."""
 Array = Any
 KEYS = "#keys"
 """Stands for the name of a column where the map of a table's ids is kept."""
@@ -40,70 +43,50 @@ class CacheStats:
 class ResidentCache:
     """Values derived from table versions, least recently used ones dropped first."""
 
-    def __init__(self, *, bytes_max: int = RESIDENT_BYTES_MAX) -> None:
-        self._bytes_max = bytes_max
+    def __init__(
+        self, *, bytes_max: int = RESIDENT_BYTES_MAX, newest_max: int = NEWEST_KNOWN_MAX
+    ) -> None:
+        self._items: BoundedCache[object, Any] = BoundedCache(bytes_max)
         self._lock = threading.Lock()
-        self._items: OrderedDict[object, tuple[Any, int]] = OrderedDict()
-        self._bytes = 0
-        self._hits = 0
-        self._misses = 0
-        self._turns: dict[object, threading.Lock] = {}
-        self.newest: dict[object, Any] = {}
-        """What is known of the newest version of something, to make the next one from."""
+        # A lock is here as long as some reader holds it or waits for it.
+        self._turns: WeakValueDictionary[object, threading.Lock] = WeakValueDictionary()
+        self.newest: BoundedCache[object, tuple[int, Layout]] = BoundedCache(newest_max)
+        """Version and layout of the newest version read of a column, to make the next one from."""
 
     def turn(self, key: object) -> threading.Lock:
         """Return the lock of those who make a value: the others wait, and find it made."""
         with self._lock:
-            return self._turns.setdefault(key, threading.Lock())
+            found = self._turns.get(key)
+            if found is None:
+                found = self._turns[key] = threading.Lock()
+            return found
 
     def stats(self) -> CacheStats:
         """Return how much it holds and how often it helped."""
-        with self._lock:
-            return CacheStats(hits=self._hits, misses=self._misses, size_bytes=self._bytes)
+        items = self._items
+        return CacheStats(hits=items.hits, misses=items.misses, size_bytes=items.weight)
 
     def get(self, key: object) -> Any | None:
         """Return a value and mark it as used."""
-        with self._lock:
-            found = self._items.get(key)
-            if found is None:
-                self._misses += 1
-                return None
-            self._hits += 1
-            self._items.move_to_end(key)
-            return found[0]
+        return self._items.get(key)
 
     def put(self, key: object, value: Any, size_bytes: int) -> None:
         """Keep a value; one that could never fit is refused."""
-        if size_bytes > self._bytes_max:
+        if size_bytes > self._items.limit:
             raise ResourceLimitError(
-                resource="resident query data in bytes", limit=self._bytes_max, actual=size_bytes
+                resource="resident query data in bytes",
+                limit=self._items.limit,
+                actual=size_bytes,
             )
-        with self._lock:
-            if key in self._items:
-                self._bytes -= self._items.pop(key)[1]
-            self._items[key] = (value, size_bytes)
-            self._bytes += size_bytes
-            self._make_room()
+        self._items.put(key, value, size_bytes)
 
     def resize(self, key: object, size_bytes: int) -> None:
         """Note that a value has grown since it was put."""
-        with self._lock:
-            found = self._items.get(key)
-            if found is not None and found[1] != size_bytes:
-                self._items[key] = (found[0], size_bytes)
-                self._bytes += size_bytes - found[1]
-                self._make_room()
-
-    def _make_room(self) -> None:
-        while self._bytes > self._bytes_max:
-            _old, (_value, size) = self._items.popitem(last=False)
-            self._bytes -= size
+        self._items.reweigh(key, size_bytes)
 
     def drop(self, key: object) -> None:
         """Forget a value, if it is there."""
-        with self._lock:
-            found = self._items.pop(key, None)
-            self._bytes -= 0 if found is None else found[1]
+        self._items.pop(key)
 
 
 class KeyMap:
@@ -149,7 +132,7 @@ class _Known:
 
     path: str
     version: int
-    layout: tuple[str, ...]
+    layout: Layout
     values: Any
 
 
@@ -205,12 +188,12 @@ class TableColumns:
         """Put a value made for a version; the newest one is what the next is made from."""
         self._cache.put((pin.path, pin.version, name), value, size_bytes)
         if known is None or known.path != pin.path or known.version < pin.version:
-            self._cache.newest[(pin.path, name)] = (pin.version, self.layout(pin))
+            self._cache.newest.put((pin.path, name), (pin.version, self.layout(pin)))
 
     def _newest(self, pin: Pin, name: str) -> _Known | None:
         """Return a column of the same line of versions, or of the one it left."""
         for path in dict.fromkeys((pin.path, split_branch(pin.path)[0])):
-            version, layout = self._cache.newest.get((path, name), (0, ()))
+            version, layout = self._cache.newest.get((path, name)) or (0, ())
             values = self._cache.get((path, version, name)) if version else None
             if values is not None:
                 return _Known(path, version, layout, values)
@@ -228,7 +211,7 @@ class TableColumns:
         """Return the number of rows of a table version."""
         return len(self.column(pin, "id"))
 
-    def layout(self, pin: Pin) -> tuple[str, ...]:
+    def layout(self, pin: Pin) -> Layout:
         """Return what identifies the fragments of a table version, in storage order."""
         return self._tables.open(pin.path, pin.version).layout
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,11 +12,17 @@ from typing import Any
 
 import pyarrow as pa
 
+from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import Catalog
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.embed import Embedder, embed_texts
 from omnigraph.errors import QueryError
-from omnigraph.limits import COMPILED_QUERIES_MAX, PROBE_ROWS_MIN, PROBED_QUERIES_MAX
+from omnigraph.limits import (
+    COMPILED_QUERIES_MAX,
+    PROBE_ROWS_MIN,
+    PROBED_QUERIES_MAX,
+    PROBED_TABLES_MAX,
+)
 from omnigraph.manifest import Pin
 from omnigraph.plan.expression import Nearest
 from omnigraph.plan.read import ReadPlan
@@ -29,7 +34,7 @@ from omnigraph.read.pattern import run_steps
 from omnigraph.read.probe import ProbePlan, TooWide, plan_probe, probe
 from omnigraph.read.ranking import Ranker
 from omnigraph.read.running import noted
-from omnigraph.read.search import SearchColumns, constants, transform_plan, searches
+from omnigraph.read.search import SearchColumns, constants, searches, transform_plan
 from omnigraph.read.topology import Topologies
 from omnigraph.read.tree import Tree, plan_tree
 from omnigraph.read.vectors import as_query
@@ -71,8 +76,8 @@ class Reader:
         self._embedder = embedder
         self._factorise = factorise
         self._fetch = fetch
-        self._prepared: dict[int, Prepared] = {}
-        self._probed: Counter[str] = Counter()
+        self._prepared: BoundedCache[int, Prepared] = BoundedCache(COMPILED_QUERIES_MAX)
+        self._probed: BoundedCache[str, int] = BoundedCache(PROBED_TABLES_MAX)
         self._columns = TableColumns(tables, cache)
         self._topologies = Topologies(self._columns, cache)
 
@@ -166,10 +171,8 @@ class Reader:
     def _prepare(self, plan: ReadPlan, catalog: Catalog) -> Prepared:
         known = self._prepared.get(id(plan))
         if known is None or known.plan is not plan:
-            if len(self._prepared) >= COMPILED_QUERIES_MAX:
-                self._prepared.clear()
             known = Prepared(plan, plan_tree(plan), plan_probe(plan, catalog))
-            self._prepared[id(plan)] = known
+            self._prepared.put(id(plan), known)
         return known
 
     def _narrowed(self, context: Context, prepared: Prepared) -> Context:
@@ -189,8 +192,10 @@ class Reader:
         if not cold:
             return False
         # What is asked for again and again is worth its place in memory.
-        self._probed.update(pin.path for pin in cold)
-        if max(self._probed[pin.path] for pin in cold) > PROBED_QUERIES_MAX:
+        times = [(self._probed.get(pin.path) or 0) + 1 for pin in cold]
+        for pin, number in zip(cold, times, strict=True):
+            self._probed.put(pin.path, number)
+        if max(times) > PROBED_QUERIES_MAX:
             return False
         rows = sum(self._tables.open(pin.path, pin.version).count_rows() for pin in cold)
         return rows >= PROBE_ROWS_MIN

@@ -15,8 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow.compute as pc
 
+from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import EdgeType
-from omnigraph.limits import PATCHED_EDGES_MAX
+from omnigraph.limits import NEWEST_KNOWN_MAX, PATCHED_EDGES_MAX
 from omnigraph.manifest import Pin
 from omnigraph.plan.read import Direction
 from omnigraph.read.columns import ResidentCache, TableColumns
@@ -260,7 +261,7 @@ class Topologies:
     def __init__(self, columns: TableColumns, cache: ResidentCache) -> None:
         self._columns = columns
         self._cache = cache
-        self._newest: dict[object, _Known] = {}
+        self._newest: BoundedCache[object, _Known] = BoundedCache(NEWEST_KNOWN_MAX)
 
     def get(self, edge: EdgeType, pin: Pin, source: Pin, target: Pin) -> Topology:
         """Return the topology of an edge type in one snapshot."""
@@ -288,7 +289,8 @@ class Topologies:
                 self._cache.drop(known.previous)
             previous = None if known is None else known.key
             made = _Known(key, layouts, (pin, source, target), previous)
-            self._newest[line] = self._newest[pin.path] = made
+            self._newest.put(line, made)
+            self._newest.put(pin.path, made)
         return topology
 
     def _known(self, pin: Pin, source: Pin, target: Pin) -> _Known | None:

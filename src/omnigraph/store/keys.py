@@ -7,11 +7,11 @@ commits does not make probes slower.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from omnigraph.bounded import BoundedCache
 from omnigraph.limits import (
     PROBE_KEYS_MAX,
     PROBE_PLANS_MAX,
@@ -56,11 +56,10 @@ class KeyProbe:
     """Answers which ids exist, for every table of a graph."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         # By file names, which are unique: branches of a table share what they inherit.
-        self._tails: dict[str, frozenset[str]] = {}
-        # Few, the newest last: each plan keeps a whole version of its table in memory.
-        self._plans: dict[tuple[str, int], _ProbePlan] = {}
+        self._tails: BoundedCache[str, frozenset[str]] = BoundedCache(TAIL_FRAGMENTS_CACHED_MAX)
+        # Few: each plan keeps a whole version of its table in memory.
+        self._plans: BoundedCache[tuple[str, int], _ProbePlan] = BoundedCache(PROBE_PLANS_MAX)
 
     def existing(self, table: Table, ids: Collection[str]) -> set[str]:
         """Return those of the ids that a live row of the table has."""
@@ -99,9 +98,8 @@ class KeyProbe:
     def _plan(self, table: Table) -> _ProbePlan:
         """Split a version's fragments by how their ids are looked up."""
         key = (table.path, table.version)
-        with self._lock:
-            if (known := self._plans.get(key)) is not None:
-                return known
+        if (known := self._plans.get(key)) is not None:
+            return known
         covered = table.index_fragments(ID_INDEX)
         tail = [f for f in table.fragments() if f.fragment_id not in covered]
         found = _ProbePlan(
@@ -113,25 +111,18 @@ class KeyProbe:
             ],
             large=[f for f in tail if f.physical_rows > TAIL_FRAGMENT_ROWS_MAX],
         )
-        with self._lock:
-            while len(self._plans) >= PROBE_PLANS_MAX:
-                del self._plans[next(iter(self._plans))]
-            self._plans[key] = found
+        self._plans.put(key, found)
         return found
 
     def _tail(self, table: Table, item: _TailFragment) -> frozenset[str]:
-        with self._lock:
-            known = self._tails.get(item.signature)
+        known = self._tails.get(item.signature)
         if known is not None:
             return known
         rows = table.scan(columns=["id"], fragments=[item.fragment])
         return self._remember(item, frozenset(rows["id"].to_pylist()))
 
     def _remember(self, item: _TailFragment, ids: frozenset[str]) -> frozenset[str]:
-        with self._lock:
-            if len(self._tails) >= TAIL_FRAGMENTS_CACHED_MAX:
-                self._tails.clear()
-            self._tails[item.signature] = ids
+        self._tails.put(item.signature, ids)
         return ids
 
 

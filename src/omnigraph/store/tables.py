@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any
@@ -19,6 +17,7 @@ import lance
 import pyarrow as pa
 from lance import LanceDataset, LanceOperation
 
+from omnigraph.bounded import BoundedCache
 from omnigraph.errors import (
     AlreadyExistsError,
     NotFoundError,
@@ -311,19 +310,14 @@ class Tables:
         self.files = location.files
         self._options = location.lance_options
         self._session = new_session()
-        self._lock = threading.Lock()
-        self._open: OrderedDict[tuple[str, int], Table] = OrderedDict()
+        self._open: BoundedCache[tuple[str, int], Table] = BoundedCache(OPEN_TABLES_MAX)
         self.drifted: set[str] = set()
         """Tables that another program was seen to have changed; looked at before each commit."""
 
     def open(self, path: str, version: int) -> Table:
         """Open a table at a version: no listing, and free when it was used recently."""
-        key = (path, version)
-        with self._lock:
-            found = self._open.get(key)
-            if found is not None:
-                self._open.move_to_end(key)
-                return found
+        if (found := self._open.get((path, version))) is not None:
+            return found
         count("data_opens_pinned")
         try:
             with translated(f"opening {path} at version {version}"):
@@ -360,10 +354,7 @@ class Tables:
         """Keep a handle for later opens of the same version."""
         if table.is_gone is None:
             table.is_gone = partial(self._is_gone, table.path, table.version)
-        with self._lock:
-            self._open[(table.path, table.version)] = table
-            while len(self._open) > OPEN_TABLES_MAX:
-                self._open.popitem(last=False)
+        self._open.put((table.path, table.version), table)
         return table
 
     def committed(self, table: Table) -> Table:
@@ -401,9 +392,9 @@ class Tables:
 
     def forget(self, path: str, *, below: int) -> None:
         """Close what is open of a table's versions below one."""
-        with self._lock:
-            for key in [key for key in self._open if key[0] == path and key[1] < below]:
-                del self._open[key]
+        for key in self._open:
+            if key[0] == path and key[1] < below:
+                self._open.pop(key)
 
     def folder(self, path: str) -> str:
         """Return the directory of a table."""
