@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,6 @@ from lance.dataset import Index
 from omnigraph.limits import (
     ANN_PROBES_MIN,
     INDEX_SEGMENTS_MAX,
-    INDEX_SORT_BYTES_MAX,
     IVF_PARTITION_ROWS,
     IVF_PARTITIONS_MAX,
 )
@@ -23,9 +21,6 @@ from omnigraph.store.fragments import fragment_groups
 from omnigraph.store.staging import StagedTable, index_files
 from omnigraph.store.tables import Table
 from omnigraph.store.workers import INVERTED, VECTOR, IndexPart, InProcess, Workers
-
-# Lance can be told in no other way. It uses memory as it needs it, and fails at the limit.
-os.environ.setdefault("LANCE_MEM_POOL_SIZE", str(INDEX_SORT_BYTES_MAX))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
