@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 from typing import TypeVar
 
 import msgspec
 
+from omnigraph.clock import now_us as now_us
 from omnigraph.errors import ConflictError, OmniGraphError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
@@ -299,11 +299,6 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 def _digest(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
-
-
-def now_us() -> int:
-    """Return microseconds since 1970."""
-    return time.time_ns() // 1000
 
 
 def _version(body: bytes) -> object:

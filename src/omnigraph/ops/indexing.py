@@ -6,12 +6,11 @@ to the new state if it still fits, else staged again.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 from omnigraph.catalog import AcceptedSchema, EdgeType, NodeType, Scalar
 from omnigraph.catalog.model import index_kind
-from omnigraph.clock import now_us
+from omnigraph.clock import elapsed_s, now_us
 from omnigraph.errors import ConflictError
 from omnigraph.ids import UlidSource
 from omnigraph.limits import RESERVE_AFTER_LOSSES, SLOT_WAIT_S, WRITE_ATTEMPTS_MAX
@@ -194,7 +193,7 @@ class _Attempt:
 
     def stage(self, capture: Capture) -> tuple[PlannedTable, ...]:
         """Return what to publish on a captured state."""
-        started = time.monotonic()
+        started = elapsed_s()
         wanted = [e for e in self._schema.catalog.entities() if capture.pins[e.table_key].row_count]
 
         def stage(entity: Entity) -> StagedTable | None:
@@ -213,7 +212,7 @@ class _Attempt:
                         table_key=pin.table_key, incarnation=pin.incarnation, staged=staged
                     )
                 )
-        self.seconds = time.monotonic() - started
+        self.seconds = elapsed_s() - started
         return tuple(planned)
 
     def _of_table(self, entity: Entity, table: Table, branch: BranchId) -> StagedTable | None:

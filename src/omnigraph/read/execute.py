@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,6 +14,7 @@ import pyarrow as pa
 from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import Catalog
 from omnigraph.catalog.model import LiteralValue
+from omnigraph.clock import elapsed_s
 from omnigraph.embed import Embedder, embed_texts
 from omnigraph.errors import QueryError
 from omnigraph.limits import (
@@ -108,7 +108,7 @@ class Reader:
             factorise=self._factorise,
         )
         with _named(plan):
-            begun = time.perf_counter()
+            begun = elapsed_s()
             narrowed = self._narrowed(context, prepared)
             if narrowed is not context:
                 noted("fetch what the query touches through indexes", 0, begun)
@@ -139,7 +139,7 @@ class Reader:
         with _named(plan):
             plan = transform_plan(plan, columns.replaced)
             frame = run_steps(context, plan.steps, Frame(1))
-            begun = time.perf_counter()
+            begun = elapsed_s()
             plan, frame = Ranker(columns, constant, self._embed).rank(plan, frame)
             noted("rank", frame.size, begun)
             return _output(context, plan, frame)
@@ -225,7 +225,7 @@ def _named(plan: ReadPlan) -> Iterator[None]:
 
 
 def _output(context: Context, plan: ReadPlan, frame: Frame) -> Any:
-    begun = time.perf_counter()
+    begun = elapsed_s()
     table = _shown(plan, build_output(context, plan, frame))
     verb = "group" if plan.grouped else "distinct" if plan.distinct else "project"
     noted(f"{verb}, sort and cut", table.num_rows, begun)

@@ -14,13 +14,12 @@ from __future__ import annotations
 import json
 import secrets
 import threading
-import time
 from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from omnigraph.bounded import BoundedCache
-from omnigraph.clock import elapsed_s
+from omnigraph.clock import elapsed_s, sleep
 from omnigraph.errors import ConflictError, OmniGraphError
 from omnigraph.limits import LEASE_MARGIN_S, LEASE_POLL_S, LEASE_S, SLOTS_SEEN_MAX
 from omnigraph.store.counters import count
@@ -204,7 +203,7 @@ class LeasedSlots:
                 if tag is None or tag != first or self._dead(name, tag):
                     del pending[name]
             if pending:
-                time.sleep(LEASE_POLL_S)
+                sleep(LEASE_POLL_S)
 
     def remove_unfinished(self) -> int:
         """Return 0: a slot is put as a whole, with its name."""
@@ -221,6 +220,6 @@ class LeasedSlots:
                 return True
             if self._dead(name, tag):
                 return True
-            time.sleep(pause_s)
+            sleep(pause_s)
             pause_s = min(pause_s * 1.5, LEASE_POLL_S)
         return False

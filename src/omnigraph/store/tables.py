@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any
@@ -18,6 +17,7 @@ import pyarrow as pa
 from lance import LanceDataset, LanceOperation
 
 from omnigraph.bounded import BoundedCache
+from omnigraph.clock import sleep
 from omnigraph.errors import (
     AlreadyExistsError,
     NotFoundError,
@@ -144,7 +144,7 @@ class Table:
         for pause_s in REMOVAL_LOOKS_S:
             if self.is_gone():
                 return True
-            time.sleep(pause_s)
+            sleep(pause_s)
         return self.is_gone()
 
     @property
