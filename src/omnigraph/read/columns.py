@@ -21,12 +21,12 @@ from omnigraph.bounded import BoundedCache
 from omnigraph.errors import ResourceLimitError
 from omnigraph.limits import KEYS_ADDED_MAX, NEWEST_KNOWN_MAX, RESIDENT_BYTES_MAX
 from omnigraph.manifest import Pin
+from omnigraph.read.arrays import Rows
 from omnigraph.store import Tables, split_branch
 
 Key = tuple[str, int, str]
 Layout = tuple[str, ...]
 """What identifies the fragments of a table version, in storage order."""
-Array = Any
 KEYS = "#keys"
 """Stands for the name of a column where the map of a table's ids is kept."""
 
@@ -95,7 +95,7 @@ class KeyMap:
     With a map of the first of these ids, only the others are gone through.
     """
 
-    def __init__(self, ids: Any, base: KeyMap | None = None) -> None:
+    def __init__(self, ids: pa.Array, base: KeyMap | None = None) -> None:
         self._ids = ids
         self._added: dict[str, int] = {}
         if base is None:
@@ -139,7 +139,7 @@ class _Known:
 class Columns(Protocol):
     """Where the columns of a query come from."""
 
-    def column(self, pin: Pin, name: str) -> Any:
+    def column(self, pin: Pin, name: str) -> pa.Array:
         """Return one column, all rows in one order."""
 
     def size(self, pin: Pin) -> int:
@@ -156,7 +156,7 @@ class TableColumns:
         self._tables = tables
         self._cache = cache
 
-    def column(self, pin: Pin, name: str) -> Any:
+    def column(self, pin: Pin, name: str) -> pa.Array:
         """Return one column of a published table version, rows in storage order."""
         key: Key = (pin.path, pin.version, name)
         found = self._cache.get(key)
@@ -166,7 +166,7 @@ class TableColumns:
                 return self._made(pin, name) if found is None else found
         return found
 
-    def _made(self, pin: Pin, name: str) -> Any:
+    def _made(self, pin: Pin, name: str) -> pa.Array:
         """Make a column from a known one if that is possible, else read it whole."""
         known, layout = self._newest(pin, name), self.layout(pin)
         if known is not None and layout[: len(known.layout)] == known.layout:
@@ -199,11 +199,11 @@ class TableColumns:
                 return _Known(path, version, layout, values)
         return None
 
-    def known(self, pin: Pin, name: str) -> Any | None:
+    def known(self, pin: Pin, name: str) -> pa.Array | None:
         """Return a column if it is in memory."""
         return self._cache.get((pin.path, pin.version, name))
 
-    def read(self, pin: Pin, name: str) -> Any:
+    def read(self, pin: Pin, name: str) -> pa.ChunkedArray:
         """Return one column without keeping it, in chunks."""
         return self._tables.open(pin.path, pin.version).scan(columns=[name])[name]
 
@@ -215,7 +215,7 @@ class TableColumns:
         """Return what identifies the fragments of a table version, in storage order."""
         return self._tables.open(pin.path, pin.version).layout
 
-    def rows_after(self, pin: Pin, fragments: int, names: Sequence[str]) -> Any:
+    def rows_after(self, pin: Pin, fragments: int, names: Sequence[str]) -> pa.Table:
         """Return some columns of the rows behind the first so many fragments."""
         table = self._tables.open(pin.path, pin.version)
         added = table.fragments()[fragments:]
@@ -223,7 +223,7 @@ class TableColumns:
             return pa.table({name: pa.array([], table.schema.field(name).type) for name in names})
         return table.scan(columns=list(names), fragments=added)
 
-    def numbers(self, pin: Pin, ids: Sequence[str]) -> Array:
+    def numbers(self, pin: Pin, ids: Sequence[str]) -> Rows:
         """Return the position of each id in a table version, -1 where there is none."""
         if not ids:
             return np.empty(0, dtype=np.int32)

@@ -7,7 +7,6 @@ import datetime
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import pyarrow as pa
 
@@ -26,6 +25,7 @@ from omnigraph.limits import (
 from omnigraph.manifest import Pin
 from omnigraph.plan.expression import Nearest
 from omnigraph.plan.read import ReadPlan
+from omnigraph.read.arrays import Scores
 from omnigraph.read.columns import CacheStats, ResidentCache, TableColumns
 from omnigraph.read.context import Context
 from omnigraph.read.frame import Frame
@@ -93,7 +93,7 @@ class Reader:
         parameters: Mapping[str, LiteralValue],
         *,
         now: datetime.datetime,
-    ) -> Any:
+    ) -> pa.Table:
         """Return the result as an Arrow table; column names may repeat."""
         if searches(plan):
             return self._search(plan, catalog, pins, parameters, now=now)
@@ -123,7 +123,7 @@ class Reader:
         parameters: Mapping[str, LiteralValue],
         *,
         now: datetime.datetime,
-    ) -> Any:
+    ) -> pa.Table:
         """Run a plan that searches: its predicates are columns, its rankings come at the end."""
         constant = constants(parameters, now)
         columns = SearchColumns(self._tables, self._cache, constant)
@@ -144,7 +144,7 @@ class Reader:
             noted("rank", frame.size, begun)
             return _output(context, plan, frame)
 
-    def _embed(self, ranking: Nearest, text: str, dimension: int) -> Any:
+    def _embed(self, ranking: Nearest, text: str, dimension: int) -> Scores:
         """Return the vector of a text query."""
         embedder = self._embedder
         if embedder is None:
@@ -224,7 +224,7 @@ def _named(plan: ReadPlan) -> Iterator[None]:
         raise QueryError(f"query '{plan.name}' cannot be evaluated: {reason}") from error
 
 
-def _output(context: Context, plan: ReadPlan, frame: Frame) -> Any:
+def _output(context: Context, plan: ReadPlan, frame: Frame) -> pa.Table:
     begun = elapsed_s()
     table = _shown(plan, build_output(context, plan, frame))
     verb = "group" if plan.grouped else "distinct" if plan.distinct else "project"
@@ -232,7 +232,7 @@ def _output(context: Context, plan: ReadPlan, frame: Frame) -> Any:
     return table
 
 
-def _shown(plan: ReadPlan, table: Any) -> Any:
+def _shown(plan: ReadPlan, table: pa.Table) -> pa.Table:
     """Return the columns of a result that are not hidden."""
     shown = [index for index, column in enumerate(plan.columns) if not column.hidden]
     names = [plan.columns[index].name for index in shown]

@@ -6,8 +6,6 @@ by themselves, and a whole type is searched through its vector index if it has o
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,12 +13,11 @@ import pyarrow.compute as pc
 from omnigraph.errors import ResourceLimitError
 from omnigraph.limits import ANN_BYTES_MIN, RESIDENT_BYTES_MAX, TAKE_SHARE
 from omnigraph.manifest import Pin
+from omnigraph.read.arrays import Rows, Scores
 from omnigraph.read.columns import ResidentCache, TableColumns
 from omnigraph.read.segments import Segment, Segments
 from omnigraph.read.vectors import VectorColumn, build_vector_segment
 from omnigraph.store import Tables, nearest_rows
-
-Array = Any
 
 
 class Neighbours:
@@ -32,8 +29,8 @@ class Neighbours:
         self._segments = Segments(tables, cache)
 
     def distances(
-        self, pin: Pin, name: str, rows: Array, query: Array, *, depth: int | None
-    ) -> Array:
+        self, pin: Pin, name: str, rows: Rows, query: Scores, *, depth: int | None
+    ) -> Scores:
         """Return the distance of some rows, in ascending order, NaN where there is no vector.
 
         With a depth, at least that many nearest rows have theirs, and others may have NaN.
@@ -59,7 +56,7 @@ class Neighbours:
             return column.distances(rows, query)
         return column.nearest(rows, query, depth=depth)
 
-    def _of_few(self, pin: Pin, name: str, rows: Array, query: Array) -> Array:
+    def _of_few(self, pin: Pin, name: str, rows: Rows, query: Scores) -> Scores:
         """Read only the vectors that are asked for."""
         found = np.full(len(rows), np.nan)
         bound = rows >= 0
@@ -69,7 +66,7 @@ class Neighbours:
             found[bound] = _all_distances(vectors.combine_chunks(), query)
         return found
 
-    def _through_index(self, pin: Pin, name: str, query: Array, depth: int) -> Array | None:
+    def _through_index(self, pin: Pin, name: str, query: Scores, depth: int) -> Scores | None:
         """Ask the vector index, without reading the column; None when there is no index."""
         table = self._tables.open(pin.path, pin.version)
         # More than asked for, so that equal distances at the end are still settled by id.
@@ -85,6 +82,6 @@ class Neighbours:
         return found
 
 
-def _all_distances(vectors: Any, query: Array) -> Array:
+def _all_distances(vectors: pa.FixedSizeListArray, query: Scores) -> Scores:
     segment = Segment(build_vector_segment(vectors), 0, len(vectors), None)
     return VectorColumn([segment]).distances(np.arange(len(vectors)), query)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol, TypeVar
 
 from omnigraph.clock import elapsed_s
 from omnigraph.errors import QueryError, ResourceLimitError
@@ -50,6 +50,15 @@ class Running:
             )
 
 
+class Sized(Protocol):
+    """What a step leaves: so many rows."""
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+
+
+F = TypeVar("F", bound=Sized)
 _current: ContextVar[Running | None] = ContextVar("omnigraph_query", default=None)
 
 
@@ -70,7 +79,7 @@ def checkpoint() -> None:
         running.check()
 
 
-def traced(text: Callable[[], str], work: Callable[[], Any], grows: Callable[[], float]) -> Any:
+def traced(text: Callable[[], str], work: Callable[[], F], grows: Callable[[], float]) -> F:
     """Do a step; when somebody wants to know, record it.
 
     `grows` says by how much the step was expected to multiply the rows before it.

@@ -7,6 +7,7 @@ pseudo-variable `#rank`. So the rest of the executor knows plain columns only.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
@@ -63,9 +64,9 @@ class SearchColumns(TableColumns):
         self.neighbours = Neighbours(tables, cache)
         self._constant = constant
         self._predicates: list[TextMatch] = []
-        self._computed: dict[tuple[str, str], Any] = {}
+        self._computed: dict[tuple[str, str], pa.Array] = {}
 
-    def column(self, pin: Pin, name: str) -> Any:
+    def column(self, pin: Pin, name: str) -> pa.Array:
         """Return a stored or a computed column."""
         if not name.startswith(COMPUTED):
             return super().column(pin, name)
@@ -86,7 +87,7 @@ class SearchColumns(TableColumns):
         # Null where it does not match: so a variable an optional block left null does not either.
         return IsNull(operand=column, negated=True)
 
-    def put(self, pin: Pin, name: str, values: Any) -> None:
+    def put(self, pin: Pin, name: str, values: pa.Array) -> None:
         """Keep a column computed elsewhere."""
         self._computed[(pin.path, name)] = values
 
@@ -94,7 +95,7 @@ class SearchColumns(TableColumns):
         """Return the words of a column."""
         return TextColumn(self._segments.get(pin, name, "words", build_text_segment))
 
-    def _matches(self, pin: Pin, match: TextMatch) -> Any:
+    def _matches(self, pin: Pin, match: TextMatch) -> pa.Array:
         size = len(super().column(pin, "id"))
         text = self._constant(match.query)
         edits = FUZZY_EDITS_DEFAULT if match.max_edits is None else self._constant(match.max_edits)
@@ -186,6 +187,6 @@ def _transform_steps(steps: tuple[Step, ...], change: Change) -> tuple[Step, ...
     return tuple(found)
 
 
-def constants(parameters: Mapping[str, LiteralValue], now: Any) -> Constant:
+def constants(parameters: Mapping[str, LiteralValue], now: datetime.datetime) -> Constant:
     """Return a function that evaluates what reads no rows."""
     return lambda expression: constant_value(expression, parameters, now)

@@ -10,16 +10,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.limits import BM25_B, BM25_K1
+from omnigraph.read.arrays import Letters, Mask, Rows, Scores
 from omnigraph.read.segments import Segment
 from omnigraph.read.words import is_stop_word, split
 
-Array = Any
 _EMPTY = np.empty(0, dtype=np.int32)
 
 
@@ -28,11 +28,11 @@ class TextSegment:
     """The words of some texts: those of word `i` are at `offsets[i]:offsets[i + 1]`."""
 
     words: dict[str, int]
-    offsets: Array
-    rows: Array
-    places: Array
-    lengths: Array
-    present: Array
+    offsets: Rows
+    rows: Rows
+    places: Rows
+    lengths: Rows
+    present: Mask
 
     @property
     def size_bytes(self) -> int:
@@ -40,7 +40,7 @@ class TextSegment:
         arrays = (self.offsets, self.rows, self.places, self.lengths, self.present)
         return sum(int(item.nbytes) for item in arrays) + 200 * len(self.words)
 
-    def occurrences(self, word: str) -> tuple[Array, Array]:
+    def occurrences(self, word: str) -> tuple[Rows, Rows]:
         """Return rows and places of a word, in order."""
         number = self.words.get(word)
         if number is None:
@@ -48,17 +48,17 @@ class TextSegment:
         at = slice(self.offsets[number], self.offsets[number + 1])
         return self.rows[at], self.places[at]
 
-    def any_of(self, words: Sequence[str]) -> Array:
+    def any_of(self, words: Sequence[str]) -> Mask:
         """Tell which rows hold one of the words."""
         found = np.zeros(len(self.lengths), dtype=bool)
         for word in words:
             found[self.occurrences(word)[0]] = True
         return found
 
-    def phrase(self, words: Sequence[tuple[int, str]]) -> Array:
+    def phrase(self, words: Sequence[tuple[int, str]]) -> Mask:
         """Tell which rows hold the words at the same distances from each other."""
         found = np.zeros(len(self.lengths), dtype=bool)
-        starts: Array | None = None
+        starts: Rows | None = None
         # Rare words first: they leave little to look for.
         for place, word in sorted(words, key=lambda item: len(self.occurrences(item[1])[0])):
             rows, places = self.occurrences(word)
@@ -82,7 +82,7 @@ class TextSegment:
         return found if stop_words else [item for item in found if not is_stop_word(item)]
 
     @cached_property
-    def _by_length(self) -> dict[int, tuple[list[str], Array]]:
+    def _by_length(self) -> dict[int, tuple[list[str], Letters]]:
         """The vocabulary by length, as words and as a matrix of their letters."""
         groups: dict[int, list[str]] = {}
         for word in self.words:
@@ -93,13 +93,14 @@ class TextSegment:
         }
 
 
-def _within(values: Array, ordered: Array) -> Array:
+def _within(values: Rows, ordered: Rows) -> Mask:
     """Tell which values occur in an ordered array."""
     places = np.searchsorted(ordered, values)
-    return ordered[np.where(places == len(ordered), 0, places)] == values
+    found: Mask = ordered[np.where(places == len(ordered), 0, places)] == values
+    return found
 
 
-def build_text_segment(texts: Any) -> TextSegment:
+def build_text_segment(texts: pa.Array) -> TextSegment:
     """Return the words of some texts."""
     vocabulary: dict[str, int] = {}
     rows, places, words = split(texts, vocabulary)
@@ -118,7 +119,7 @@ def build_text_segment(texts: Any) -> TextSegment:
     )
 
 
-def _distances(word: str, letters: Array) -> Array:
+def _distances(word: str, letters: Letters) -> Rows:
     """Return the Levenshtein distance from a word to each row of a matrix of letters."""
     count, size = letters.shape
     before = np.tile(np.arange(size + 1, dtype=np.int32), (count, 1))
@@ -140,18 +141,18 @@ class TextColumn:
         self._segments = segments
         self._size = sum(segment.rows for segment in segments)
 
-    def search(self, words: Sequence[str]) -> Array:
+    def search(self, words: Sequence[str]) -> Mask:
         """Tell which rows hold at least one of the words."""
         return self._gather([item.live(item.value.any_of(words)) for item in self._segments])
 
-    def phrase(self, words: Sequence[tuple[int, str]]) -> Array:
+    def phrase(self, words: Sequence[tuple[int, str]]) -> Mask:
         """Tell which rows hold the words as a phrase."""
         return self._gather([item.live(item.value.phrase(words)) for item in self._segments])
 
-    def fuzzy(self, words: Sequence[str], *, edits: int) -> Array:
+    def fuzzy(self, words: Sequence[str], *, edits: int) -> Mask:
         """Tell which rows hold a word within a number of edits of one of the words."""
         only_stop_words = all(is_stop_word(word) for word in words)
-        found: list[Array] = []
+        found: list[Mask] = []
         for item in self._segments:
             near: list[str] = []
             for word in words:
@@ -159,17 +160,17 @@ class TextColumn:
             found.append(item.live(item.value.any_of(near)))
         return self._gather(found)
 
-    def _gather(self, parts: list[Array]) -> Array:
+    def _gather(self, parts: list[Mask]) -> Mask:
         return np.concatenate(parts) if parts else np.zeros(0, dtype=bool)
 
-    def scores(self, words: Sequence[str]) -> Array:
+    def scores(self, words: Sequence[str]) -> Scores:
         """Return the BM25 score of every row, NaN where none of the words occurs."""
         total, length = 0, 0
         for item in self._segments:
             total += int(item.live(item.value.present).sum())
             length += int(item.live(item.value.lengths).sum())
         average = length / total if total and length else 1.0
-        lengths = self._gather([item.live(item.value.lengths) for item in self._segments])
+        lengths = _joined([item.live(item.value.lengths) for item in self._segments])
         scores = np.zeros(self._size)
         hit = np.zeros(self._size, dtype=bool)
         for word in words:
@@ -183,11 +184,15 @@ class TextColumn:
         scores[~hit] = np.nan
         return scores
 
-    def _counts(self, word: str) -> Array:
-        parts = [
+    def _counts(self, word: str) -> Rows:
+        parts: list[Rows] = [
             item.live(
                 np.bincount(item.value.occurrences(word)[0], minlength=len(item.value.lengths))
             )
             for item in self._segments
         ]
-        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+        return _joined(parts)
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from omnigraph.errors import QueryError
 from omnigraph.limits import I32_MAX
 from omnigraph.plan.explain import step_text
 from omnigraph.plan.expression import Expression
+from omnigraph.read.arrays import Counts, Mask, Rows
 from omnigraph.read.context import Context
 from omnigraph.read.estimates import CONDITION_SHARE, growth
 from omnigraph.read.frame import Frame, Source, check_rows
@@ -25,8 +26,6 @@ from omnigraph.read.hops import reach
 from omnigraph.read.running import traced
 from omnigraph.read.topology import Adjacency, Topology
 from omnigraph.read.tree import Link, Tree
-
-Array = Any
 
 _WHOLE_SHARE = 4
 """A condition is evaluated on a whole table unless the nodes asked about are this much fewer."""
@@ -40,6 +39,9 @@ _LISTING_COST = 3.0
 """Listing a neighbour in a frame costs about this much more than counting it."""
 
 
+Summable = NDArray[np.int64] | NDArray[np.uint8] | NDArray[np.bool_]
+
+
 @dataclass(slots=True)
 class Choice:
     """Which nodes of a table a variable may stand for.
@@ -51,11 +53,11 @@ class Choice:
     source: Source
     size: int
     condition: Expression | None = None
-    numbers: Array | None = None
-    mask: Array | None = None
+    numbers: Rows | None = None
+    mask: Mask | None = None
     counted: int | None = None
 
-    def kept(self, context: Context, nodes: Array) -> Array | None:
+    def kept(self, context: Context, nodes: Rows) -> Mask | None:
         """Return which of the nodes may be chosen; None when all may."""
         if self.condition is None:
             return None
@@ -65,13 +67,14 @@ class Choice:
             return context.matching_rows(self.source, self.condition, nodes)
         return self.whole(context).take(nodes)
 
-    def whole(self, context: Context) -> Array:
+    def whole(self, context: Context) -> Mask:
         """Return the mask over the table."""
         if self.mask is None:
-            self.mask = context.matching(self.source, self.condition)
+            mask = context.matching(self.source, self.condition)
+            self.mask = np.ones(self.size, dtype=bool) if mask is None else mask
         return self.mask
 
-    def all(self, context: Context) -> Array:
+    def all(self, context: Context) -> Rows:
         """Return the numbers of the nodes that may be chosen, in order."""
         if self.numbers is not None:
             return self.numbers
@@ -97,7 +100,7 @@ def walk_tree(context: Context, tree: Tree) -> Frame:
     return _Walk(context, tree).run()
 
 
-def have_way(context: Context, tree: Tree, source: Source, nodes: Array) -> Array:
+def have_way(context: Context, tree: Tree, source: Source, nodes: Rows) -> Mask:
     """Tell for each node, as the root of a tree, whether there is any way through it."""
     return _Walk(context, tree).have_way(source, nodes)
 
@@ -112,7 +115,7 @@ class _Walk:
     def run(self) -> Frame:
         root = self._root()
         choice = self._choices[root]
-        frame: Frame = traced(
+        frame = traced(
             lambda: f"start at ${root}: {self._tree.variables[root].type_name}",
             partial(self._start, root, choice),
             lambda: choice.size * (1.0 if choice.condition is None else CONDITION_SHARE),
@@ -142,7 +145,7 @@ class _Walk:
         verb = "count ways of " if self._tree.dangling(link) else ""
         return f"{way}{verb}{step_text(link.step)}"
 
-    def have_way(self, source: Source, nodes: Array) -> Array:
+    def have_way(self, source: Source, nodes: Rows) -> Mask:
         self._choose()
         size = self._context.columns.size(source.pin)
         self._choices[self._tree.root] = Choice(source, size)
@@ -279,7 +282,7 @@ class _Walk:
 
     # ---- neighbours -----------------------------------------------------------------------
 
-    def _neighbours(self, link: Link, nodes: Array) -> tuple[Array, Array, Array | None]:
+    def _neighbours(self, link: Link, nodes: Rows) -> tuple[Rows, Rows, Rows | None]:
         """Return, for every way over a link, its row, the node reached, and perhaps the edge."""
         topology = self._context.topology(link.step.edge)
         if not link.single_hop:
@@ -297,7 +300,7 @@ class _Walk:
         edges = None if adjacency.edges is None else adjacency.edges[at]
         return rows, adjacency.targets[at], edges
 
-    def _kept(self, link: Link, targets: Array, edges: Array | None) -> Array | None:
+    def _kept(self, link: Link, targets: Rows, edges: Rows | None) -> Mask | None:
         keep = self._choices[link.target].kept(self._context, targets)
         condition = link.step.edge_condition
         if condition is not None and edges is not None:
@@ -306,7 +309,7 @@ class _Walk:
             keep = fits if keep is None else keep & fits
         return keep
 
-    def _ways(self, link: Link, nodes: Array, without: frozenset[int]) -> Array:
+    def _ways(self, link: Link, nodes: Rows, without: frozenset[int]) -> Counts:
         """Return, for each node, how many ways there are through the branch behind a link."""
         behind = self._tree.links_from(link.target, without=without)
         plain = self._choices[link.target].condition is None and link.step.edge_condition is None
@@ -323,8 +326,8 @@ class _Walk:
         return self._ways_of(link, targets, edges, ends, without)
 
     def _ways_of(
-        self, link: Link, targets: Array, edges: Array | None, ends: Array, without: frozenset[int]
-    ) -> Array:
+        self, link: Link, targets: Rows, edges: Rows | None, ends: Rows, without: frozenset[int]
+    ) -> Counts:
         """Return the ways for each run of reached nodes, given where runs end."""
         behind = self._tree.links_from(link.target, without=without)
         choice = self._choices[link.target]
@@ -342,7 +345,7 @@ class _Walk:
         spread[keep] = values
         return _sums(spread, ends)
 
-    def _ways_behind(self, links: list[Link], nodes: Array, without: frozenset[int]) -> Array:
+    def _ways_behind(self, links: list[Link], nodes: Rows, without: frozenset[int]) -> Counts:
         ways = self._ways(links[0], nodes, without | {links[0].number})
         for link in links[1:]:
             ways = _product(ways, self._ways(link, nodes, without | {link.number}))
@@ -355,7 +358,7 @@ def _adjacency(topology: Topology, link: Link) -> Adjacency:
     return chosen[link.direction]
 
 
-def _valued(values: Callable[[Array], Array], nodes: Array, size: int) -> Array:
+def _valued(values: Callable[[Rows], Counts], nodes: Rows, size: int) -> Counts:
     """Return a value for every node, computed once for each distinct one."""
     if len(nodes) * _DENSE_SHARE < size:
         distinct, inverse = np.unique(nodes, return_inverse=True)
@@ -366,7 +369,7 @@ def _valued(values: Callable[[Array], Array], nodes: Array, size: int) -> Array:
     return spread[nodes]
 
 
-def _distinct(nodes: Array, size: int) -> Array:
+def _distinct(nodes: Rows, size: int) -> Counts:
     if len(nodes) * _DENSE_SHARE < size:
         # Much faster than `unique`, which hashes.
         ordered = np.sort(nodes)
@@ -378,7 +381,7 @@ def _distinct(nodes: Array, size: int) -> Array:
     return np.flatnonzero(seen)
 
 
-def _summed(nodes: Array, weights: Array | None, size: int) -> tuple[Array, Array]:
+def _summed(nodes: Rows, weights: Counts | None, size: int) -> tuple[Rows, Counts]:
     """Return the distinct nodes, and for each the sum of its weights."""
     if weights is not None:
         _check_count(float(weights.sum(dtype=np.float64)))
@@ -390,7 +393,7 @@ def _summed(nodes: Array, weights: Array | None, size: int) -> tuple[Array, Arra
     return distinct, sums[distinct]
 
 
-def grouped_sums(groups: Array, values: Array | None, size: int) -> Array:
+def grouped_sums(groups: Rows, values: Counts | None, size: int) -> Counts:
     """Return the sum of the values of each group, or its number of rows, exactly."""
     if values is None:
         return np.bincount(groups, minlength=size)
@@ -401,7 +404,7 @@ def grouped_sums(groups: Array, values: Array | None, size: int) -> Array:
     return sums
 
 
-def _sums(values: Array, ends: Array) -> Array:
+def _sums(values: Summable, ends: Rows) -> Counts:
     """Return the sum of each run of values, given where runs end."""
     if values.dtype == np.int64:
         _check_count(float(values.sum(dtype=np.float64)))
@@ -411,11 +414,11 @@ def _sums(values: Array, ends: Array) -> Array:
     return np.diff(totals[ends], prepend=0).astype(np.int64, copy=False)
 
 
-def _total_type(values: Array) -> type[Any]:
+def _total_type(values: Summable) -> type[np.signedinteger]:
     return np.int32 if values.dtype != np.int64 and len(values) <= I32_MAX else np.int64
 
 
-def _product(left: Array, right: Array) -> Array:
+def _product(left: Counts, right: Counts) -> Counts:
     _check_count(float((left.astype(np.float64) * right).max(initial=0.0)))
     return left * right
 
