@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.compute.types import Column, Value
+from omnigraph.limits import FLOAT_EXACT_MAX
 from omnigraph.plan.expression import CompareOp
 
 _FUNCTIONS = {
@@ -87,7 +88,7 @@ def _integers_with_floats(integers: Value, floats: Value, op: CompareOp) -> Valu
     near = pc.cast(integers, pa.float64(), safe=False)
     order = _sign(near, floats)
     # Only where rounding made them equal can the integer still lie to either side.
-    doubtful = np.nonzero((order == 0) & (np.abs(_numbers(near)) >= 2.0**53))[0]
+    doubtful = np.nonzero((order == 0) & (np.abs(_numbers(near)) >= FLOAT_EXACT_MAX))[0]
     for row in doubtful.tolist():
         exact, other = integers[row].as_py(), floats[row].as_py()
         if exact is not None and other is not None:

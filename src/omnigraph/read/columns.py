@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from omnigraph.bounded import BoundedCache
 from omnigraph.errors import ResourceLimitError
-from omnigraph.limits import KEYS_ADDED_MAX, NEWEST_KNOWN_MAX, RESIDENT_BYTES_MAX
+from omnigraph.limits import KEY_BYTES, KEYS_ADDED_MAX, NEWEST_KNOWN_MAX, RESIDENT_BYTES_MAX
 from omnigraph.manifest import Pin
 from omnigraph.read.arrays import Rows
 from omnigraph.store import Tables, split_branch
@@ -109,7 +109,7 @@ class KeyMap:
     @property
     def size_bytes(self) -> int:
         """Memory of the order; the ids are counted as a column."""
-        return int(self._order.nbytes) + 150 * len(self._added)
+        return int(self._order.nbytes) + KEY_BYTES * len(self._added)
 
     def can_grow(self, rows: int) -> bool:
         """Whether one of so many rows is made from this at little cost."""

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from omnigraph.compute import evaluate_value
 from omnigraph.compute.types import arrow_type
+from omnigraph.limits import DENSE_GROUPS_SHARE, FLOAT_EXACT_MAX, PACKED_MAX
 from omnigraph.plan.expression import (
     Aggregate,
     AggregateFunction,
@@ -32,11 +33,6 @@ from omnigraph.read.frame import Frame, FrameColumns
 from omnigraph.read.keys import identifies
 from omnigraph.read.tree import counts_rows
 from omnigraph.read.walk import grouped_sums
-
-_EXACT_FLOAT = 2.0**53
-_CODE_MAX = 2.0**62
-_DENSE_ROWS = 4
-"""Groups are found through an array over all nodes if those are at most this many per row."""
 
 Partial = dict[str, Counts | pa.Array]
 """Arrays a result is made from, one value per group: `n` counts, `s` sums, `v` picks."""
@@ -128,7 +124,7 @@ def _grouped(frame: Frame, keys: Mapping[str, Expression]) -> _Groups | None:
     for name in names[1:]:
         other = frame.numbers[name] + 1
         size = int(other.max()) + 1
-        if (float(codes.max()) + 1) * size > _CODE_MAX:
+        if (float(codes.max()) + 1) * size > PACKED_MAX:
             return None
         codes = codes.astype(np.int64) * size + other
     return _by_code(codes, final=len(known) == len(names))
@@ -136,7 +132,7 @@ def _grouped(frame: Frame, keys: Mapping[str, Expression]) -> _Groups | None:
 
 def _by_code(codes: Rows, *, final: bool) -> _Groups:
     size = int(codes.max()) + 1
-    if size > _DENSE_ROWS * len(codes):
+    if size > DENSE_GROUPS_SHARE * len(codes):
         _codes, first, of_row = np.unique(codes, return_index=True, return_inverse=True)
         return _Groups(of_row, first, final)
     row_of = np.full(size, -1, dtype=np.int64)
@@ -188,7 +184,7 @@ def _partial(context: Context, item: Aggregate, frame: Frame, groups: _Groups) -
     if not pa.types.is_integer(values.type):
         return None
     numbers = np.asarray(pc.fill_null(values, 0))
-    if float((np.abs(numbers.astype(np.float64)) * weights).sum()) >= _EXACT_FLOAT:
+    if float((np.abs(numbers.astype(np.float64)) * weights).sum()) >= FLOAT_EXACT_MAX:
         return None
     sums = groups.sums(np.where(valid, numbers.astype(np.int64) * weights, 0), frame.size)
     return {"n": counts, "s": sums}
@@ -203,7 +199,7 @@ def _distinct_numbers(frame: Frame, name: str, groups: _Groups) -> Partial | Non
     numbers, of_row = frame.numbers[name], _codes(groups, frame.size)
     if frame.unique != name:
         width = int(numbers.max()) + 1
-        if float(groups.size) * max(width, 1) > _CODE_MAX:
+        if float(groups.size) * max(width, 1) > PACKED_MAX:
             return None
         there = numbers >= 0
         pairs = np.unique(of_row[there] * max(width, 1) + numbers[there])

@@ -11,7 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import ResourceLimitError
-from omnigraph.limits import ANN_BYTES_MIN, RESIDENT_BYTES_MAX, TAKE_SHARE
+from omnigraph.limits import (
+    ANN_BYTES_MIN,
+    ANN_SPARE_ROWS,
+    ANN_SPARE_SHARE,
+    RESIDENT_BYTES_MAX,
+    TAKE_SHARE,
+)
 from omnigraph.manifest import Pin
 from omnigraph.read.arrays import Rows, Scores
 from omnigraph.read.columns import ResidentCache, TableColumns
@@ -35,7 +41,7 @@ class Neighbours:
 
         With a depth, at least that many nearest rows have theirs, and others may have NaN.
         """
-        size_bytes = 4 * len(query) * pin.row_count
+        size_bytes = np.dtype(np.float32).itemsize * len(query) * pin.row_count
         if size_bytes >= ANN_BYTES_MIN:
             if len(rows) * TAKE_SHARE <= pin.row_count:
                 return self._of_few(pin, name, rows, query)
@@ -70,7 +76,7 @@ class Neighbours:
         """Ask the vector index, without reading the column; None when there is no index."""
         table = self._tables.open(pin.path, pin.version)
         # More than asked for, so that equal distances at the end are still settled by id.
-        near = nearest_rows(table, name, query, limit=2 * depth + 16)
+        near = nearest_rows(table, name, query, limit=ANN_SPARE_SHARE * depth + ANN_SPARE_ROWS)
         if near is None:
             return None
         ids, wanted = self._columns.column(pin, "id"), near["id"].combine_chunks()

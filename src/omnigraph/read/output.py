@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from omnigraph.compute import constant_value, evaluate_value, group_key
 from omnigraph.compute.types import arrow_type
 from omnigraph.errors import QueryError
+from omnigraph.limits import SUM_DIGITS
 from omnigraph.plan.expression import (
     Aggregate,
     AggregateFunction,
@@ -157,7 +158,7 @@ def _argument(context: Context, item: Aggregate, columns: FrameColumns) -> pa.Ar
         return group_key(value)
     if _sums_integers(item):
         # Wide enough that no sum of 64-bit integers can wrap.
-        return pc.cast(value, pa.decimal128(38, 0))
+        return pc.cast(value, pa.decimal128(SUM_DIGITS, 0))
     return value
 
 

@@ -15,12 +15,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.limits import BM25_B, BM25_K1
+from omnigraph.limits import BM25_B, BM25_K1, BM25_SMOOTHING, U16_VALUES, WORD_BYTES
 from omnigraph.read.arrays import Letters, Mask, Rows, Scores
 from omnigraph.read.segments import Segment
 from omnigraph.read.words import is_stop_word, split
 
 _EMPTY = np.empty(0, dtype=np.int32)
+_ROW_SHIFT = 32
+_PLACE_ZERO = 1 << (_ROW_SHIFT - 1)
+"""A row and a place in it are packed into 64 bits; places may be a little below zero."""
 
 
 @dataclass
@@ -38,7 +41,7 @@ class TextSegment:
     def size_bytes(self) -> int:
         """Memory of the arrays, and about that of the vocabulary."""
         arrays = (self.offsets, self.rows, self.places, self.lengths, self.present)
-        return sum(int(item.nbytes) for item in arrays) + 200 * len(self.words)
+        return sum(int(item.nbytes) for item in arrays) + WORD_BYTES * len(self.words)
 
     def occurrences(self, word: str) -> tuple[Rows, Rows]:
         """Return rows and places of a word, in order."""
@@ -63,12 +66,12 @@ class TextSegment:
         for place, word in sorted(words, key=lambda item: len(self.occurrences(item[1])[0])):
             rows, places = self.occurrences(word)
             # One number says in which row, and where in it, the phrase would begin.
-            keys = (rows.astype(np.int64) << 32) + (places - np.int64(place) + (1 << 31))
+            keys = (rows.astype(np.int64) << _ROW_SHIFT) + (places - np.int64(place) + _PLACE_ZERO)
             starts = keys if starts is None else starts[_within(starts, keys)]
             if not len(starts):
                 return found
         if starts is not None:
-            found[(starts >> 32).astype(np.int64)] = True
+            found[(starts >> _ROW_SHIFT).astype(np.int64)] = True
         return found
 
     def similar(self, word: str, *, edits: int, stop_words: bool) -> list[str]:
@@ -105,7 +108,7 @@ def build_text_segment(texts: pa.Array) -> TextSegment:
     vocabulary: dict[str, int] = {}
     rows, places, words = split(texts, vocabulary)
     # Sixteen bits sort by counting, which is several times faster.
-    keys = words.astype(np.uint16) if len(vocabulary) <= 1 << 16 else words
+    keys = words.astype(np.uint16) if len(vocabulary) <= U16_VALUES else words
     order = np.argsort(keys, kind="stable")
     offsets = np.zeros(len(vocabulary) + 1, dtype=np.int64)
     np.cumsum(np.bincount(words, minlength=len(vocabulary)), out=offsets[1:])
@@ -176,7 +179,9 @@ class TextColumn:
         for word in words:
             counts = self._counts(word)
             rows = np.nonzero(counts)[0]
-            weight = math.log(1 + (total - len(rows) + 0.5) / (len(rows) + 0.5))
+            weight = math.log(
+                1 + (total - len(rows) + BM25_SMOOTHING) / (len(rows) + BM25_SMOOTHING)
+            )
             times = counts[rows].astype(np.float64)
             slow = BM25_K1 * (1 - BM25_B + BM25_B * lengths[rows] / average)
             scores[rows] += weight * times * (BM25_K1 + 1) / (times + slow)

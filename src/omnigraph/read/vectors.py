@@ -9,7 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.limits import NEAREST_ROWS_MIN, VECTOR_BLOCK_VALUES
+from omnigraph.limits import (
+    F32_ROUNDING,
+    NEAREST_ROWS_MIN,
+    NEAREST_ROWS_SHARE,
+    SQUARES_SLACK,
+    VECTOR_BLOCK_VALUES,
+)
 from omnigraph.read.arrays import Rows, Scores, Vectors
 from omnigraph.read.segments import Segment
 
@@ -62,7 +68,7 @@ class VectorColumn:
         Single precision tells which rows cannot be among them: its error is bounded, so the
         result is the same as if every distance had been computed in full.
         """
-        if depth == 0 or len(rows) <= max(4 * depth, NEAREST_ROWS_MIN):
+        if depth == 0 or len(rows) <= max(NEAREST_ROWS_SHARE * depth, NEAREST_ROWS_MIN):
             return self.distances(rows, query)
         low, high = np.full(len(rows), np.nan), np.full(len(rows), np.inf)
         for segment, inside, places in self._parts(rows):
@@ -108,7 +114,8 @@ def _bounds(segment: VectorSegment, places: Rows, query: Scores) -> tuple[Scores
     squares = segment.squares[places]
     own = float(query @ query)
     about = squares - 2 * products + own
-    slack = 4 * len(query) * 2.0**-24 * np.sqrt(squares * own) + 1e-12 * (squares + own)
+    slack = 4 * len(query) * F32_ROUNDING * np.sqrt(squares * own)
+    slack += SQUARES_SLACK * (squares + own)
     return about - slack, about + slack
 
 

@@ -15,29 +15,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.errors import QueryError
-from omnigraph.limits import I32_MAX
+from omnigraph.limits import (
+    CONDITION_SHARE,
+    COUNTED_TABLE_ROWS_MAX,
+    DENSE_NODES_SHARE,
+    EDGES_IN_PLACE_SHARE,
+    FLOAT_EXACT_MAX,
+    I32_MAX,
+    LISTING_COST,
+    PACKED_MAX,
+    WHOLE_TABLE_SHARE,
+)
 from omnigraph.plan.explain import step_text
 from omnigraph.plan.expression import Expression
 from omnigraph.read.arrays import Counts, Mask, Rows
 from omnigraph.read.context import Context
-from omnigraph.read.estimates import CONDITION_SHARE, growth
+from omnigraph.read.estimates import growth
 from omnigraph.read.frame import Frame, Source, check_rows
 from omnigraph.read.hops import reach
 from omnigraph.read.running import traced
 from omnigraph.read.topology import Adjacency, Topology
 from omnigraph.read.tree import Link, Tree
-
-_WHOLE_SHARE = 4
-"""A condition is evaluated on a whole table unless the nodes asked about are this much fewer."""
-_DENSE_SHARE = 8
-"""Nodes are merged through an array over all nodes unless they are this much fewer."""
-_SMALL_TABLE = 20_000
-"""Rows of a table on which a condition is evaluated just to know how many fit."""
-_EXACT_FLOAT = 2.0**53
-_COUNT_MAX = 2.0**62
-_LISTING_COST = 3.0
-"""Listing a neighbour in a frame costs about this much more than counting it."""
-
 
 Summable = NDArray[np.int64] | NDArray[np.uint8] | NDArray[np.bool_]
 
@@ -63,7 +61,7 @@ class Choice:
             return None
         if self.numbers is not None:
             return np.isin(nodes, self.numbers)
-        if self.mask is None and len(nodes) * _WHOLE_SHARE < self.size:
+        if self.mask is None and len(nodes) * WHOLE_TABLE_SHARE < self.size:
             return context.matching_rows(self.source, self.condition, nodes)
         return self.whole(context).take(nodes)
 
@@ -183,7 +181,7 @@ class _Walk:
         """Return the variable from which a walk looks at the fewest neighbours."""
         unknown = []
         for choice in self._choices.values():
-            if choice.condition is None or choice.size <= _SMALL_TABLE:
+            if choice.condition is None or choice.size <= COUNTED_TABLE_ROWS_MAX:
                 choice.count(self._context)
             else:
                 unknown.append(choice)
@@ -212,7 +210,7 @@ class _Walk:
                 continue
             edges = len(self._context.topology(link.step.edge).sources)
             looked_at = min(rows, float(size)) * edges / size
-            total += looked_at if dangling else _LISTING_COST * looked_at
+            total += looked_at if dangling else LISTING_COST * looked_at
             share = target.estimate / max(target.size, 1)
             total += self._cost_from(link.target, looked_at * share, behind)
         return total
@@ -316,7 +314,7 @@ class _Walk:
         if not behind and plain and link.single_hop:
             offsets = _adjacency(self._context.topology(link.step.edge), link).offsets
             return offsets[nodes + 1] - offsets[nodes]
-        if link.single_hop and len(nodes) * 2 >= self._choices[link.source].size:
+        if link.single_hop and len(nodes) * EDGES_IN_PLACE_SHARE >= self._choices[link.source].size:
             # Looking at every edge as it lies in memory beats gathering those of most nodes.
             adjacency = _adjacency(self._context.topology(link.step.edge), link)
             found = adjacency.targets, adjacency.edges, adjacency.offsets[1:]
@@ -360,7 +358,7 @@ def _adjacency(topology: Topology, link: Link) -> Adjacency:
 
 def _valued(values: Callable[[Rows], Counts], nodes: Rows, size: int) -> Counts:
     """Return a value for every node, computed once for each distinct one."""
-    if len(nodes) * _DENSE_SHARE < size:
+    if len(nodes) * DENSE_NODES_SHARE < size:
         distinct, inverse = np.unique(nodes, return_inverse=True)
         return values(distinct)[inverse]
     distinct = _distinct(nodes, size)
@@ -370,7 +368,7 @@ def _valued(values: Callable[[Rows], Counts], nodes: Rows, size: int) -> Counts:
 
 
 def _distinct(nodes: Rows, size: int) -> Counts:
-    if len(nodes) * _DENSE_SHARE < size:
+    if len(nodes) * DENSE_NODES_SHARE < size:
         # Much faster than `unique`, which hashes.
         ordered = np.sort(nodes)
         new = np.ones(len(ordered), dtype=bool)
@@ -385,7 +383,7 @@ def _summed(nodes: Rows, weights: Counts | None, size: int) -> tuple[Rows, Count
     """Return the distinct nodes, and for each the sum of its weights."""
     if weights is not None:
         _check_count(float(weights.sum(dtype=np.float64)))
-    if len(nodes) * _DENSE_SHARE < size:
+    if len(nodes) * DENSE_NODES_SHARE < size:
         distinct, inverse = np.unique(nodes, return_inverse=True)
         return distinct.astype(np.int64), grouped_sums(inverse, weights, len(distinct))
     sums = grouped_sums(nodes, weights, size)
@@ -397,7 +395,7 @@ def grouped_sums(groups: Rows, values: Counts | None, size: int) -> Counts:
     """Return the sum of the values of each group, or its number of rows, exactly."""
     if values is None:
         return np.bincount(groups, minlength=size)
-    if float(np.abs(values).sum(dtype=np.float64)) < _EXACT_FLOAT:
+    if float(np.abs(values).sum(dtype=np.float64)) < FLOAT_EXACT_MAX:
         return np.bincount(groups, weights=values, minlength=size).astype(np.int64)
     sums = np.zeros(size, dtype=np.int64)
     np.add.at(sums, groups, values)
@@ -424,5 +422,5 @@ def _product(left: Counts, right: Counts) -> Counts:
 
 
 def _check_count(value: float) -> None:
-    if value >= _COUNT_MAX:
+    if value >= PACKED_MAX:
         raise QueryError("integer overflow: the number of rows does not fit in 64 bits")
