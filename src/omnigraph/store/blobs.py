@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import io
 from dataclasses import dataclass
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from omnigraph.store.counters import count
 from omnigraph.store.keys import quoted
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.tables import Table
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 _EXTERNAL = 3
 """How a stored descriptor marks a value that is only a reference to elsewhere."""
@@ -84,7 +87,7 @@ class _Blob(io.RawIOBase):
         """Return all bytes that are left."""
         return self.read()
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: WriteableBuffer) -> int:
         """Read as many bytes as the buffer holds."""
         with memoryview(buffer).cast("B") as view:
             found = self.read(len(view))

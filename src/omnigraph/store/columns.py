@@ -24,7 +24,7 @@ from omnigraph.store.tables import Table, Tables
 TEMPORARY = "__new_"
 """Prefix of a column on its way in; no property may be called like that."""
 
-Compute = Callable[[Any], Any]
+Compute = Callable[[pa.Array], pa.Array]
 """Makes a column out of an old one, batch by batch."""
 
 
@@ -38,12 +38,12 @@ class ColumnChanges:
     dropped: tuple[str, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
     nullable: tuple[str, ...] = ()
-    recomputed: Mapping[str, tuple[Any, Compute]] = field(default_factory=dict)
+    recomputed: Mapping[str, tuple[pa.Field, Compute]] = field(default_factory=dict)
     """New field and how its values come from the stored ones."""
     required: tuple[str, ...] = ()
-    added: tuple[Any, ...] = ()
+    added: tuple[pa.Field, ...] = ()
     """Fields whose rows are null."""
-    filled: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    filled: Mapping[str, tuple[pa.Field, object]] = field(default_factory=dict)
     """New field and the value every row gets."""
 
     @property
@@ -129,7 +129,7 @@ class _Work:
         if alterations:
             self._step(lambda: self._dataset.alter_columns(*alterations))
 
-    def _recompute(self, recomputed: Mapping[str, tuple[Any, Compute]]) -> None:
+    def _recompute(self, recomputed: Mapping[str, tuple[pa.Field, Compute]]) -> None:
         if not recomputed:
             return
         self._drop_indexes(tuple(recomputed))
@@ -141,11 +141,11 @@ class _Work:
         self._drop(tuple(recomputed))
         self._alter([{"path": TEMPORARY + name, "name": name} for name in recomputed])
 
-    def _add_computed(self, made: Mapping[str, tuple[Any, str, Compute]]) -> None:
+    def _add_computed(self, made: Mapping[str, tuple[pa.Field, str, Compute]]) -> None:
         schema = pa.schema([new for new, _source, _compute in made.values()])
 
         @lance.batch_udf(output_schema=schema)
-        def columns(batch: Any) -> Any:
+        def columns(batch: pa.RecordBatch) -> pa.RecordBatch:
             arrays = [compute(batch[source]) for _new, source, compute in made.values()]
             return pa.record_batch(arrays, schema=schema)
 
@@ -153,6 +153,6 @@ class _Work:
         self._step(lambda: self._dataset.add_columns(columns, read_columns=sources))
 
 
-def _constant(kind: Any, value: object) -> Compute:
+def _constant(kind: pa.DataType, value: object) -> Compute:
     scalar = pa.scalar(value, kind)
     return lambda column: pa.repeat(scalar, len(column))

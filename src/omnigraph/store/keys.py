@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from omnigraph.bounded import BoundedCache
 from omnigraph.limits import (
@@ -20,6 +22,9 @@ from omnigraph.limits import (
 )
 from omnigraph.store.counters import count
 from omnigraph.store.tables import Table, fragment_signature
+
+if TYPE_CHECKING:
+    from lance.fragment import LanceFragment
 
 ID_INDEX = "id_idx"
 
@@ -41,7 +46,7 @@ def id_filter(column: str, ids: Iterable[str]) -> str:
 class _TailFragment:
     """A small unindexed fragment, and what its ids depend on: its file and its deletions."""
 
-    fragment: Any
+    fragment: LanceFragment
     signature: str
 
 
@@ -49,7 +54,7 @@ class _TailFragment:
 class _ProbePlan:
     indexed: bool
     small: list[_TailFragment]
-    large: list[Any]
+    large: list[LanceFragment]
 
 
 class KeyProbe:
@@ -126,10 +131,8 @@ class KeyProbe:
         return ids
 
 
-def addresses_of(table: Table, column: str, ids: Sequence[str]) -> Any:
+def addresses_of(table: Table, column: str, ids: Sequence[str]) -> pa.Table:
     """Return id and row address of the rows whose column is one of the ids, as a table."""
-    import pyarrow as pa
-
     parts = [
         table.scan(
             columns=["id"],

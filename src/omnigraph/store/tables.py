@@ -13,8 +13,12 @@ from functools import cached_property, partial
 from typing import Any
 
 import lance
+import numpy as np
 import pyarrow as pa
 from lance import LanceDataset, LanceOperation
+from lance.dataset import LanceScanner
+from lance.fragment import DataFile, LanceFragment
+from numpy.typing import NDArray
 
 from omnigraph.bounded import BoundedCache
 from omnigraph.clock import sleep
@@ -60,35 +64,43 @@ def is_worn(path: str, version: int) -> bool:
     return f"/{TREE}/" in path and version % HANDLE_COMMITS_MAX == 0
 
 
-def file_name(data_file: Any) -> str:
+def file_name(data_file: DataFile) -> str:
     """Return the name of a data file, inside its table's data folder."""
     # The public property builds a class at every access; this runs for every fragment.
     known = vars(data_file).get("_path") if hasattr(data_file, "__dict__") else None
     return str(data_file.path) if known is None else str(known)
 
 
-def fragment_signature(fragment: Any) -> str:
+def fragment_signature(fragment: LanceFragment) -> str:
     """Return what the rows of a fragment depend on: its files and its deletions."""
     files = "+".join(file_name(item) for item in fragment.data_files())
     return f"{fragment.fragment_id}:{files}:{fragment.deletion_file() or ''}"
 
 
-def primary_key_field(name: str) -> Any:
+def fragment_of(dataset: LanceDataset, number: int) -> LanceFragment:
+    """Return a fragment of a version by its number. Raises `StorageError`."""
+    found = dataset.get_fragment(number)
+    if found is None:
+        raise StorageError(f"{dataset.uri} has no fragment {number} at version {dataset.version}")
+    return found
+
+
+def primary_key_field(name: str) -> pa.Field:
     """Return a required string field that Lance treats as the primary key."""
     return pa.field(name, pa.string(), nullable=False, metadata=PRIMARY_KEY)
 
 
-def blob_field(name: str, *, nullable: bool) -> Any:
+def blob_field(name: str, *, nullable: bool) -> pa.Field:
     """Return a field that stores bytes outside the columns and reads them on demand."""
     return lance.blob_field(name, nullable=nullable)
 
 
-def blob_array(values: Sequence[bytes | None]) -> Any:
+def blob_array(values: Sequence[bytes | None]) -> pa.Array:
     """Return an array for a `blob_field`."""
     return lance.blob_array(list(values))
 
 
-def is_blob(field: Any) -> bool:
+def is_blob(field: pa.Field) -> bool:
     """Whether a field of a table is a blob field."""
     metadata = field.metadata or {}
     extension = getattr(field.type, "extension_name", "")
@@ -152,7 +164,7 @@ class Table:
         """The table version this handle is fixed to."""
         return int(self.dataset.version)
 
-    def own_handle(self) -> Any:
+    def own_handle(self) -> LanceDataset:
         """Return a handle for calls that want it alone: they fail while another thread uses it.
 
         Remembered tables are shared between threads; a copy costs nothing.
@@ -160,7 +172,7 @@ class Table:
         return copy.copy(self.dataset)
 
     @property
-    def schema(self) -> Any:
+    def schema(self) -> pa.Schema:
         """Arrow schema of the stored columns."""
         return self.dataset.schema
 
@@ -180,9 +192,9 @@ class Table:
         row_address: bool = False,
         row_id: bool = False,
         indexed_only: bool = False,
-        fragments: Sequence[Any] | None = None,
+        fragments: Sequence[LanceFragment] | None = None,
         blob_bytes: bool = False,
-    ) -> Any:
+    ) -> pa.Table:
         """Return matching rows as an Arrow table.
 
         `indexed_only` leaves out rows no index covers; `blob_bytes` reads blobs as bytes instead
@@ -201,7 +213,7 @@ class Table:
                 blob_bytes=blob_bytes,
             ).to_table()
 
-    def take(self, rows: Any, *, columns: Sequence[str]) -> Any:
+    def take(self, rows: NDArray[np.integer], *, columns: Sequence[str]) -> pa.Table:
         """Return rows by their place among the live rows, in the order given."""
         count("data_scans")
         with self.at_work():
@@ -214,7 +226,7 @@ class Table:
         where: str | None = None,
         blob_bytes: bool = False,
         batch_rows: int = 8192,
-    ) -> Iterator[Any]:
+    ) -> Iterator[pa.RecordBatch]:
         """Yield matching rows batch by batch, in storage order."""
         count("data_scans")
         with self.at_work():
@@ -232,10 +244,10 @@ class Table:
         row_address: bool = False,
         row_id: bool = False,
         indexed_only: bool = False,
-        fragments: Sequence[Any] | None = None,
+        fragments: Sequence[LanceFragment] | None = None,
         blob_bytes: bool = False,
         batch_rows: int | None = None,
-    ) -> Any:
+    ) -> LanceScanner:
         options: dict[str, Any] = {}
         if blob_bytes:
             options["blob_handling"] = "all_binary"
@@ -258,7 +270,7 @@ class Table:
         """Return the identity of the transaction that made this version, empty if unreadable."""
         try:
             with calm():
-                found: Any = self.own_handle().read_transaction(self.version)
+                found = self.own_handle().read_transaction(self.version)
         except (OSError, ValueError, TypeError):
             return ""
         return "" if found is None else str(found.uuid)
@@ -267,13 +279,13 @@ class Table:
         """Whether the transaction of this version carries an operation id of ours."""
         try:
             with calm():
-                found: Any = self.own_handle().read_transaction(self.version)
+                found = self.own_handle().read_transaction(self.version)
         except (OSError, ValueError, TypeError):
             return False
         properties = getattr(found, "transaction_properties", None) or {}
         return "omnigraph.operation_id" in properties
 
-    def fragments(self) -> list[Any]:
+    def fragments(self) -> list[LanceFragment]:
         """Return the fragments of this version."""
         with translated(f"reading {self.path}"):
             return list(self.dataset.get_fragments())
@@ -361,7 +373,9 @@ class Tables:
         """Keep the handle a commit returned, unless the next use had better open the version."""
         return table if is_worn(table.path, table.version) else self.remember(table)
 
-    def create(self, path: str, schema: Any, properties: dict[str, str] | None = None) -> Table:
+    def create(
+        self, path: str, schema: pa.Schema, properties: dict[str, str] | None = None
+    ) -> Table:
         """Create an empty table. A dataset that exists there is refused, never adopted."""
         if self._has_versions(path):
             raise AlreadyExistsError(f"a dataset exists at {path}")
