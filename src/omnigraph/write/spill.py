@@ -11,7 +11,7 @@ import contextlib
 import mmap
 import tempfile
 from collections.abc import Iterable
-from typing import IO, Any
+from typing import IO
 
 import pyarrow as pa
 
@@ -21,7 +21,7 @@ from omnigraph.errors import StorageError
 class SpillFile:
     """Rows of one schema, appended in chunks and then read back as one table."""
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: pa.Schema) -> None:
         self._map: mmap.mmap | None = None
         try:
             self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - stays open
@@ -29,7 +29,7 @@ class SpillFile:
             raise _failed(error) from error
         self._writer = pa.ipc.new_file(self._file, schema)
 
-    def append(self, chunk: Any) -> None:
+    def append(self, chunk: pa.Table) -> None:
         """Write one more table."""
         try:
             self._writer.write_table(chunk)
@@ -37,7 +37,7 @@ class SpillFile:
             self._file.close()
             raise _failed(error) from error
 
-    def table(self) -> Any:
+    def table(self) -> pa.Table:
         """Return everything written, as a table whose columns lie in the file."""
         try:
             self._writer.close()
@@ -60,7 +60,7 @@ class SpillFile:
             self._map.madvise(mmap.MADV_DONTNEED)
 
 
-def spilled(schema: Any, batches: Iterable[Any]) -> tuple[Any, SpillFile]:
+def spilled(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> tuple[pa.Table, SpillFile]:
     """Write batches to a file of their own and return them as a table."""
     spill = SpillFile(schema)
     with contextlib.closing(spill):
