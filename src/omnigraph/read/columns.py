@@ -10,7 +10,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -46,7 +46,7 @@ class ResidentCache:
     def __init__(
         self, *, bytes_max: int = RESIDENT_BYTES_MAX, newest_max: int = NEWEST_KNOWN_MAX
     ) -> None:
-        self._items: BoundedCache[object, Any] = BoundedCache(bytes_max)
+        self._items: BoundedCache[object, object] = BoundedCache(bytes_max)
         self._lock = threading.Lock()
         # A lock is here as long as some reader holds it or waits for it.
         self._turns: WeakValueDictionary[object, threading.Lock] = WeakValueDictionary()
@@ -66,11 +66,11 @@ class ResidentCache:
         items = self._items
         return CacheStats(hits=items.hits, misses=items.misses, size_bytes=items.weight)
 
-    def get(self, key: object) -> Any | None:
+    def get(self, key: object) -> object | None:
         """Return a value and mark it as used."""
         return self._items.get(key)
 
-    def put(self, key: object, value: Any, size_bytes: int) -> None:
+    def put(self, key: object, value: object, size_bytes: int) -> None:
         """Keep a value; one that could never fit is refused."""
         if size_bytes > self._items.limit:
             raise ResourceLimitError(
@@ -133,7 +133,7 @@ class _Known:
     path: str
     version: int
     layout: Layout
-    values: Any
+    values: object
 
 
 class Columns(Protocol):
@@ -170,21 +170,24 @@ class TableColumns:
         """Make a column from a known one if that is possible, else read it whole."""
         known, layout = self._newest(pin, name), self.layout(pin)
         if known is not None and layout[: len(known.layout)] == known.layout:
+            values: pa.Array = known.values
             rows = self.rows_after(pin, len(known.layout), [name])[name]
-            found = pa.concat_arrays([known.values, *rows.chunks]) if len(rows) else known.values
+            found = pa.concat_arrays([values, *rows.chunks]) if len(rows) else values
             if known.path == pin.path:
                 # Else every commit of a stream would leave a copy behind.
                 self._cache.drop((pin.path, known.version, name))
         elif known is not None and known.layout[: len(layout)] == layout:
             # Somebody read a later version meanwhile: the rows of this one are its first.
-            rows = self._tables.open(pin.path, pin.version).count_rows()
-            return known.values.slice(0, rows)
+            later: pa.Array = known.values
+            return later.slice(0, self._tables.open(pin.path, pin.version).count_rows())
         else:
             found = self.read(pin, name).combine_chunks()
         self._keep(pin, name, found, found.nbytes, known)
         return found
 
-    def _keep(self, pin: Pin, name: str, value: Any, size_bytes: int, known: _Known | None) -> None:
+    def _keep(
+        self, pin: Pin, name: str, value: object, size_bytes: int, known: _Known | None
+    ) -> None:
         """Put a value made for a version; the newest one is what the next is made from."""
         self._cache.put((pin.path, pin.version, name), value, size_bytes)
         if known is None or known.path != pin.path or known.version < pin.version:
@@ -233,19 +236,21 @@ class TableColumns:
     def keys(self, pin: Pin) -> KeyMap:
         """Return the map from ids to positions."""
         key = (pin.path, pin.version, KEYS)
-        found: KeyMap | None = self._cache.get(key)
-        if found is None:
-            with self._cache.turn((pin.path, KEYS)):
-                found = self._cache.get(key) or self._made_keys(pin)
-        return found
+        found = self._cache.get(key)
+        if isinstance(found, KeyMap):
+            return found
+        with self._cache.turn((pin.path, KEYS)):
+            found = self._cache.get(key)
+            return found if isinstance(found, KeyMap) else self._made_keys(pin)
 
     def _made_keys(self, pin: Pin) -> KeyMap:
         ids, layout = self.column(pin, "id"), self.layout(pin)
         known = self._newest(pin, KEYS)
+        base = None if known is None else known.values
         extends = known is not None and layout[: len(known.layout)] == known.layout
-        if known is not None and extends and known.values.can_grow(len(ids)):
-            found = KeyMap(ids, known.values)
-            if known.path == pin.path:
+        if extends and isinstance(base, KeyMap) and base.can_grow(len(ids)):
+            found = KeyMap(ids, base)
+            if known is not None and known.path == pin.path:
                 self._cache.drop((pin.path, known.version, KEYS))
         else:
             found = KeyMap(ids)

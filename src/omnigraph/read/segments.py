@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -89,7 +89,8 @@ class Segments:
         build: Build[T],
     ) -> tuple[_Kept[T], Mask | None]:
         key = (kind, table.path, name, group.key)
-        kept: _Kept[T] | None = self._cache.get(key)
+        # The key names what was computed, so what is kept under it is that.
+        kept = cast("_Kept[T] | None", self._cache.get(key))
         if kept is not None:
             if kept.signature == group.signature:
                 return kept, None

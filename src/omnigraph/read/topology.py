@@ -337,19 +337,21 @@ class Topologies:
         """Return a topology made from a known one, if rows were only added since."""
         known = self._known(pin, source, target)
         base = None if known is None else self._cache.get(known.key)
-        if known is None or base is None or layouts[0][: len(known.layouts[0])] != known.layouts[0]:
+        if known is None or not isinstance(base, Topology):
+            return None
+        if layouts[0][: len(known.layouts[0])] != known.layouts[0]:
             return None
         added = self._columns.rows_after(pin, len(known.layouts[0]), ["src", "dst"])
         if added.num_rows > PATCHED_EDGES_MAX:
             return None
-        base = self._renumbered(base, known, layouts, (source, target))
-        if base is None:
+        renumbered = self._renumbered(base, known, layouts, (source, target))
+        if renumbered is None:
             return None
         count("topology_patches")
         starts = self._columns.numbers(source, added["src"].to_pylist())
         ends = self._columns.numbers(target, added["dst"].to_pylist())
         counts = (self._columns.size(source), self._columns.size(target))
-        return base.extended(starts, ends, counts)
+        return renumbered.extended(starts, ends, counts)
 
     def _renumbered(
         self,

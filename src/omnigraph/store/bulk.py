@@ -122,7 +122,8 @@ def compact(folder: str, version: int, task: str) -> str:
 
 def compacted(result: str) -> RewriteResult:
     """Return the result of a worker's compaction as `commit_rewrite` wants it."""
-    found: RewriteResult = RewriteResult.from_json(result)  # type: ignore[attr-defined]  # a stub gap
+    found: RewriteResult
+    found = RewriteResult.from_json(result)  # type: ignore[attr-defined]  # a stub gap
     return found
 
 

@@ -88,7 +88,11 @@ def change_columns(
 
 
 class _Work:
-    def __init__(self, dataset: Any, after: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        dataset: Any,  # noqa: ANN401 - the stubs misstate `alter_columns`
+        after: Callable[[], None],
+    ) -> None:
         self._dataset = dataset
         self._after = after
         self.steps = 0

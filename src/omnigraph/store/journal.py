@@ -90,7 +90,12 @@ class StagedAppend:
 class Journal:
     """Opens, reads and appends to one journal."""
 
-    def __init__(self, location: Location, name: str, session: Any = None) -> None:
+    def __init__(
+        self,
+        location: Location,
+        name: str,
+        session: Any = None,  # noqa: ANN401 - the stubs leave it out
+    ) -> None:
         self.path = location.path(name)
         self._files = location.files
         self._place = location.uri

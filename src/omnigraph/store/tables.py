@@ -47,7 +47,7 @@ TREE = "tree"
 """Folder below a dataset's root that holds its branches."""
 
 
-def new_session() -> Any:
+def new_session() -> Any:  # noqa: ANN401 - the stubs leave it out
     """Return a Lance session: caches shared by every open that is given it."""
     return lance.Session(  # type: ignore[attr-defined]  # its stub forgets to export it
         metadata_cache_size_bytes=LANCE_METADATA_CACHE_BYTES,
