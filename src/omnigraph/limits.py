@@ -98,8 +98,8 @@ SLOT_WAIT_S: Final = 30.0
 """How long a writer waits for a living one to finish before it reports a conflict."""
 
 OPEN_BRANCHES_MAX: Final = 128
-"""Branches a handle keeps warm beside main. Opening one again costs a few reads (15 ms on a disk);
-each holds the history it knows. Those in use stay whatever their number."""
+"""Branches a handle keeps warm beside main; those in use stay whatever their number. Each holds
+its history, about 1 KB for each commit; opening one again took 17 ms on a disk."""
 
 MADE_BRANCHES_MAX: Final = 16
 """Branches a handle made and has not used yet whose manifests are kept open."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
 
 import omnigraph as og
-from omnigraph import failpoints
+from omnigraph import clock, failpoints
 from omnigraph.failpoints import Failpoint
 from omnigraph.manifest import RecoveryKind, Verdict, publisher, slot_name
+from omnigraph.testing import MovableClock
 from tests.faults.conftest import LEASE_S
 from tests.faults.matrix import (
     BROKEN,
@@ -152,8 +152,10 @@ def refresh(graph: og.Graph, root: AnyPath) -> None:
     """Refresh; in an object store again when the owners of slots are known to be dead."""
     graph.refresh()
     if isinstance(root, S3Path):
-        time.sleep(LEASE_S + 0.2)
-        graph.refresh()
+        later = MovableClock()
+        later.advance(LEASE_S + 0.2)
+        with clock.using(later):
+            graph.refresh()
 
 
 def named(root: AnyPath) -> dict[str, str]:

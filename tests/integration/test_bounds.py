@@ -12,6 +12,7 @@ import pytest
 import omnigraph as og
 from omnigraph.graph import lines
 from omnigraph.graph.lines import Line
+from omnigraph.limits import MADE_BRANCHES_MAX
 from omnigraph.read import execute, topology
 from omnigraph.read.columns import ResidentCache
 from omnigraph.store import durability
@@ -52,7 +53,7 @@ def test_300_branches_through_one_handle_keep_a_few_open(
             assert _keys(graph, name) == ["a", "b", name]
         assert len(graph._lines._recent) == 8
         assert len(graph._lines.warm()) == 9
-        assert len(graph._lines._made) <= lines.MADE_BRANCHES_MAX
+        assert len(graph._lines._made) <= MADE_BRANCHES_MAX
 
 
 def test_a_branch_in_use_stays_the_same_however_many_are_opened(
