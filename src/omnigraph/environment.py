@@ -20,7 +20,7 @@ _given: Mapping[str, str] = {}
 
 
 def use(variables: Mapping[str, str]) -> None:
-    """Let these be the variables, as they are whenever somebody asks."""
+    """Let these be the variables, as they are at each look."""
     global _given
     _given = variables
 

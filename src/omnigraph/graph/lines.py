@@ -102,7 +102,7 @@ class Lines:
         self._threads = ThreadPoolExecutor(COMMIT_THREADS, thread_name_prefix="omnigraph-commit")
         self.main = self._open(MAIN_BRANCH, self._manifest(MAIN_BRANCH))
         self._recent: BoundedCache[str, Line] = BoundedCache(OPEN_BRANCHES_MAX)
-        # What left the cache while somebody uses it is still the one line of its branch.
+        # What left the cache while a caller uses it is still the one line of its branch.
         self._alive: WeakValueDictionary[str, Line] = WeakValueDictionary()
         self._made: BoundedCache[str, tuple[BranchInfo, JournalView]] = BoundedCache(
             MADE_BRANCHES_MAX

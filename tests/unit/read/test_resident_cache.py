@@ -33,7 +33,7 @@ def test_a_value_that_never_fits_is_refused() -> None:
     assert cache.get("a") == "A"
 
 
-def test_the_lock_of_a_value_lasts_as_long_as_somebody_needs_it() -> None:
+def test_the_lock_of_a_value_lasts_as_long_as_a_reader_needs_it() -> None:
     cache = ResidentCache()
     with cache.turn("a") as _held:
         assert cache.turn("a").locked()
