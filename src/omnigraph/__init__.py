@@ -7,7 +7,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
+
+from omnigraph import environment
 
 if TYPE_CHECKING:
     from omnigraph.embed import (
@@ -205,6 +208,10 @@ __all__ = [
     "open",
     "restore",
 ]
+
+
+environment.tell_libraries(os.environ)
+environment.use(os.environ)
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module attribute can be anything

@@ -11,6 +11,20 @@ I64_MAX: Final = 2**63 - 1
 U32_MAX: Final = 2**32 - 1
 U64_MAX: Final = 2**64 - 1
 
+U16_VALUES: Final = 2**16
+
+FLOAT_EXACT_MAX: Final = 2.0**53
+"""Up to here every integer is a float of 64 bits; sums below it are exact in floats."""
+
+PACKED_MAX: Final = 2.0**62
+"""Counts of rows, and numbers that hold several others, stay below: two of them can be added."""
+
+F32_ROUNDING: Final = 2.0**-24
+"""Largest relative error of rounding to a float of 32 bits."""
+
+SUM_DIGITS: Final = 38
+"""Digits sums of integers are computed in: a sum of 64-bit integers cannot leave them."""
+
 VECTOR_DIM_MAX: Final = I32_MAX
 """Arrow's fixed-size list length is a signed 32-bit integer."""
 
@@ -83,8 +97,24 @@ PUBLISH_ATTEMPTS_MAX: Final = 6
 SLOT_WAIT_S: Final = 30.0
 """How long a writer waits for a living one to finish before it reports a conflict."""
 
+OPEN_BRANCHES_MAX: Final = 128
+"""Branches a handle keeps warm beside main; those in use stay whatever their number. Each holds
+its history, about 1 KB for each commit; opening one again took 17 ms on a disk."""
+
+MADE_BRANCHES_MAX: Final = 16
+"""Branches a handle made and has not used yet whose manifests are kept open."""
+
+PAST_BRANCHES_MAX: Final = 64
+"""Histories of deleted or unopened branches kept in memory, for merges and cleanups."""
+
 COMMIT_THREADS: Final = 32
 """Threads one handle commits with, over all branches: tables of one commit move in parallel."""
+
+SLOTS_SEEN_MAX: Final = 4096
+"""Slots of others watched at once. One that is forgotten is watched for a lease once more."""
+
+SYNCED_FOLDERS_MAX: Final = 16_384
+"""Folders known to be on disk, a few MB of names. One that is forgotten is synced once more."""
 
 SCAN_INSTEAD_OF_PROBE_MIN: Final = 20_000
 """Ids from which one scan of the id column beats index probes (measured break-even near 10,000)."""
@@ -172,17 +202,30 @@ RESIDENT_BYTES_MAX: Final = 4 * 1024**3
 KEYS_ADDED_MAX: Final = 20_000
 """Ids added to a table since its ids were put in order, before they are ordered anew."""
 
+NEWEST_KNOWN_MAX: Final = 8192
+"""Columns, and edge types, whose newest version read is known so that the next is made from it: a
+hundred branches of a large schema. One that is forgotten is read whole once more."""
+
+KEY_BYTES: Final = 150
+"""Memory of one id in a Python dictionary, about."""
+
 QUERY_ROWS_MAX: Final = 100_000_000
 """Rows a query may hold at once: about 1 GB for each variable of its pattern."""
 
 SCHEMA_READS_MAX: Final = 8
 """Looks at schema files that others are replacing before a reader gives up."""
 
+SCHEMAS_KEPT_MAX: Final = 32
+"""Schemas of the past a handle keeps compiled; another costs one read and a few milliseconds."""
+
 TEXT_CHUNK_ROWS: Final = 65_536
 """Rows of text split into words at once; bounds the memory of splitting."""
 
 WORD_CHARS_MAX: Final = 40
 """Longest word that text search knows: longer ones are data, not language."""
+
+WORD_BYTES: Final = 200
+"""Memory of one word of a vocabulary, about."""
 
 STEMS_CACHED_MAX: Final = 65_536
 """Stems remembered: the vocabulary of a large collection."""
@@ -195,6 +238,9 @@ BM25_K1: Final = 1.2
 
 BM25_B: Final = 0.75
 """How much a long text is held against a word in it, the customary constant."""
+
+BM25_SMOOTHING: Final = 0.5
+"""Added to the numbers of texts with and without a word, the customary constant."""
 
 VECTOR_BLOCK_VALUES: Final = 1 << 20
 """Vector components converted to 64 bits at once: 8 MiB, which stays near the processor."""
@@ -214,11 +260,22 @@ IVF_PARTITIONS_MAX: Final = 1024
 NEAREST_ROWS_MIN: Final = 4096
 """Rows below which all distances are computed in full: sorting them out first gains nothing."""
 
+NEAREST_ROWS_SHARE: Final = 4
+"""The same if the rows are at most this many times those asked for."""
+
+SQUARES_SLACK: Final = 1e-12
+"""Rounding that sums of squares in 64 bits may have, relative to them; generous."""
+
 ANN_BYTES_MIN: Final = 1024**3
 """Size of a vector column from which `nearest` over a whole type asks the vector index."""
 
 ANN_PROBES_MIN: Final = 32
 """Partitions of a vector index that are searched at least; an eighth of them if that is more."""
+
+ANN_SPARE_SHARE: Final = 2
+ANN_SPARE_ROWS: Final = 16
+"""Rows asked of a vector index: this many times those wanted, and some more, so that equal
+distances at the end are still settled by id."""
 
 TAKE_SHARE: Final = 8
 """A large vector column is not read as a whole for less than this fraction of its rows."""
@@ -252,6 +309,27 @@ OPTIMIZE_THREADS: Final = 4
 PATCHED_EDGES_MAX: Final = 4096
 """New edges that are put into a known adjacency one by one; more are sorted in with all."""
 
+CONDITION_SHARE: Final = 0.1
+"""Share of rows a condition is taken to keep when nothing is known about it."""
+
+LISTING_COST: Final = 3.0
+"""Listing a neighbour in a frame costs about this much more than counting it."""
+
+COUNTED_TABLE_ROWS_MAX: Final = 20_000
+"""Rows of a table on which a condition is evaluated just to know how many fit."""
+
+WHOLE_TABLE_SHARE: Final = 4
+"""A condition is evaluated on a whole table unless the nodes asked about are this much fewer."""
+
+DENSE_NODES_SHARE: Final = 8
+"""Nodes are merged through an array over all nodes unless they are this much fewer."""
+
+DENSE_GROUPS_SHARE: Final = 4
+"""Groups are found through an array over all nodes if those are at most this many per row."""
+
+EDGES_IN_PLACE_SHARE: Final = 2
+"""Edges are looked at as they lie in memory unless the nodes asked about are this much fewer."""
+
 PROBE_FRONTIER_MAX: Final = 1024
 """Nodes of one hop that are looked up through an index; beyond it adjacency is built instead."""
 
@@ -263,6 +341,9 @@ PROBE_ROWS_MIN: Final = 20_000
 
 PROBED_QUERIES_MAX: Final = 8
 """Queries on one edge or node type answered by index before it is taken into memory."""
+
+PROBED_TABLES_MAX: Final = 4096
+"""Tables whose queries answered by index are counted; one that is forgotten counts from zero."""
 
 UPKEEP_COMMITS: Final = 200
 UPKEEP_S: Final = 3_600.0

@@ -89,3 +89,38 @@ def test_only_the_command_line_prints() -> None:
         if isinstance(node.func, ast.Name) and node.func.id == "print"
     ]
     assert not problems, report("only src/omnigraph/cli may print", problems)
+
+
+# Who may know `os.environ`. Everything else is told: `omnigraph.environment` says how.
+KNOWS_VARIABLES = ("__init__.py", "cli/", "spark/session.py")
+_VARIABLES = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv"}
+
+
+def _variable_names(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Attribute(value=ast.Name(id="os"), attr=name):
+            return [name]
+        case ast.ImportFrom(module="os", names=names):
+            return [alias.name for alias in names]
+        case _:
+            return []
+
+
+@pytest.mark.parametrize(
+    "text", ["import os\nos.environ['A']", "from os import getenv", "import os\nos.putenv('A', '')"]
+)
+def test_every_way_to_look_at_variables_is_known(text: str) -> None:
+    found = {name for node in ast.walk(ast.parse(text)) for name in _variable_names(node)}
+    assert found & _VARIABLES
+
+
+def test_only_the_outermost_layers_look_at_environment_variables() -> None:
+    problems = [
+        f"{place(path, getattr(node, 'lineno', None))}: uses os.{name}"
+        for path in files_under(PACKAGE, "*.py")
+        if not path.relative_to(PACKAGE).as_posix().startswith(KNOWS_VARIABLES)
+        for node in ast.walk(tree_of(path))
+        for name in _variable_names(node)
+        if name in _VARIABLES
+    ]
+    assert not problems, report("pass the value in, or ask omnigraph.environment", problems)

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 import omnigraph as og
-from omnigraph import failpoints
-from omnigraph.clock import elapsed_s
+from omnigraph import clock, failpoints
 from omnigraph.failpoints import Failpoint
 from omnigraph.manifest import RecoveryKind, Verdict, publisher, slot_name
 from tests.faults.conftest import LEASE_S
@@ -35,6 +34,7 @@ from tests.faults.rig import (
     state_of,
 )
 from tests.faults.victim import OPERATION, Zygote, write
+from tests.movable_clock import MovableClock
 from tests.places import AnyPath, S3Path, hashes, remove_tree
 
 NEWER_INTENT = b'{"format": 99, "tables": [], "invented": "later"}'
@@ -152,8 +152,9 @@ def refresh(graph: og.Graph, root: AnyPath) -> None:
     """Refresh; in an object store again when the owners of slots are known to be dead."""
     graph.refresh()
     if isinstance(root, S3Path):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("omnigraph.store.leases.elapsed_s", lambda: elapsed_s() + LEASE_S + 0.2)
+        later = MovableClock()
+        later.advance(LEASE_S + 0.2)
+        with clock.using(later):
             graph.refresh()
 
 

@@ -11,10 +11,13 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
+from omnigraph import clock
 from omnigraph.failpoints import Failpoint, Pause, armed, error
+from omnigraph.limits import ORPHAN_AGE_S
 from omnigraph.ops import cleanup as cleanup_operation
 from omnigraph.store.torn import version_name
 from tests.faults.rig import assert_sound
+from tests.movable_clock import MovableClock
 from tests.places import AnyPath, dataset
 
 SCHEMA = """
@@ -275,6 +278,29 @@ def test_cleanup_leaves_a_line_that_may_still_be_written_to(graph: og.Graph) -> 
         write.join(30)
     with fresh(graph) as reader:
         assert "x" in values(reader, branch="dev")
+
+
+def test_the_age_of_a_state_goes_by_the_clock(graph: og.Graph) -> None:
+    moved = MovableClock()
+    with clock.using(moved):
+        assert graph.cleanup(older_than=86_400.0).versions == 0
+        moved.advance(2 * 86_400.0)
+        assert graph.cleanup(older_than=3 * 86_400.0).versions == 0
+        assert graph.cleanup(older_than=86_400.0, dry_run=False).versions > 0
+    assert values(graph) == {f"k{number}": number for number in range(8)}
+    with pytest.raises(og.VersionReclaimedError):
+        values(graph, version=2)
+
+
+def test_what_interrupted_work_left_goes_when_it_is_old(graph: og.Graph) -> None:
+    moved = MovableClock()
+    graph.branches.create("dev")
+    with armed(Failpoint.FORK_POST_CREATE, error), pytest.raises(og.StorageError):
+        graph.mutate(ADD, {"k": "x", "v": 1}, branch="dev")
+    with clock.using(moved):
+        assert graph.cleanup(keep=5).tables[1].forks_removed == 0
+        moved.advance(ORPHAN_AGE_S + 60)
+        assert graph.cleanup(keep=5).tables[1].forks_removed == 1
 
 
 def test_cleanup_removes_what_interrupted_work_left(

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from omnigraph.compute.types import Column, Value
+from omnigraph.limits import FLOAT_EXACT_MAX
 from omnigraph.plan.expression import CompareOp
 
 _FUNCTIONS = {
@@ -37,7 +39,7 @@ def mirrored(op: CompareOp) -> CompareOp:
     return _MIRRORED.get(op, op)
 
 
-def compare(left: Any, right: Any, op: CompareOp) -> Any:
+def compare(left: Value, right: Value, op: CompareOp) -> Value:
     """Compare two Arrow values (arrays or scalars); unknown where one is null."""
     kinds = (_kind(left.type), _kind(right.type))
     if kinds == ("integer", "float"):
@@ -52,7 +54,7 @@ def compare(left: Any, right: Any, op: CompareOp) -> Any:
     return getattr(pc, _FUNCTIONS[op])(left, right)
 
 
-def _common_integer(left: Any, right: Any) -> Any:
+def _common_integer(left: Value, right: Value) -> pa.DataType:
     """Return a type that holds both integers exactly: a column's own one if a constant fits."""
     for column, constant in ((left, right), (right, left)):
         if isinstance(constant, pa.Scalar) and not isinstance(column, pa.Scalar):
@@ -65,13 +67,13 @@ def _common_integer(left: Any, right: Any) -> Any:
     return pa.int64()
 
 
-def _kind(found: Any) -> str:
+def _kind(found: pa.DataType) -> str:
     if pa.types.is_integer(found):
         return "integer"
     return "float" if pa.types.is_floating(found) else "other"
 
 
-def _integers_with_floats(integers: Any, floats: Any, op: CompareOp) -> Any:
+def _integers_with_floats(integers: Value, floats: Value, op: CompareOp) -> Value:
     if isinstance(integers, pa.Scalar) and isinstance(floats, pa.Scalar):
         pair = (
             pa.array([integers.as_py()], integers.type),
@@ -86,7 +88,7 @@ def _integers_with_floats(integers: Any, floats: Any, op: CompareOp) -> Any:
     near = pc.cast(integers, pa.float64(), safe=False)
     order = _sign(near, floats)
     # Only where rounding made them equal can the integer still lie to either side.
-    doubtful = np.nonzero((order == 0) & (np.abs(_numbers(near)) >= 2.0**53))[0]
+    doubtful = np.nonzero((order == 0) & (np.abs(_numbers(near)) >= FLOAT_EXACT_MAX))[0]
     for row in doubtful.tolist():
         exact, other = integers[row].as_py(), floats[row].as_py()
         if exact is not None and other is not None:
@@ -96,26 +98,26 @@ def _integers_with_floats(integers: Any, floats: Any, op: CompareOp) -> Any:
     return pc.if_else(known, verdict, pa.scalar(None, pa.bool_()))
 
 
-def _numbers(column: Any) -> Any:
+def _numbers(column: Column) -> NDArray[np.float64]:
     return np.asarray(pc.fill_null(_flat(column), 0.0))
 
 
-def _flat(column: Any) -> Any:
+def _flat(column: Column) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def _sign(left: Any, right: Any) -> Any:
+def _sign(left: Column, right: Column) -> NDArray[np.int8]:
     first, second = _numbers(left), _numbers(right)
     return (first > second).astype(np.int8) - (first < second).astype(np.int8)
 
 
-def representable(values: Sequence[Any], wanted: Any) -> Any:
+def representable(values: Sequence[object], wanted: pa.DataType) -> pa.Array:
     """Return those of the values that a column of this type can hold exactly, as an array."""
     kept = [value for value in values if _fits(value, wanted)]
     return pa.array([_as(value, wanted) for value in kept], wanted)
 
 
-def _fits(value: Any, wanted: Any) -> bool:
+def _fits(value: object, wanted: pa.DataType) -> bool:
     kind = _kind(wanted)
     if kind == "other" or isinstance(value, bool) or not isinstance(value, int | float):
         return True
@@ -131,13 +133,13 @@ def _fits(value: Any, wanted: Any) -> bool:
     return low <= int(value) <= high
 
 
-def _as(value: Any, wanted: Any) -> Any:
+def _as(value: object, wanted: pa.DataType) -> object:
     if _kind(wanted) == "integer" and isinstance(value, float):
         return int(value)
     return float(value) if _kind(wanted) == "float" and isinstance(value, int) else value
 
 
-def _range(wanted: Any) -> tuple[int, int]:
+def _range(wanted: pa.DataType) -> tuple[int, int]:
     bits = wanted.bit_width
     if pa.types.is_unsigned_integer(wanted):
         return 0, 2**bits - 1

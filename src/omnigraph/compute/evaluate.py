@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from omnigraph.compute.arithmetic import calculate, negate
 from omnigraph.compute.compare import compare, mirrored, representable
 from omnigraph.compute.constants import plain_value
 from omnigraph.compute.keys import group_key
-from omnigraph.compute.types import arrow_type
+from omnigraph.compute.types import Column, Value, arrow_type
 from omnigraph.errors import InternalError
 from omnigraph.plan.expression import (
     And,
@@ -47,7 +47,7 @@ class Columns(Protocol):
     def rows(self) -> int:
         """Number of rows."""
 
-    def column(self, variable: str, name: str) -> Any:
+    def column(self, variable: str, name: str) -> Column:
         """Return a stored column of a variable; ids and endpoints are `id`, `src`, `dst`."""
 
 
@@ -64,7 +64,7 @@ class Evaluator:
         self._parameters = parameters
         self._now = now
 
-    def value(self, expression: Expression) -> Any:
+    def value(self, expression: Expression) -> Value:
         """Return an Arrow array (or scalar, for what reads no rows)."""
         if not _is_condition(expression) and not variables_of(expression):
             value = plain_value(expression, self._parameters, self._now)
@@ -87,7 +87,7 @@ class Evaluator:
                     return pa.scalar(True)
                 return found
 
-    def condition(self, expression: Expression) -> Any | None:
+    def condition(self, expression: Expression) -> Value | None:
         """Return a Boolean array with nulls for unknown; None when the condition vanished."""
         match expression:
             case And() | Or():
@@ -121,14 +121,14 @@ class Evaluator:
 
     # ---- operators ------------------------------------------------------------------------
 
-    def _compare(self, expression: Compare) -> Any:
+    def _compare(self, expression: Compare) -> Value:
         left, right = self.value(expression.left), self.value(expression.right)
         op = expression.op
         if _is_constant(left) and not _is_constant(right):
             left, right, op = right, left, mirrored(op)
         return compare(left, right, op)
 
-    def _member(self, expression: Member) -> Any:
+    def _member(self, expression: Member) -> Value:
         item, container = self.value(expression.item), self.value(expression.container)
         if _is_constant(container):
             if not container.is_valid:
@@ -140,7 +140,7 @@ class Evaluator:
         lists = container.combine_chunks() if isinstance(container, pa.ChunkedArray) else container
         return _list_contains(lists, item)
 
-    def _substring(self, expression: Substring) -> Any:
+    def _substring(self, expression: Substring) -> Value:
         text, part = self.value(expression.text), self.value(expression.part)
         if not _is_constant(part):
             if _is_constant(text):
@@ -162,7 +162,7 @@ def evaluate_condition(
     columns: Columns,
     parameters: Mapping[str, LiteralValue],
     now: datetime.datetime,
-) -> Any:
+) -> Column:
     """Return a Boolean array: true where the condition is true (not where it is unknown)."""
     found = Evaluator(columns, parameters, now).condition(expression)
     if found is None:
@@ -177,7 +177,7 @@ def evaluate_value(
     columns: Columns,
     parameters: Mapping[str, LiteralValue],
     now: datetime.datetime,
-) -> Any:
+) -> Column:
     """Return the value of an expression for every row."""
     found = Evaluator(columns, parameters, now).value(expression)
     if _is_constant(found):
@@ -188,7 +188,7 @@ def evaluate_value(
 class _NoColumns:
     rows = 1
 
-    def column(self, variable: str, name: str) -> Any:
+    def column(self, variable: str, name: str) -> Column:
         raise InternalError(f"${variable}.{name} is not a constant")
 
 
@@ -210,18 +210,18 @@ def _is_condition(expression: Expression) -> bool:
     )
 
 
-def _is_constant(value: Any) -> bool:
+def _is_constant(value: Value) -> bool:
     return isinstance(value, pa.Scalar)
 
 
-def _scalar(value: LiteralValue, expression: Expression) -> Any:
+def _scalar(value: LiteralValue, expression: Expression) -> pa.Scalar:
     wanted = arrow_type(expression.type)
     if isinstance(value, tuple):
         return pa.scalar(list(value), wanted)
     return pa.scalar(value, wanted)
 
 
-def _list_contains(lists: Any, item: Any) -> Any:
+def _list_contains(lists: pa.Array, item: Value) -> Value:
     """Tell per row whether its list holds an item (one for all rows, or one per row)."""
     parents = pc.list_parent_indices(lists)
     values = pc.list_flatten(lists)

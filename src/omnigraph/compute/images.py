@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from omnigraph.compute.types import Column
+
+Mask: TypeAlias = NDArray[np.bool_]
 _BITS = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 
 
@@ -16,23 +20,23 @@ _BITS = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 class RowChanges:
     """What turns one set of rows into another, by id. `old` and `new` are the same entities."""
 
-    inserted: Any
-    deleted: Any
-    old: Any
-    new: Any
+    inserted: pa.Table
+    deleted: pa.Table
+    old: pa.Table
+    new: pa.Table
 
     @property
     def is_empty(self) -> bool:
         """Whether both sets are equal."""
         return not (self.inserted.num_rows or self.deleted.num_rows or self.new.num_rows)
 
-    def ids(self) -> Any:
+    def ids(self) -> pa.Array:
         """Return the ids of every changed entity."""
         parts = (self.inserted, self.deleted, self.new)
         return pa.concat_arrays([_flat(part["id"]) for part in parts])
 
 
-def row_changes(before: Any, after: Any) -> RowChanges:
+def row_changes(before: pa.Table, after: pa.Table) -> RowChanges:
     """Compare two tables of the same columns; `id` names a row in each."""
     if before.num_rows == 0:
         # Only new rows, perhaps very many: they are not copied.
@@ -51,7 +55,7 @@ def row_changes(before: Any, after: Any) -> RowChanges:
     )
 
 
-def equal_rows(left: Any, right: Any) -> Any:
+def equal_rows(left: pa.Table, right: pa.Table) -> pa.Array:
     """Tell, row by row, whether two tables of equal length hold the same values."""
     same = np.ones(left.num_rows, dtype=bool)
     for name in left.column_names:
@@ -59,39 +63,40 @@ def equal_rows(left: Any, right: Any) -> Any:
     return pa.array(same)
 
 
-def equal_values(left: Any, right: Any) -> Any:
+def equal_values(left: Column, right: Column) -> Mask:
     """Tell, value by value, whether two columns are the same. Null is the same as null only."""
     left, right = _flat(left), _flat(right)
     if left.type != right.type:
         right = right.cast(left.type)
     nulls_left, nulls_right = pc.is_null(left), pc.is_null(right)
-    same = pc.equal(nulls_left, nulls_right).to_numpy(zero_copy_only=False).copy()
+    same = _flags(pc.equal(nulls_left, nulls_right)).copy()
     valid = pc.and_(pc.invert(nulls_left), pc.invert(nulls_right))
     if not pc.any(valid).as_py():
         return same
-    both = valid.to_numpy(zero_copy_only=False)
-    same[both] &= _equal_valid(left.filter(valid), right.filter(valid))
+    same[_flags(valid)] &= _equal_valid(left.filter(valid), right.filter(valid))
     return same
 
 
-def _equal_valid(left: Any, right: Any) -> Any:
+def _equal_valid(left: pa.Array, right: pa.Array) -> Mask:
     kind = left.type
     if pa.types.is_fixed_size_list(kind):
         width = kind.list_size
+        if not width:
+            return np.ones(len(left), dtype=bool)
         flat = equal_values(pc.list_flatten(left), pc.list_flatten(right))
-        return flat.reshape(-1, width).all(axis=1) if width else np.ones(len(left), dtype=bool)
+        return np.asarray(flat.reshape(-1, width).all(axis=1))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _equal_lists(left, right)
     if pa.types.is_floating(kind):
         # By bits: 0.0 is not -0.0, and a NaN is itself.
         bits = _BITS[kind.bit_width]
-        return pc.equal(left.view(bits), right.view(bits)).to_numpy(zero_copy_only=False)
-    return pc.equal(left, right).to_numpy(zero_copy_only=False)
+        return _flags(pc.equal(left.view(bits), right.view(bits)))
+    return _flags(pc.equal(left, right))
 
 
-def _equal_lists(left: Any, right: Any) -> Any:
+def _equal_lists(left: pa.Array, right: pa.Array) -> Mask:
     sizes = pc.list_value_length(left)
-    same = pc.equal(sizes, pc.list_value_length(right)).to_numpy(zero_copy_only=False).copy()
+    same = _flags(pc.equal(sizes, pc.list_value_length(right))).copy()
     rows = np.flatnonzero(same)
     if len(rows) == 0:
         return same
@@ -103,5 +108,10 @@ def _equal_lists(left: Any, right: Any) -> Any:
     return same
 
 
-def _flat(column: Any) -> Any:
+def _flags(column: pa.Array) -> Mask:
+    found: Mask = column.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _flat(column: Column) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

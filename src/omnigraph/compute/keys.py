@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.compute.types import Column, Value
 
-def group_key(values: Any) -> Any:
+
+def group_key(values: Value) -> Value:
     """Return a column Arrow can group by, equal exactly where the values are; null stays null."""
     if pa.types.is_floating(values.type):
         # Both zeros are one value, and so are all patterns of not-a-number.
@@ -23,7 +24,7 @@ def group_key(values: Any) -> Any:
     return values
 
 
-def _list_codes(lists: Any) -> Any:
+def _list_codes(lists: Column) -> pa.Array:
     """Return a number per distinct list: Arrow groups by bytes, so lists are spelled as bytes."""
     if isinstance(lists, pa.ChunkedArray):
         lists = lists.combine_chunks()

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from omnigraph.catalog import PropertyType, Scalar
+
+Column: TypeAlias = pa.Array | pa.ChunkedArray
+"""One value for each row."""
+
+Value: TypeAlias = pa.Array | pa.ChunkedArray | pa.Scalar
+"""One value for each row, or the same one for all."""
 
 _SCALARS = {
     Scalar.STRING: pa.string(),
@@ -23,7 +29,7 @@ _SCALARS = {
 }
 
 
-def arrow_type(found: PropertyType) -> Any:
+def arrow_type(found: PropertyType) -> pa.DataType:
     """Return the Arrow type values of a schema type have in memory."""
     if found.scalar is Scalar.VECTOR:
         return pa.list_(pa.float32(), found.vector_dim)

@@ -7,8 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.compute.types import Column
 
-def python_values(column: Any) -> list[Any]:
+
+def python_values(column: Column) -> list[Any]:
     """Return a column as Python values.
 
     Python has dates of the years 1 to 9999 only. Nothing else can be written; where an older
@@ -25,11 +27,11 @@ def python_values(column: Any) -> list[Any]:
     return [_value(item, number) for item, number in zip(column, numbers.to_pylist(), strict=True)]
 
 
-def _lists(column: Any) -> list[Any]:
+def _lists(column: Column) -> list[pa.Array | None]:
     return [item.values for item in column]
 
 
-def _value(item: Any, number: int | None) -> Any:
+def _value(item: pa.Scalar, number: int | None) -> object:
     try:
         return item.as_py()
     except (OverflowError, ValueError):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from omnigraph.clock import elapsed_s, sleep
 from omnigraph.embed.protocol import Vectors
 from omnigraph.errors import BadRequestError, EmbeddingError
 
@@ -38,7 +38,7 @@ class HttpEmbedder:
         base_url: str,
         api_key: str | None = None,
         patience: Patience | None = None,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] = sleep,
     ) -> None:
         if urllib.parse.urlsplit(base_url).scheme not in ("http", "https"):
             raise BadRequestError(f"the embedding server must be an http address, not {base_url!r}")
@@ -63,14 +63,14 @@ class HttpEmbedder:
 
     def _post(self, body: bytes) -> bytes:
         patience = self._patience
-        ends = time.monotonic() + patience.deadline_s
+        ends = elapsed_s() + patience.deadline_s
         problem = "no attempt was made"
         for attempt in range(patience.attempts):
-            left = ends - time.monotonic()
+            left = ends - elapsed_s()
             if attempt:
                 pause = min(patience.backoff_s * 2 ** (attempt - 1), max(left, 0.0))
                 self._sleep(pause)
-                left = ends - time.monotonic()
+                left = ends - elapsed_s()
             if left <= 0:
                 problem = f"{problem}; {patience.deadline_s:g} seconds are over"
                 break

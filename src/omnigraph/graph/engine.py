@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime
 import os
-import threading
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal
 
 from omnigraph import INTERNAL_SCHEMA_VERSION
+from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import AcceptedSchema, Catalog
 from omnigraph.embed import Embedder
 from omnigraph.errors import BadRequestError
@@ -89,8 +89,9 @@ class Engine:
         )
         self.schema = self.contract.validate()
         self.lines.directory.check_graph = self.contract.check_graph
-        self._compiled: dict[tuple[str, str | None, str], CompiledQuery] = {}
-        self._compiled_lock = threading.Lock()
+        self._compiled = BoundedCache[tuple[str, str | None, str], CompiledQuery](
+            COMPILED_QUERIES_MAX
+        )
         self.merging = Merging(self.lines, self.tables)
         self.maintenance = Maintenance(self.uri, self.lines, self.tables, self.merging)
         self.upkeep = self._caretaker(upkeep) if self.is_writable else None
@@ -143,14 +144,10 @@ class Engine:
     def compile(self, source: str, name: str | None, schema: AcceptedSchema) -> CompiledQuery:
         """Return a query ready to run; one that was compiled before is not compiled again."""
         key = (source, name, schema.shape_hash)
-        with self._compiled_lock:
-            found = self._compiled.get(key)
+        found = self._compiled.get(key)
         if found is None:
             found = compile_query(source, schema.catalog, select=name)
-            with self._compiled_lock:
-                if len(self._compiled) >= COMPILED_QUERIES_MAX:
-                    self._compiled.clear()
-                self._compiled[key] = found
+            self._compiled.put(key, found)
         return found
 
     def compile_mutation(

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
+from omnigraph.bounded import BoundedCache
 from omnigraph.errors import (
     ConflictError,
     NotFoundError,
@@ -16,7 +18,13 @@ from omnigraph.errors import (
     VersionReclaimedError,
 )
 from omnigraph.ids import UlidSource
-from omnigraph.limits import BRANCH_CONTROL_ATTEMPTS_MAX, COMMIT_THREADS
+from omnigraph.limits import (
+    BRANCH_CONTROL_ATTEMPTS_MAX,
+    COMMIT_THREADS,
+    MADE_BRANCHES_MAX,
+    OPEN_BRANCHES_MAX,
+    PAST_BRANCHES_MAX,
+)
 from omnigraph.manifest import (
     MAIN,
     MAIN_BRANCH,
@@ -49,11 +57,9 @@ from omnigraph.store.relocate import is_moved, relocate_branches
 from omnigraph.write import Writer
 
 T = TypeVar("T")
-MADE_MAX = 16
-"""Branches this handle made and has not used yet whose manifests are kept open."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Line:
     """One branch: its manifest, and who writes and recovers it."""
 
@@ -93,9 +99,13 @@ class Lines:
         self._session = new_session()
         self._threads = ThreadPoolExecutor(COMMIT_THREADS, thread_name_prefix="omnigraph-commit")
         self.main = self._open(MAIN_BRANCH, self._manifest(MAIN_BRANCH))
-        self._known: dict[str, Line] = {}
-        self._made: dict[str, tuple[BranchInfo, JournalView]] = {}
-        self._past: dict[str, Coordinator] = {}
+        self._recent: BoundedCache[str, Line] = BoundedCache(OPEN_BRANCHES_MAX)
+        # What left the cache while a caller uses it is still the one line of its branch.
+        self._alive: WeakValueDictionary[str, Line] = WeakValueDictionary()
+        self._made: BoundedCache[str, tuple[BranchInfo, JournalView]] = BoundedCache(
+            MADE_BRANCHES_MAX
+        )
+        self._past: BoundedCache[str, Coordinator] = BoundedCache(PAST_BRANCHES_MAX)
         self.directory = BranchDirectory(
             self.main.coordinator, tables, self._slots, syncer, ids.next
         )
@@ -117,15 +127,17 @@ class Lines:
         if name == MAIN:
             return self.main
         with self._lock:
-            known = self._known.get(name)
+            known = self._alive.get(name)
             if known is not None and self.directory.exists(known.branch):
+                self._recent.put(name, known)
                 return known
             self.forget(name)
-            info, view = self._made.pop(name, (None, None))
+            info, view = self._made.pop(name) or (None, None)
             if info is None or not self.directory.exists(info.id):
                 info, view = self.directory.find(name), None
             line = self._open_branch(info, view)
-            self._known[name] = line
+            self._alive[name] = line
+            self._recent.put(name, line)
             if self._writable:
                 line.recovery.set_aside_torn()
                 line.writer.clear_leftovers()
@@ -133,7 +145,7 @@ class Lines:
 
     def _open_branch(self, info: BranchInfo, view: JournalView | None) -> Line:
         """Open a branch; what it shares with a parent in use is not read again."""
-        lines = (self.main, *self._known.values())
+        lines = (self.main, *self._alive.values())
         parent = next((line for line in lines if line.branch.incarnation == info.parent), None)
         if parent is None:
             return self._open(info.id, self._manifest(info.id, self.main.coordinator))
@@ -238,18 +250,19 @@ class Lines:
     def history(self, incarnation: str) -> Coordinator | None:
         """Return the manifest of a branch, deleted ones that are kept included, for reading."""
         with self._lock:
-            for line in (self.main, *self._known.values()):
+            for line in (self.main, *self._alive.values()):
                 if line.branch.incarnation == incarnation:
                     return line.coordinator
-            if incarnation not in self._past:
-                branch = parse_incarnation(incarnation)
-                if branch is None:
-                    return None
-                try:
-                    self._past[incarnation] = self._manifest(branch, self.main.coordinator)
-                except NotFoundError:
-                    return None
-            return self._past[incarnation]
+            found = self._past.get(incarnation)
+            branch = parse_incarnation(incarnation)
+            if found is not None or branch is None:
+                return found
+            try:
+                found = self._manifest(branch, self.main.coordinator)
+            except NotFoundError:
+                return None
+            self._past.put(incarnation, found)
+            return found
 
     def at(self, branch: BranchId, version: int) -> tuple[Line, Capture]:
         """Return the state of a branch at a version it holds, in the life that is meant."""
@@ -299,9 +312,7 @@ class Lines:
         info, view = self.directory.create(name, self.holding(capture))
         if view is not None:
             with self._lock:
-                if len(self._made) >= MADE_MAX:
-                    self._made.pop(next(iter(self._made)))
-                self._made[name] = (info, view)
+                self._made.put(name, (info, view))
         return info
 
     def holding(self, capture: Capture) -> Capture:
@@ -334,15 +345,17 @@ class Lines:
     def warm(self) -> list[Line]:
         """Return the branches in use that still exist."""
         with self._lock:
-            for line in list(self._known.values()):
+            known = sorted(self._alive.items())
+            for name, line in known:
                 if not self.directory.exists(line.branch):
-                    self.forget(line.branch.name)
-            return [self.main, *(self._known[name] for name in sorted(self._known))]
+                    self.forget(name)
+            return [self.main, *(line for name, line in known if name in self._alive)]
 
     def forget(self, name: str) -> None:
         """Drop a branch that is gone."""
         with self._lock:
-            self._known.pop(name, None)
+            self._recent.pop(name)
+            self._alive.pop(name, None)
 
     def close(self) -> None:
         """Stop the threads."""

@@ -7,11 +7,11 @@ null. The variable of a mutation predicate is `ROW`: the row under test.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from omnigraph.catalog import PropertyType, Scalar
 from omnigraph.catalog.model import LiteralValue
@@ -323,6 +323,38 @@ def walk(expression: Expression) -> Iterator[Expression]:
     yield expression
     for child in children(expression):
         yield from walk(child)
+
+
+Change = Callable[[Expression], Expression | None]
+"""Returns what stands for a part of an expression; None to look at its operands instead."""
+
+
+def transform(expression: Expression, change: Change) -> Expression:
+    """Return an expression in which `change` has replaced the parts it has an answer for.
+
+    Parents are asked first, and a replacement is not looked into. What does not change is kept.
+    """
+    replacement = change(expression)
+    if replacement is not None:
+        return replacement
+    kind: type = type(expression)
+    changes: dict[str, Any] = {}
+    for name in _operand_names(kind):
+        value = getattr(expression, name)
+        new = _transformed(value, change)
+        if new is not value:
+            changes[name] = new
+    return replace(expression, **changes) if changes else expression
+
+
+def _transformed(value: object, change: Change) -> object:
+    """Return the value of a field with the expressions in it transformed."""
+    if isinstance(value, Expression):
+        return transform(value, change)
+    if not isinstance(value, tuple):
+        return value
+    parts = tuple(_transformed(part, change) for part in value)
+    return parts if any(new is not old for new, old in zip(parts, value, strict=True)) else value
 
 
 def variables_of(expression: Expression) -> frozenset[str]:

@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.bounded import BoundedCache
 from omnigraph.errors import ResourceLimitError
-from omnigraph.limits import KEYS_ADDED_MAX, RESIDENT_BYTES_MAX
+from omnigraph.limits import KEY_BYTES, KEYS_ADDED_MAX, NEWEST_KNOWN_MAX, RESIDENT_BYTES_MAX
 from omnigraph.manifest import Pin
+from omnigraph.read.arrays import Rows
 from omnigraph.store import Tables, split_branch
 
 Key = tuple[str, int, str]
-Array = Any
+Layout = tuple[str, ...]
+"""What identifies the fragments of a table version, in storage order."""
 KEYS = "#keys"
 """Stands for the name of a column where the map of a table's ids is kept."""
 
@@ -40,70 +43,50 @@ class CacheStats:
 class ResidentCache:
     """Values derived from table versions, least recently used ones dropped first."""
 
-    def __init__(self, *, bytes_max: int = RESIDENT_BYTES_MAX) -> None:
-        self._bytes_max = bytes_max
+    def __init__(
+        self, *, bytes_max: int = RESIDENT_BYTES_MAX, newest_max: int = NEWEST_KNOWN_MAX
+    ) -> None:
+        self._items: BoundedCache[object, object] = BoundedCache(bytes_max)
         self._lock = threading.Lock()
-        self._items: OrderedDict[object, tuple[Any, int]] = OrderedDict()
-        self._bytes = 0
-        self._hits = 0
-        self._misses = 0
-        self._turns: dict[object, threading.Lock] = {}
-        self.newest: dict[object, Any] = {}
-        """What is known of the newest version of something, to make the next one from."""
+        # A lock is here as long as some reader holds it or waits for it.
+        self._turns: WeakValueDictionary[object, threading.Lock] = WeakValueDictionary()
+        self.newest: BoundedCache[object, tuple[int, Layout]] = BoundedCache(newest_max)
+        """Version and layout of the newest version read of a column, to make the next one from."""
 
     def turn(self, key: object) -> threading.Lock:
         """Return the lock of those who make a value: the others wait, and find it made."""
         with self._lock:
-            return self._turns.setdefault(key, threading.Lock())
+            found = self._turns.get(key)
+            if found is None:
+                found = self._turns[key] = threading.Lock()
+            return found
 
     def stats(self) -> CacheStats:
         """Return how much it holds and how often it helped."""
-        with self._lock:
-            return CacheStats(hits=self._hits, misses=self._misses, size_bytes=self._bytes)
+        items = self._items
+        return CacheStats(hits=items.hits, misses=items.misses, size_bytes=items.weight)
 
-    def get(self, key: object) -> Any | None:
+    def get(self, key: object) -> object | None:
         """Return a value and mark it as used."""
-        with self._lock:
-            found = self._items.get(key)
-            if found is None:
-                self._misses += 1
-                return None
-            self._hits += 1
-            self._items.move_to_end(key)
-            return found[0]
+        return self._items.get(key)
 
-    def put(self, key: object, value: Any, size_bytes: int) -> None:
+    def put(self, key: object, value: object, size_bytes: int) -> None:
         """Keep a value; one that could never fit is refused."""
-        if size_bytes > self._bytes_max:
+        if size_bytes > self._items.limit:
             raise ResourceLimitError(
-                resource="resident query data in bytes", limit=self._bytes_max, actual=size_bytes
+                resource="resident query data in bytes",
+                limit=self._items.limit,
+                actual=size_bytes,
             )
-        with self._lock:
-            if key in self._items:
-                self._bytes -= self._items.pop(key)[1]
-            self._items[key] = (value, size_bytes)
-            self._bytes += size_bytes
-            self._make_room()
+        self._items.put(key, value, size_bytes)
 
     def resize(self, key: object, size_bytes: int) -> None:
         """Note that a value has grown since it was put."""
-        with self._lock:
-            found = self._items.get(key)
-            if found is not None and found[1] != size_bytes:
-                self._items[key] = (found[0], size_bytes)
-                self._bytes += size_bytes - found[1]
-                self._make_room()
-
-    def _make_room(self) -> None:
-        while self._bytes > self._bytes_max:
-            _old, (_value, size) = self._items.popitem(last=False)
-            self._bytes -= size
+        self._items.reweigh(key, size_bytes)
 
     def drop(self, key: object) -> None:
         """Forget a value, if it is there."""
-        with self._lock:
-            found = self._items.pop(key, None)
-            self._bytes -= 0 if found is None else found[1]
+        self._items.pop(key)
 
 
 class KeyMap:
@@ -112,7 +95,7 @@ class KeyMap:
     With a map of the first of these ids, only the others are gone through.
     """
 
-    def __init__(self, ids: Any, base: KeyMap | None = None) -> None:
+    def __init__(self, ids: pa.Array, base: KeyMap | None = None) -> None:
         self._ids = ids
         self._added: dict[str, int] = {}
         if base is None:
@@ -126,7 +109,7 @@ class KeyMap:
     @property
     def size_bytes(self) -> int:
         """Memory of the order; the ids are counted as a column."""
-        return int(self._order.nbytes) + 150 * len(self._added)
+        return int(self._order.nbytes) + KEY_BYTES * len(self._added)
 
     def can_grow(self, rows: int) -> bool:
         """Whether one of so many rows is made from this at little cost."""
@@ -149,14 +132,14 @@ class _Known:
 
     path: str
     version: int
-    layout: tuple[str, ...]
-    values: Any
+    layout: Layout
+    values: object
 
 
 class Columns(Protocol):
     """Where the columns of a query come from."""
 
-    def column(self, pin: Pin, name: str) -> Any:
+    def column(self, pin: Pin, name: str) -> pa.Array:
         """Return one column, all rows in one order."""
 
     def size(self, pin: Pin) -> int:
@@ -173,7 +156,7 @@ class TableColumns:
         self._tables = tables
         self._cache = cache
 
-    def column(self, pin: Pin, name: str) -> Any:
+    def column(self, pin: Pin, name: str) -> pa.Array:
         """Return one column of a published table version, rows in storage order."""
         key: Key = (pin.path, pin.version, name)
         found = self._cache.get(key)
@@ -183,44 +166,47 @@ class TableColumns:
                 return self._made(pin, name) if found is None else found
         return found
 
-    def _made(self, pin: Pin, name: str) -> Any:
+    def _made(self, pin: Pin, name: str) -> pa.Array:
         """Make a column from a known one if that is possible, else read it whole."""
         known, layout = self._newest(pin, name), self.layout(pin)
         if known is not None and layout[: len(known.layout)] == known.layout:
+            values: pa.Array = known.values
             rows = self.rows_after(pin, len(known.layout), [name])[name]
-            found = pa.concat_arrays([known.values, *rows.chunks]) if len(rows) else known.values
+            found = pa.concat_arrays([values, *rows.chunks]) if len(rows) else values
             if known.path == pin.path:
                 # Else every commit of a stream would leave a copy behind.
                 self._cache.drop((pin.path, known.version, name))
         elif known is not None and known.layout[: len(layout)] == layout:
             # Somebody read a later version meanwhile: the rows of this one are its first.
-            rows = self._tables.open(pin.path, pin.version).count_rows()
-            return known.values.slice(0, rows)
+            later: pa.Array = known.values
+            return later.slice(0, self._tables.open(pin.path, pin.version).count_rows())
         else:
             found = self.read(pin, name).combine_chunks()
         self._keep(pin, name, found, found.nbytes, known)
         return found
 
-    def _keep(self, pin: Pin, name: str, value: Any, size_bytes: int, known: _Known | None) -> None:
+    def _keep(
+        self, pin: Pin, name: str, value: object, size_bytes: int, known: _Known | None
+    ) -> None:
         """Put a value made for a version; the newest one is what the next is made from."""
         self._cache.put((pin.path, pin.version, name), value, size_bytes)
         if known is None or known.path != pin.path or known.version < pin.version:
-            self._cache.newest[(pin.path, name)] = (pin.version, self.layout(pin))
+            self._cache.newest.put((pin.path, name), (pin.version, self.layout(pin)))
 
     def _newest(self, pin: Pin, name: str) -> _Known | None:
         """Return a column of the same line of versions, or of the one it left."""
         for path in dict.fromkeys((pin.path, split_branch(pin.path)[0])):
-            version, layout = self._cache.newest.get((path, name), (0, ()))
+            version, layout = self._cache.newest.get((path, name)) or (0, ())
             values = self._cache.get((path, version, name)) if version else None
             if values is not None:
                 return _Known(path, version, layout, values)
         return None
 
-    def known(self, pin: Pin, name: str) -> Any | None:
+    def known(self, pin: Pin, name: str) -> pa.Array | None:
         """Return a column if it is in memory."""
         return self._cache.get((pin.path, pin.version, name))
 
-    def read(self, pin: Pin, name: str) -> Any:
+    def read(self, pin: Pin, name: str) -> pa.ChunkedArray:
         """Return one column without keeping it, in chunks."""
         return self._tables.open(pin.path, pin.version).scan(columns=[name])[name]
 
@@ -228,11 +214,11 @@ class TableColumns:
         """Return the number of rows of a table version."""
         return len(self.column(pin, "id"))
 
-    def layout(self, pin: Pin) -> tuple[str, ...]:
+    def layout(self, pin: Pin) -> Layout:
         """Return what identifies the fragments of a table version, in storage order."""
         return self._tables.open(pin.path, pin.version).layout
 
-    def rows_after(self, pin: Pin, fragments: int, names: Sequence[str]) -> Any:
+    def rows_after(self, pin: Pin, fragments: int, names: Sequence[str]) -> pa.Table:
         """Return some columns of the rows behind the first so many fragments."""
         table = self._tables.open(pin.path, pin.version)
         added = table.fragments()[fragments:]
@@ -240,7 +226,7 @@ class TableColumns:
             return pa.table({name: pa.array([], table.schema.field(name).type) for name in names})
         return table.scan(columns=list(names), fragments=added)
 
-    def numbers(self, pin: Pin, ids: Sequence[str]) -> Array:
+    def numbers(self, pin: Pin, ids: Sequence[str]) -> Rows:
         """Return the position of each id in a table version, -1 where there is none."""
         if not ids:
             return np.empty(0, dtype=np.int32)
@@ -250,19 +236,21 @@ class TableColumns:
     def keys(self, pin: Pin) -> KeyMap:
         """Return the map from ids to positions."""
         key = (pin.path, pin.version, KEYS)
-        found: KeyMap | None = self._cache.get(key)
-        if found is None:
-            with self._cache.turn((pin.path, KEYS)):
-                found = self._cache.get(key) or self._made_keys(pin)
-        return found
+        found = self._cache.get(key)
+        if isinstance(found, KeyMap):
+            return found
+        with self._cache.turn((pin.path, KEYS)):
+            found = self._cache.get(key)
+            return found if isinstance(found, KeyMap) else self._made_keys(pin)
 
     def _made_keys(self, pin: Pin) -> KeyMap:
         ids, layout = self.column(pin, "id"), self.layout(pin)
         known = self._newest(pin, KEYS)
+        base = None if known is None else known.values
         extends = known is not None and layout[: len(known.layout)] == known.layout
-        if known is not None and extends and known.values.can_grow(len(ids)):
-            found = KeyMap(ids, known.values)
-            if known.path == pin.path:
+        if extends and isinstance(base, KeyMap) and base.can_grow(len(ids)):
+            found = KeyMap(ids, base)
+            if known is not None and known.path == pin.path:
                 self._cache.drop((pin.path, known.version, KEYS))
         else:
             found = KeyMap(ids)

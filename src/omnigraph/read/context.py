@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -14,12 +13,11 @@ from omnigraph.catalog.model import LiteralValue
 from omnigraph.compute import evaluate_condition
 from omnigraph.manifest import Pin
 from omnigraph.plan.expression import Expression, variables_of
+from omnigraph.read.arrays import Mask, Rows
 from omnigraph.read.columns import Columns
 from omnigraph.read.frame import Frame, FrameColumns, Source, WholeColumns
 from omnigraph.read.keys import named_id
 from omnigraph.read.topology import Topology, TopologySource
-
-Array = Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +53,21 @@ class Context:
             self.pins[f"node:{edge.target}"],
         )
 
-    def matching(self, source: Source, condition: Expression | None) -> Array | None:
+    def matching(self, source: Source, condition: Expression | None) -> Mask | None:
         """Return which rows of a table satisfy a condition; None for all of them."""
         if condition is None:
             return None
         whole = WholeColumns(source, self.columns)
         return np.asarray(evaluate_condition(condition, whole, self.parameters, self.now))
 
-    def matching_rows(self, source: Source, condition: Expression, rows: Array) -> Array:
+    def matching_rows(self, source: Source, condition: Expression, rows: Rows) -> Mask:
         """Return which of some rows of a table satisfy a condition on its one variable."""
         name = next(iter(variables_of(condition)), "")
         frame = Frame(len(rows), {name: rows}, {name: source})
         columns = FrameColumns(frame, self.columns)
         return np.asarray(evaluate_condition(condition, columns, self.parameters, self.now))
 
-    def by_key(self, source: Source, condition: Expression) -> Array | None:
+    def by_key(self, source: Source, condition: Expression) -> Rows | None:
         """Return the row a condition names by its id; None when it names none."""
         named = named_id(source.entity, condition, self.parameters, self.now)
         if named is None:

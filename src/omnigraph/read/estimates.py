@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from omnigraph.limits import CONDITION_SHARE
 from omnigraph.plan.read import AntiJoin, Direction, Expand, ExpandInto, Filter, NodeScan, Step
 from omnigraph.read.context import Context
-
-CONDITION_SHARE = 0.1
-"""Share of rows a condition is taken to keep when nothing is known about it."""
 
 
 def growth(context: Context, step: Step) -> float:

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import pyarrow as pa
 
+from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import Catalog
 from omnigraph.catalog.model import LiteralValue
+from omnigraph.clock import elapsed_s
 from omnigraph.embed import Embedder, embed_texts
 from omnigraph.errors import QueryError
-from omnigraph.limits import COMPILED_QUERIES_MAX, PROBE_ROWS_MIN, PROBED_QUERIES_MAX
+from omnigraph.limits import (
+    COMPILED_QUERIES_MAX,
+    PROBE_ROWS_MIN,
+    PROBED_QUERIES_MAX,
+    PROBED_TABLES_MAX,
+)
 from omnigraph.manifest import Pin
 from omnigraph.plan.expression import Nearest
 from omnigraph.plan.read import ReadPlan
+from omnigraph.read.arrays import Scores
 from omnigraph.read.columns import CacheStats, ResidentCache, TableColumns
 from omnigraph.read.context import Context
 from omnigraph.read.frame import Frame
@@ -29,7 +34,7 @@ from omnigraph.read.pattern import run_steps
 from omnigraph.read.probe import ProbePlan, TooWide, plan_probe, probe
 from omnigraph.read.ranking import Ranker
 from omnigraph.read.running import noted
-from omnigraph.read.search import SearchColumns, constants, rewritten_plan, searches
+from omnigraph.read.search import SearchColumns, constants, searches, transform_plan
 from omnigraph.read.topology import Topologies
 from omnigraph.read.tree import Tree, plan_tree
 from omnigraph.read.vectors import as_query
@@ -71,8 +76,8 @@ class Reader:
         self._embedder = embedder
         self._factorise = factorise
         self._fetch = fetch
-        self._prepared: dict[int, Prepared] = {}
-        self._probed: Counter[str] = Counter()
+        self._prepared: BoundedCache[int, Prepared] = BoundedCache(COMPILED_QUERIES_MAX)
+        self._probed: BoundedCache[str, int] = BoundedCache(PROBED_TABLES_MAX)
         self._columns = TableColumns(tables, cache)
         self._topologies = Topologies(self._columns, cache)
 
@@ -88,7 +93,7 @@ class Reader:
         parameters: Mapping[str, LiteralValue],
         *,
         now: datetime.datetime,
-    ) -> Any:
+    ) -> pa.Table:
         """Return the result as an Arrow table; column names may repeat."""
         if searches(plan):
             return self._search(plan, catalog, pins, parameters, now=now)
@@ -103,7 +108,7 @@ class Reader:
             factorise=self._factorise,
         )
         with _named(plan):
-            begun = time.perf_counter()
+            begun = elapsed_s()
             narrowed = self._narrowed(context, prepared)
             if narrowed is not context:
                 noted("fetch what the query touches through indexes", 0, begun)
@@ -118,7 +123,7 @@ class Reader:
         parameters: Mapping[str, LiteralValue],
         *,
         now: datetime.datetime,
-    ) -> Any:
+    ) -> pa.Table:
         """Run a plan that searches: its predicates are columns, its rankings come at the end."""
         constant = constants(parameters, now)
         columns = SearchColumns(self._tables, self._cache, constant)
@@ -132,14 +137,14 @@ class Reader:
             factorise=False,
         )
         with _named(plan):
-            plan = rewritten_plan(plan, columns.replaced)
+            plan = transform_plan(plan, columns.replaced)
             frame = run_steps(context, plan.steps, Frame(1))
-            begun = time.perf_counter()
+            begun = elapsed_s()
             plan, frame = Ranker(columns, constant, self._embed).rank(plan, frame)
             noted("rank", frame.size, begun)
             return _output(context, plan, frame)
 
-    def _embed(self, ranking: Nearest, text: str, dimension: int) -> Any:
+    def _embed(self, ranking: Nearest, text: str, dimension: int) -> Scores:
         """Return the vector of a text query."""
         embedder = self._embedder
         if embedder is None:
@@ -166,10 +171,8 @@ class Reader:
     def _prepare(self, plan: ReadPlan, catalog: Catalog) -> Prepared:
         known = self._prepared.get(id(plan))
         if known is None or known.plan is not plan:
-            if len(self._prepared) >= COMPILED_QUERIES_MAX:
-                self._prepared.clear()
             known = Prepared(plan, plan_tree(plan), plan_probe(plan, catalog))
-            self._prepared[id(plan)] = known
+            self._prepared.put(id(plan), known)
         return known
 
     def _narrowed(self, context: Context, prepared: Prepared) -> Context:
@@ -189,8 +192,10 @@ class Reader:
         if not cold:
             return False
         # What is asked for again and again is worth its place in memory.
-        self._probed.update(pin.path for pin in cold)
-        if max(self._probed[pin.path] for pin in cold) > PROBED_QUERIES_MAX:
+        times = [(self._probed.get(pin.path) or 0) + 1 for pin in cold]
+        for pin, number in zip(cold, times, strict=True):
+            self._probed.put(pin.path, number)
+        if max(times) > PROBED_QUERIES_MAX:
             return False
         rows = sum(self._tables.open(pin.path, pin.version).count_rows() for pin in cold)
         return rows >= PROBE_ROWS_MIN
@@ -219,15 +224,15 @@ def _named(plan: ReadPlan) -> Iterator[None]:
         raise QueryError(f"query '{plan.name}' cannot be evaluated: {reason}") from error
 
 
-def _output(context: Context, plan: ReadPlan, frame: Frame) -> Any:
-    begun = time.perf_counter()
+def _output(context: Context, plan: ReadPlan, frame: Frame) -> pa.Table:
+    begun = elapsed_s()
     table = _shown(plan, build_output(context, plan, frame))
     verb = "group" if plan.grouped else "distinct" if plan.distinct else "project"
     noted(f"{verb}, sort and cut", table.num_rows, begun)
     return table
 
 
-def _shown(plan: ReadPlan, table: Any) -> Any:
+def _shown(plan: ReadPlan, table: pa.Table) -> pa.Table:
     """Return the columns of a result that are not hidden."""
     shown = [index for index, column in enumerate(plan.columns) if not column.hidden]
     names = [plan.columns[index].name for index in shown]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +13,9 @@ from omnigraph.catalog import EdgeType, NodeType
 from omnigraph.errors import ResourceLimitError
 from omnigraph.limits import QUERY_ROWS_MAX
 from omnigraph.manifest import Pin
+from omnigraph.read.arrays import Counts, Mask, Rows
 from omnigraph.read.columns import Columns
 from omnigraph.read.running import checkpoint
-
-Array = Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +35,12 @@ class Frame:
     """
 
     size: int
-    numbers: dict[str, Array] = field(default_factory=dict)
+    numbers: dict[str, Rows] = field(default_factory=dict)
     sources: dict[str, Source] = field(default_factory=dict)
-    weights: Array | None = None
+    weights: Counts | None = None
     unique: str | None = None
 
-    def take(self, rows: Array) -> Frame:
+    def take(self, rows: Rows) -> Frame:
         """Return the given rows, in that order; rows may repeat."""
         check_rows(len(rows))
         return replace(
@@ -53,7 +51,7 @@ class Frame:
             unique=None,
         )
 
-    def with_variable(self, name: str, numbers: Array, source: Source) -> Frame:
+    def with_variable(self, name: str, numbers: Rows, source: Source) -> Frame:
         """Return the same rows with one more variable."""
         return replace(
             self,
@@ -61,7 +59,7 @@ class Frame:
             sources={**self.sources, name: source},
         )
 
-    def with_distinct(self, name: str, numbers: Array, weights: Array | None) -> Frame:
+    def with_distinct(self, name: str, numbers: Rows, weights: Counts | None) -> Frame:
         """Return other rows of one variable, each a different one."""
         return Frame(len(numbers), {name: numbers}, dict(self.sources), weights, name)
 
@@ -69,7 +67,7 @@ class Frame:
         """Return the same rows with some of the variables."""
         return replace(self, numbers={name: self.numbers[name] for name in names})
 
-    def weighted(self, weights: Array) -> Frame:
+    def weighted(self, weights: Counts) -> Frame:
         """Return the same rows with other weights."""
         return replace(self, weights=weights)
 
@@ -112,7 +110,7 @@ class FrameColumns:
         """Variables the rows have."""
         return frozenset(self._frame.numbers)
 
-    def column(self, variable: str, name: str) -> Any:
+    def column(self, variable: str, name: str) -> pa.Array:
         """Return a column for the rows of the frame, null where the variable is."""
         source = self._frame.sources[variable]
         values = self._columns.column(source.pin, name)
@@ -135,11 +133,11 @@ class WholeColumns:
         """Number of rows."""
         return len(self._columns.column(self._source.pin, "id"))
 
-    def column(self, variable: str, name: str) -> Any:
+    def column(self, variable: str, name: str) -> pa.Array:
         """Return a whole column."""
         return self._columns.column(self._source.pin, name)
 
 
-def row_numbers(mask: Any) -> Array:
+def row_numbers(mask: pa.Array | Mask) -> Counts:
     """Return the positions where a Boolean column is true."""
     return np.nonzero(np.asarray(mask))[0].astype(np.int64)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 
 from omnigraph.compute import evaluate_value
 from omnigraph.compute.types import arrow_type
+from omnigraph.limits import DENSE_GROUPS_SHARE, FLOAT_EXACT_MAX, PACKED_MAX
 from omnigraph.plan.expression import (
     Aggregate,
     AggregateFunction,
@@ -27,19 +27,14 @@ from omnigraph.plan.expression import (
     variables_of,
 )
 from omnigraph.plan.read import ReadPlan
+from omnigraph.read.arrays import Counts, Rows
 from omnigraph.read.context import Context
 from omnigraph.read.frame import Frame, FrameColumns
 from omnigraph.read.keys import identifies
 from omnigraph.read.tree import counts_rows
 from omnigraph.read.walk import grouped_sums
 
-Array = Any
-_EXACT_FLOAT = 2.0**53
-_CODE_MAX = 2.0**62
-_DENSE_ROWS = 4
-"""Groups are found through an array over all nodes if those are at most this many per row."""
-
-Partial = dict[str, Array]
+Partial = dict[str, Counts | pa.Array]
 """Arrays a result is made from, one value per group: `n` counts, `s` sums, `v` picks."""
 
 _MERGES = {"n": "sum", "s": "sum"}
@@ -53,15 +48,15 @@ class _Groups:
     Groups are `final` when no two of them can have the same key.
     """
 
-    of_row: Array | None
-    first: Array
+    of_row: Rows | None
+    first: Rows
     final: bool
 
     @property
     def size(self) -> int:
         return len(self.first)
 
-    def sums(self, values: Array | None, rows: int) -> Array:
+    def sums(self, values: Counts | None, rows: int) -> Counts:
         """Return the sum of values per group, or the number of rows."""
         if self.of_row is None:
             return np.ones(rows, dtype=np.int64) if values is None else values
@@ -75,7 +70,7 @@ def group_rows(
     wanted: Sequence[Aggregate],
     frame: Frame,
     cut: int | None,
-) -> Any | None:
+) -> pa.Table | None:
     """Return key columns `k...` and aggregates `r...` of every group; None where it cannot.
 
     `cut` is how many leading rows of the ordered result are asked for.
@@ -129,15 +124,15 @@ def _grouped(frame: Frame, keys: Mapping[str, Expression]) -> _Groups | None:
     for name in names[1:]:
         other = frame.numbers[name] + 1
         size = int(other.max()) + 1
-        if (float(codes.max()) + 1) * size > _CODE_MAX:
+        if (float(codes.max()) + 1) * size > PACKED_MAX:
             return None
         codes = codes.astype(np.int64) * size + other
     return _by_code(codes, final=len(known) == len(names))
 
 
-def _by_code(codes: Array, *, final: bool) -> _Groups:
+def _by_code(codes: Rows, *, final: bool) -> _Groups:
     size = int(codes.max()) + 1
-    if size > _DENSE_ROWS * len(codes):
+    if size > DENSE_GROUPS_SHARE * len(codes):
         _codes, first, of_row = np.unique(codes, return_index=True, return_inverse=True)
         return _Groups(of_row, first, final)
     row_of = np.full(size, -1, dtype=np.int64)
@@ -189,13 +184,13 @@ def _partial(context: Context, item: Aggregate, frame: Frame, groups: _Groups) -
     if not pa.types.is_integer(values.type):
         return None
     numbers = np.asarray(pc.fill_null(values, 0))
-    if float((np.abs(numbers.astype(np.float64)) * weights).sum()) >= _EXACT_FLOAT:
+    if float((np.abs(numbers.astype(np.float64)) * weights).sum()) >= FLOAT_EXACT_MAX:
         return None
     sums = groups.sums(np.where(valid, numbers.astype(np.int64) * weights, 0), frame.size)
     return {"n": counts, "s": sums}
 
 
-def _codes(groups: _Groups, rows: int) -> Array:
+def _codes(groups: _Groups, rows: int) -> Rows:
     return np.arange(rows, dtype=np.int64) if groups.of_row is None else groups.of_row
 
 
@@ -204,7 +199,7 @@ def _distinct_numbers(frame: Frame, name: str, groups: _Groups) -> Partial | Non
     numbers, of_row = frame.numbers[name], _codes(groups, frame.size)
     if frame.unique != name:
         width = int(numbers.max()) + 1
-        if float(groups.size) * max(width, 1) > _CODE_MAX:
+        if float(groups.size) * max(width, 1) > PACKED_MAX:
             return None
         there = numbers >= 0
         pairs = np.unique(of_row[there] * max(width, 1) + numbers[there])
@@ -212,7 +207,7 @@ def _distinct_numbers(frame: Frame, name: str, groups: _Groups) -> Partial | Non
     return {"n": np.bincount(of_row, minlength=groups.size)}
 
 
-def _distinct_values(values: Any, groups: _Groups) -> Partial:
+def _distinct_values(values: pa.Array, groups: _Groups) -> Partial:
     found = pa.table({"g": pa.array(_codes(groups, len(values))), "v": values})
     counts = found.group_by("g", use_threads=False).aggregate([("v", "count_distinct")])
     spread = np.zeros(groups.size, dtype=np.int64)
@@ -220,7 +215,7 @@ def _distinct_values(values: Any, groups: _Groups) -> Partial:
     return {"n": spread}
 
 
-def _picked(values: Any, groups: _Groups, function: str) -> Partial:
+def _picked(values: pa.Array, groups: _Groups, function: str) -> Partial:
     if groups.of_row is None:
         return {"v": values}
     found = pa.table({"g": pa.array(groups.of_row), "v": values})
@@ -229,18 +224,18 @@ def _picked(values: Any, groups: _Groups, function: str) -> Partial:
     return {"v": picked[f"v_{function}"].take(order).combine_chunks()}
 
 
-def _compares_unlike_bits(found: Any) -> bool:
+def _compares_unlike_bits(found: pa.DataType) -> bool:
     """Whether values of a type may be equal without being stored alike, as both zeros are."""
     return bool(pa.types.is_floating(found) or pa.types.is_nested(found))
 
 
-def _take(values: Array, rows: Array) -> Array:
+def _take(values: Counts | pa.Array, rows: Rows) -> Counts | pa.Array:
     return values[rows] if isinstance(values, np.ndarray) else values.take(pa.array(rows))
 
 
 def _merged(
-    keys: dict[str, Any], wanted: Sequence[Aggregate], partials: list[Partial]
-) -> tuple[dict[str, Any], list[Partial]]:
+    keys: dict[str, pa.Array], wanted: Sequence[Aggregate], partials: list[Partial]
+) -> tuple[dict[str, pa.Array], list[Partial]]:
     """Put together groups whose keys are equal by value."""
     arrays = dict(keys)
     calls: list[tuple[str, str]] = []
@@ -259,7 +254,7 @@ def _merged(
     return {name: found[name].combine_chunks() for name in keys}, merged
 
 
-def _result(item: Aggregate, partial: Partial) -> Any:
+def _result(item: Aggregate, partial: Partial) -> pa.Array:
     wanted = arrow_type(item.type)
     if "v" in partial:
         return pc.cast(partial["v"], wanted, safe=False)
@@ -274,7 +269,7 @@ def _result(item: Aggregate, partial: Partial) -> Any:
 
 def _leading(
     plan: ReadPlan, wanted: Sequence[Aggregate], partials: list[Partial], cut: int
-) -> Array | None:
+) -> Rows | None:
     """Return the groups among which the first `cut` of the ordered result are; None for all."""
     if not plan.sort_keys or plan.distinct or cut <= 0:
         return None

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from omnigraph.read.arrays import Rows
 from omnigraph.read.frame import check_rows
 from omnigraph.read.topology import Adjacency
-
-Array = Any
 
 
 def reach(
     adjacency: Adjacency,
-    starts: Array,
+    starts: Rows,
     *,
     least: int,
     most: int,
     nodes: int,
     reverse: bool = False,
-) -> tuple[Array, Array]:
+) -> tuple[Rows, Rows]:
     """Return (row, node) for every node at a shortest distance between two bounds.
 
     The start itself is never returned to over a cycle. A self-loop is the exception: it gives the
@@ -34,7 +31,7 @@ def reach(
     origin = np.nonzero(valid)[0].astype(np.int64)
     frontier = origin * width + distinct[valid]
     visited = np.sort(frontier)
-    given: list[Array] = []
+    given: list[Rows] = []
     looped_starts = np.empty(0, dtype=np.int64)
     for hop in range(1, most + 1):
         if len(frontier) == 0:
@@ -61,7 +58,7 @@ def reach(
     return _per_row(reached, inverse, len(distinct), width)
 
 
-def _per_row(reached: Array, inverse: Array, starts: int, width: int) -> tuple[Array, Array]:
+def _per_row(reached: Rows, inverse: Rows, starts: int, width: int) -> tuple[Rows, Rows]:
     """Give every row the nodes its start reaches."""
     owners, nodes = np.divmod(reached, width)
     offsets = np.zeros(starts + 1, dtype=np.int64)

@@ -6,21 +6,24 @@ by themselves, and a whole type is searched through its vector index if it has o
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import ResourceLimitError
-from omnigraph.limits import ANN_BYTES_MIN, RESIDENT_BYTES_MAX, TAKE_SHARE
+from omnigraph.limits import (
+    ANN_BYTES_MIN,
+    ANN_SPARE_ROWS,
+    ANN_SPARE_SHARE,
+    RESIDENT_BYTES_MAX,
+    TAKE_SHARE,
+)
 from omnigraph.manifest import Pin
+from omnigraph.read.arrays import Rows, Scores
 from omnigraph.read.columns import ResidentCache, TableColumns
 from omnigraph.read.segments import Segment, Segments
 from omnigraph.read.vectors import VectorColumn, build_vector_segment
 from omnigraph.store import Tables, nearest_rows
-
-Array = Any
 
 
 class Neighbours:
@@ -32,13 +35,13 @@ class Neighbours:
         self._segments = Segments(tables, cache)
 
     def distances(
-        self, pin: Pin, name: str, rows: Array, query: Array, *, depth: int | None
-    ) -> Array:
+        self, pin: Pin, name: str, rows: Rows, query: Scores, *, depth: int | None
+    ) -> Scores:
         """Return the distance of some rows, in ascending order, NaN where there is no vector.
 
         With a depth, at least that many nearest rows have theirs, and others may have NaN.
         """
-        size_bytes = 4 * len(query) * pin.row_count
+        size_bytes = np.dtype(np.float32).itemsize * len(query) * pin.row_count
         if size_bytes >= ANN_BYTES_MIN:
             if len(rows) * TAKE_SHARE <= pin.row_count:
                 return self._of_few(pin, name, rows, query)
@@ -59,7 +62,7 @@ class Neighbours:
             return column.distances(rows, query)
         return column.nearest(rows, query, depth=depth)
 
-    def _of_few(self, pin: Pin, name: str, rows: Array, query: Array) -> Array:
+    def _of_few(self, pin: Pin, name: str, rows: Rows, query: Scores) -> Scores:
         """Read only the vectors that are asked for."""
         found = np.full(len(rows), np.nan)
         bound = rows >= 0
@@ -69,11 +72,11 @@ class Neighbours:
             found[bound] = _all_distances(vectors.combine_chunks(), query)
         return found
 
-    def _through_index(self, pin: Pin, name: str, query: Array, depth: int) -> Array | None:
+    def _through_index(self, pin: Pin, name: str, query: Scores, depth: int) -> Scores | None:
         """Ask the vector index, without reading the column; None when there is no index."""
         table = self._tables.open(pin.path, pin.version)
         # More than asked for, so that equal distances at the end are still settled by id.
-        near = nearest_rows(table, name, query, limit=2 * depth + 16)
+        near = nearest_rows(table, name, query, limit=ANN_SPARE_SHARE * depth + ANN_SPARE_ROWS)
         if near is None:
             return None
         ids, wanted = self._columns.column(pin, "id"), near["id"].combine_chunks()
@@ -85,6 +88,6 @@ class Neighbours:
         return found
 
 
-def _all_distances(vectors: Any, query: Array) -> Array:
+def _all_distances(vectors: pa.FixedSizeListArray, query: Scores) -> Scores:
     segment = Segment(build_vector_segment(vectors), 0, len(vectors), None)
     return VectorColumn([segment]).distances(np.arange(len(vectors)), query)

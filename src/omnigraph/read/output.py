@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +11,14 @@ import pyarrow.compute as pc
 from omnigraph.compute import constant_value, evaluate_value, group_key
 from omnigraph.compute.types import arrow_type
 from omnigraph.errors import QueryError
+from omnigraph.limits import SUM_DIGITS
 from omnigraph.plan.expression import (
     Aggregate,
     AggregateFunction,
     ColumnOf,
     Expression,
     PropertyOf,
+    transform,
     variables_of,
     walk,
 )
@@ -33,19 +34,19 @@ _GROUPED = "#group"
 class TableColumnsView:
     """Columns of an Arrow table, by position, for expressions over computed values."""
 
-    table: Any
+    table: pa.Table
 
     @property
     def rows(self) -> int:
         """Number of rows."""
         return int(self.table.num_rows)
 
-    def column(self, variable: str, name: str) -> Any:
+    def column(self, variable: str, name: str) -> pa.Array:
         """Return a computed column."""
         return self.table.column(name).combine_chunks()
 
 
-def build_output(context: Context, plan: ReadPlan, frame: Frame) -> Any:
+def build_output(context: Context, plan: ReadPlan, frame: Frame) -> pa.Table:
     """Return the result table of a plan, its columns named by position."""
     if plan.grouped:
         # Groups differ in their keys, so they are distinct as they are.
@@ -71,7 +72,7 @@ def build_output(context: Context, plan: ReadPlan, frame: Frame) -> Any:
     return _cut(context, plan, table)
 
 
-def _table(plan: ReadPlan, values: list[Any]) -> Any:
+def _table(plan: ReadPlan, values: list[pa.Array]) -> pa.Table:
     names = [str(index) for index in range(len(plan.columns))]
     arrays = [
         pc.cast(value, arrow_type(column.type), safe=False)
@@ -82,7 +83,7 @@ def _table(plan: ReadPlan, values: list[Any]) -> Any:
     return pa.table(dict(zip(names, arrays, strict=True)))
 
 
-def _distinct(table: Any) -> Any:
+def _distinct(table: pa.Table) -> pa.Table:
     """Return the first of all equal rows."""
     keys = pa.table({name: group_key(table.column(name)) for name in table.column_names})
     rows = keys.append_column("#row", pa.array(np.arange(table.num_rows)))
@@ -94,7 +95,7 @@ def _distinct(table: Any) -> Any:
 # ---- grouping -----------------------------------------------------------------------------
 
 
-def _grouped(context: Context, plan: ReadPlan, frame: Frame) -> Any:
+def _grouped(context: Context, plan: ReadPlan, frame: Frame) -> pa.Table:
     """Return one row per group: key columns as they are, aggregates computed."""
     keys = {
         str(index): column.expression
@@ -109,7 +110,7 @@ def _grouped(context: Context, plan: ReadPlan, frame: Frame) -> Any:
         groups = group_rows(context, plan, keys, wanted, frame, _cut_size(context, plan))
     if groups is None:
         groups = _listed_groups(context, keys, wanted, frame.listed())
-    values: list[Any] = []
+    values: list[pa.Array] = []
     view = TableColumnsView(groups)
     for index, column in enumerate(plan.columns):
         if str(index) in keys:
@@ -122,14 +123,14 @@ def _grouped(context: Context, plan: ReadPlan, frame: Frame) -> Any:
 
 def _listed_groups(
     context: Context, keys: dict[str, Expression], wanted: list[Aggregate], frame: Frame
-) -> Any:
+) -> pa.Table:
     """Group by evaluating the key for every row."""
     columns = FrameColumns(frame, context.columns)
     found = {
         f"k{name}": evaluate_value(expression, columns, context.parameters, context.now)
         for name, expression in keys.items()
     }
-    source: dict[str, Any] = {name: group_key(value) for name, value in found.items()}
+    source: dict[str, pa.Array] = {name: group_key(value) for name, value in found.items()}
     for index, item in enumerate(wanted):
         source[f"a{index}"] = _argument(context, item, columns)
     source["#row"] = pa.array(np.arange(columns.rows))
@@ -148,7 +149,7 @@ def _aggregates(expression: Expression) -> list[Aggregate]:
     return [item for item in walk(expression) if isinstance(item, Aggregate)]
 
 
-def _argument(context: Context, item: Aggregate, columns: FrameColumns) -> Any:
+def _argument(context: Context, item: Aggregate, columns: FrameColumns) -> pa.Array:
     if item.argument is None or not variables_of(item.argument) <= columns.variables:
         # Rows, or a variable that is never null and was therefore not listed.
         return pa.array(np.ones(columns.rows, dtype=np.int8))
@@ -157,7 +158,7 @@ def _argument(context: Context, item: Aggregate, columns: FrameColumns) -> Any:
         return group_key(value)
     if _sums_integers(item):
         # Wide enough that no sum of 64-bit integers can wrap.
-        return pc.cast(value, pa.decimal128(38, 0))
+        return pc.cast(value, pa.decimal128(SUM_DIGITS, 0))
     return value
 
 
@@ -181,7 +182,7 @@ def _functions(item: Aggregate) -> list[str]:
     return ["sum", "count"] if _sums_integers(item) else [_FUNCTIONS[item.function]]
 
 
-def _aggregate(table: Any, keys: list[str], wanted: list[Aggregate]) -> Any:
+def _aggregate(table: pa.Table, keys: list[str], wanted: list[Aggregate]) -> pa.Table:
     """Return one row per group: the number of its first row, and the aggregates."""
     calls = [("#row", "min")]
     calls += [(f"a{index}", name) for index, item in enumerate(wanted) for name in _functions(item)]
@@ -193,7 +194,7 @@ def _aggregate(table: Any, keys: list[str], wanted: list[Aggregate]) -> Any:
     return pa.table(arrays)
 
 
-def _result(item: Aggregate, value: Any, size: Any = None) -> Any:
+def _result(item: Aggregate, value: pa.Array, size: pa.Array | None = None) -> pa.Array:
     wanted = arrow_type(item.type)
     if item.function is AggregateFunction.AVG and size is not None:
         # Of no values there is no sum, and null divided is null.
@@ -206,17 +207,13 @@ def _result(item: Aggregate, value: Any, size: Any = None) -> Any:
 
 def _with_results(expression: Expression, wanted: list[Aggregate]) -> Expression:
     """Return an expression with its aggregates replaced by their computed columns."""
-    if isinstance(expression, Aggregate):
-        index = wanted.index(expression)
-        return PropertyOf(variable=_GROUPED, property=f"r{index}", type=expression.type)
-    changes: dict[str, Any] = {}
-    for item in fields(expression):
-        value = getattr(expression, item.name)
-        if isinstance(value, Expression):
-            changes[item.name] = _with_results(value, wanted)
-        elif isinstance(value, tuple) and value and isinstance(value[0], Expression):
-            changes[item.name] = tuple(_with_results(part, wanted) for part in value)
-    return replace(expression, **changes) if changes else expression
+
+    def computed(part: Expression) -> Expression | None:
+        if not isinstance(part, Aggregate):
+            return None
+        return PropertyOf(variable=_GROUPED, property=f"r{wanted.index(part)}", type=part.type)
+
+    return transform(expression, computed)
 
 
 # ---- order and cut ------------------------------------------------------------------------
@@ -225,14 +222,14 @@ def _with_results(expression: Expression, wanted: list[Aggregate]) -> Expression
 def _sort_order(
     context: Context,
     keys: tuple[SortKey, ...],
-    table: Any,
+    table: pa.Table,
     columns: FrameColumns | None,
-    ties: tuple[Any, ...],
-) -> Any | None:
+    ties: tuple[pa.Array, ...],
+) -> pa.Array | None:
     """Return row positions in order; None when no order was asked for."""
     if not keys:
         return None
-    arrays: dict[str, Any] = {}
+    arrays: dict[str, pa.Array | pa.ChunkedArray] = {}
     order: list[tuple[str, str]] = []
     for index, key in enumerate(keys):
         if isinstance(key.expression, ColumnOf):
@@ -256,7 +253,7 @@ def _sort_order(
     return pc.sort_indices(pa.table(arrays), sort_keys=order)
 
 
-def _rank(value: Any) -> Any:
+def _rank(value: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """Return a first key: nulls are lowest and not-a-number highest, whatever the direction."""
     rank = pc.cast(pc.is_valid(value), pa.uint8())
     if not pa.types.is_floating(value.type):
@@ -264,11 +261,11 @@ def _rank(value: Any) -> Any:
     return pc.add(rank, pc.cast(pc.fill_null(pc.is_nan(value), False), pa.uint8()))
 
 
-def _sortable(value: Any) -> Any:
+def _sortable(value: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     return pc.cast(value, pa.uint8()) if pa.types.is_boolean(value.type) else value
 
 
-def _cut(context: Context, plan: ReadPlan, table: Any) -> Any:
+def _cut(context: Context, plan: ReadPlan, table: pa.Table) -> pa.Table:
     start = _number(context, plan.offset, "offset") or 0
     size = _number(context, plan.limit, "limit")
     return table.slice(start) if size is None else table.slice(start, size)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from omnigraph.plan.read import (
     OptionalJoin,
     Step,
 )
+from omnigraph.read.arrays import Mask, Rows
 from omnigraph.read.context import Context
 from omnigraph.read.estimates import growth
 from omnigraph.read.frame import (
@@ -34,7 +34,6 @@ from omnigraph.read.topology import Topology
 from omnigraph.read.tree import existence_tree
 from omnigraph.read.walk import have_way
 
-Array = Any
 _ROW = "#row"
 
 
@@ -89,7 +88,7 @@ def _scan(context: Context, step: NodeScan, frame: Frame) -> Frame:
 def _expand(context: Context, step: Expand, frame: Frame) -> Frame:
     topology = context.topology(step.edge)
     starts = frame.numbers[step.source]
-    edges: Array | None = None
+    edges: Rows | None = None
     if step.min_hops > step.max_hops:
         rows = targets = np.empty(0, dtype=np.int64)
     elif (step.min_hops, step.max_hops) == (1, 1):
@@ -120,9 +119,9 @@ def _expand(context: Context, step: Expand, frame: Frame) -> Frame:
 
 
 def _kept(
-    context: Context, step: Expand, source: Source, edges: Array | None, targets: Array
-) -> Array | None:
-    keep: Array | None = None
+    context: Context, step: Expand, source: Source, edges: Rows | None, targets: Rows
+) -> Mask | None:
+    keep: Mask | None = None
     mask = context.matching(source, step.target_condition)
     if mask is not None:
         keep = mask[targets]

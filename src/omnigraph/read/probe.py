@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -106,10 +105,10 @@ def _collect(
 class LocalColumns:
     """Columns of the fetched rows, in place of those of whole tables."""
 
-    def __init__(self, rows: Mapping[str, Any]) -> None:
+    def __init__(self, rows: Mapping[str, pa.Table]) -> None:
         self._rows = rows
 
-    def column(self, pin: Pin, name: str) -> Any:
+    def column(self, pin: Pin, name: str) -> pa.Array:
         """Return one column."""
         return self._rows[pin.path][name].combine_chunks()
 
@@ -158,7 +157,7 @@ class _Probe:
         self._context = context
         self._tables = tables
         self._wanted = wanted
-        self._rows: dict[str, Any] = {}
+        self._rows: dict[str, pa.Table] = {}
         self._nodes: dict[str, set[str]] = {}
 
     def run(self, steps: tuple[Step, ...]) -> Context:
@@ -168,7 +167,7 @@ class _Probe:
         for name in self._wanted.nodes:
             key = f"node:{name}"
             self._fetch(key, "id", self._nodes.get(key, set()))
-        rows: dict[str, Any] = {}
+        rows: dict[str, pa.Table] = {}
         for key in edges | {f"node:{name}" for name in self._wanted.nodes}:
             pin = self._context.pins[key]
             found = self._rows.get(pin.path)
@@ -226,7 +225,7 @@ class _Probe:
             raise TooWide
         return frozenset(found)
 
-    def _fetch(self, table_key: str, column: str, ids: Iterable[str]) -> Any:
+    def _fetch(self, table_key: str, column: str, ids: Iterable[str]) -> pa.Table:
         """Return the rows whose column is one of the ids, and take them into the part."""
         wanted = sorted(ids)
         if len(wanted) > min(PROBE_FRONTIER_MAX, PROBE_KEYS_MAX):
@@ -244,14 +243,14 @@ class _Probe:
         ends = ("id", "src", "dst") if table_key.startswith("edge:") else ("id",)
         return list(dict.fromkeys([*ends, *self._wanted.columns.get(table_key, ())]))
 
-    def _empty(self, table_key: str) -> Any:
+    def _empty(self, table_key: str) -> pa.Table:
         pin = self._context.pins[table_key]
         schema = self._tables.open(pin.path, pin.version).schema
         fields = [schema.field(name) for name in self._names(table_key)]
         return pa.schema(fields).empty_table()
 
 
-def _once(rows: Any) -> Any:
+def _once(rows: pa.Table) -> pa.Table:
     """Return each row once, though several hops may have fetched it."""
     seen: set[str] = set()
     first = []

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
@@ -18,13 +17,13 @@ from omnigraph.errors import QueryError
 from omnigraph.manifest import Pin
 from omnigraph.plan.expression import INT, SCORE, Bm25, Expression, Nearest, PropertyOf, Rrf
 from omnigraph.plan.read import ReadPlan, SortKey
+from omnigraph.read.arrays import Mask, Rows, Scores
 from omnigraph.read.frame import Frame, Source
-from omnigraph.read.search import COMPUTED, Constant, SearchColumns, rewritten_plan, words_of
+from omnigraph.read.search import COMPUTED, Constant, SearchColumns, transform_plan, words_of
 from omnigraph.read.vectors import as_query, nullable
 from omnigraph.read.words import meaningful
 
-Array = Any
-Embed = Callable[[Nearest, str, int], Array]
+Embed = Callable[[Nearest, str, int], Scores]
 """Turns the text of a `nearest` into a vector of the property's size."""
 
 RANK = "#rank"
@@ -48,7 +47,7 @@ class Ranker:
         if isinstance(ranking, Nearest):
             run.measure(ranking)
         # Fused places are places among all candidates, so every ranking comes before the cut.
-        plan = replace(rewritten_plan(plan, run.replaced), ranking=None)
+        plan = replace(transform_plan(plan, run.replaced), ranking=None)
         if ranking is None:
             return plan, run.finished()
         scores = run.scores(ranking)
@@ -59,7 +58,7 @@ class Ranker:
         return replace(plan, sort_keys=(key, *plan.sort_keys, *ties)), run.finished()
 
 
-def _best(scores: Array, ranking: Nearest | Bm25 | Rrf, depth: int | None) -> Array:
+def _best(scores: Scores, ranking: Nearest | Bm25 | Rrf, depth: int | None) -> Rows:
     """Return the rows with a score; only the best of them, and their equals, if that suffices."""
     ranked = np.nonzero(~np.isnan(scores))[0]
     if depth is None or depth >= len(ranked):
@@ -67,7 +66,8 @@ def _best(scores: Array, ranking: Nearest | Bm25 | Rrf, depth: int | None) -> Ar
     if depth == 0:
         return ranked[:0]
     values = scores[ranked] if isinstance(ranking, Nearest) else -scores[ranked]
-    return ranked[values <= np.partition(values, depth - 1)[depth - 1]]
+    best: Mask = values <= np.partition(values, depth - 1)[depth - 1]
+    return ranked[best]
 
 
 class _Run:
@@ -76,10 +76,10 @@ class _Run:
     def __init__(self, ranker: Ranker, plan: ReadPlan, frame: Frame) -> None:
         self._ranker = ranker
         self._frame = frame
-        self._known: dict[Nearest | Bm25 | Rrf, Array] = {}
-        self._places: dict[Nearest | Bm25, Array] = {}
-        self._columns: dict[str, Array] = {}
-        self._queries: dict[tuple[Expression, int], Array] = {}
+        self._known: dict[Nearest | Bm25 | Rrf, Scores] = {}
+        self._places: dict[Nearest | Bm25, Rows] = {}
+        self._columns: dict[str, Scores] = {}
+        self._queries: dict[tuple[Expression, int], Scores] = {}
         limit, offset = (self._count(item) for item in (plan.limit, plan.offset))
         # Where rows are merged, the limit says nothing about how many of them matter.
         merged = limit is None or plan.grouped or plan.distinct
@@ -116,7 +116,7 @@ class _Run:
             keys.append(SortKey(expression=column))
         return tuple(keys)
 
-    def keep(self, rows: Array) -> None:
+    def keep(self, rows: Rows) -> None:
         """Go on with these rows only."""
         if len(rows) == self._frame.size:
             return
@@ -135,7 +135,7 @@ class _Run:
 
     # ---- scores ---------------------------------------------------------------------------
 
-    def scores(self, ranking: Nearest | Bm25 | Rrf) -> Array:
+    def scores(self, ranking: Nearest | Bm25 | Rrf) -> Scores:
         """Return the score of every row, NaN where it has none."""
         found = self._known.get(ranking)
         if found is None:
@@ -149,7 +149,7 @@ class _Run:
             self._known[ranking] = found
         return found
 
-    def _entities(self, variable: str) -> tuple[Array, Array]:
+    def _entities(self, variable: str) -> tuple[Rows, Rows]:
         """Return the distinct nodes a variable stands for, and which of them each row has."""
         distinct, inverse = np.unique(self._frame.numbers[variable], return_inverse=True)
         return distinct, inverse.reshape(-1)
@@ -158,7 +158,7 @@ class _Run:
         """Compute the distances of a ranking that cuts the rows: only the nearest matter."""
         self._known[ranking] = self._distances(ranking, self.depth)
 
-    def _distances(self, ranking: Nearest, depth: int | None) -> Array:
+    def _distances(self, ranking: Nearest, depth: int | None) -> Scores:
         """Return distances; with a depth, at least those of that many nearest rows."""
         source = self._frame.sources[ranking.variable]
         size = source.entity.properties[ranking.property].type.vector_dim or 0
@@ -171,7 +171,7 @@ class _Run:
         )
         return found[inverse]
 
-    def _vector(self, ranking: Nearest, size: int) -> Array | None:
+    def _vector(self, ranking: Nearest, size: int) -> Scores | None:
         """Return the query vector; a text is embedded once, wherever it stands."""
         value = self._ranker.constant(ranking.query)
         if value is None:
@@ -189,7 +189,7 @@ class _Run:
             raise QueryError("a query vector must hold finite 32-bit numbers")
         return query
 
-    def _text_scores(self, ranking: Bm25) -> Array:
+    def _text_scores(self, ranking: Bm25) -> Scores:
         text = self._ranker.constant(ranking.query)
         if text is None:
             return np.full(self._frame.size, np.nan)
@@ -202,7 +202,7 @@ class _Run:
         found[bound] = scores[numbers[bound]]
         return found
 
-    def _fused(self, ranking: Rrf) -> Array:
+    def _fused(self, ranking: Rrf) -> Scores:
         k = self._ranker.constant(ranking.k)
         if not isinstance(k, int) or k <= 0:
             raise QueryError(f"k of `rrf` must be greater than 0, got {k}")
@@ -212,7 +212,7 @@ class _Run:
             total += np.where(places < 0, 0.0, 1.0 / (k + places + 1.0))
         return np.where(total > 0, total, np.nan)
 
-    def _places_of(self, arm: Nearest | Bm25) -> Array:
+    def _places_of(self, arm: Nearest | Bm25) -> Rows:
         """Return the place of every row's node in a ranking, from 0; -1 where it is not in it."""
         found = self._places.get(arm)
         if found is not None:

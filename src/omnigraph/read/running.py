@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol, TypeVar
 
+from omnigraph.clock import elapsed_s
 from omnigraph.errors import QueryError, ResourceLimitError
 from omnigraph.values.results import Stage as Stage
 
@@ -23,7 +23,7 @@ class Running:
     trace: bool = False
     stages: list[Stage] = field(default_factory=list)
     estimate: float = 1.0
-    _begun: float = field(default_factory=time.monotonic)
+    _begun: float = field(default_factory=elapsed_s)
 
     def check(self) -> None:
         """Stop a query that was cancelled or has had its time."""
@@ -31,7 +31,7 @@ class Running:
             raise QueryError("the query was cancelled")
         if self.timeout_s is None:
             return
-        taken = time.monotonic() - self._begun
+        taken = elapsed_s() - self._begun
         if taken > self.timeout_s:
             raise ResourceLimitError(
                 resource="milliseconds of a query",
@@ -41,6 +41,15 @@ class Running:
             )
 
 
+class Sized(Protocol):
+    """What a step leaves: so many rows."""
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+
+
+F = TypeVar("F", bound=Sized)
 _current: ContextVar[Running | None] = ContextVar("omnigraph_query", default=None)
 
 
@@ -61,7 +70,7 @@ def checkpoint() -> None:
         running.check()
 
 
-def traced(text: Callable[[], str], work: Callable[[], Any], grows: Callable[[], float]) -> Any:
+def traced(text: Callable[[], str], work: Callable[[], F], grows: Callable[[], float]) -> F:
     """Do a step; when somebody wants to know, record it.
 
     `grows` says by how much the step was expected to multiply the rows before it.
@@ -69,9 +78,9 @@ def traced(text: Callable[[], str], work: Callable[[], Any], grows: Callable[[],
     running = _current.get()
     if running is None or not running.trace:
         return work()
-    begun = time.perf_counter()
+    begun = elapsed_s()
     frame = work()
-    seconds = time.perf_counter() - begun
+    seconds = elapsed_s() - begun
     running.estimate *= grows()
     running.stages.append(
         Stage(
@@ -88,5 +97,5 @@ def noted(text: str, rows: int, begun: float) -> None:
     """Record something that was not expected to leave a certain number of rows."""
     running = _current.get()
     if running is not None and running.trace:
-        seconds = time.perf_counter() - begun
+        seconds = elapsed_s() - begun
         running.stages.append(Stage(text=text, estimated_rows=None, rows=rows, seconds=seconds))

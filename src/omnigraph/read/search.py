@@ -7,6 +7,7 @@ pseudo-variable `#rank`. So the rest of the executor knows plain columns only.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
@@ -20,6 +21,7 @@ from omnigraph.limits import FUZZY_EDITS_DEFAULT
 from omnigraph.manifest import Pin
 from omnigraph.plan.expression import (
     Bm25,
+    Change,
     Expression,
     IsNull,
     Nearest,
@@ -27,6 +29,7 @@ from omnigraph.plan.expression import (
     Rrf,
     TextMatch,
     TextOp,
+    transform,
     walk,
 )
 from omnigraph.plan.read import (
@@ -61,9 +64,9 @@ class SearchColumns(TableColumns):
         self.neighbours = Neighbours(tables, cache)
         self._constant = constant
         self._predicates: list[TextMatch] = []
-        self._computed: dict[tuple[str, str], Any] = {}
+        self._computed: dict[tuple[str, str], pa.Array] = {}
 
-    def column(self, pin: Pin, name: str) -> Any:
+    def column(self, pin: Pin, name: str) -> pa.Array:
         """Return a stored or a computed column."""
         if not name.startswith(COMPUTED):
             return super().column(pin, name)
@@ -84,7 +87,7 @@ class SearchColumns(TableColumns):
         # Null where it does not match: so a variable an optional block left null does not either.
         return IsNull(operand=column, negated=True)
 
-    def put(self, pin: Pin, name: str, values: Any) -> None:
+    def put(self, pin: Pin, name: str, values: pa.Array) -> None:
         """Keep a column computed elsewhere."""
         self._computed[(pin.path, name)] = values
 
@@ -92,7 +95,7 @@ class SearchColumns(TableColumns):
         """Return the words of a column."""
         return TextColumn(self._segments.get(pin, name, "words", build_text_segment))
 
-    def _matches(self, pin: Pin, match: TextMatch) -> Any:
+    def _matches(self, pin: Pin, match: TextMatch) -> pa.Array:
         size = len(super().column(pin, "id"))
         text = self._constant(match.query)
         edits = FUZZY_EDITS_DEFAULT if match.max_edits is None else self._constant(match.max_edits)
@@ -152,49 +155,31 @@ def _conditions(steps: tuple[Step, ...]) -> list[Expression]:
     return [item for item in found if item is not None]
 
 
-Change = Callable[[Expression], Expression | None]
-
-
-def rewritten(expression: Expression, change: Change) -> Expression:
-    """Return an expression in which `change` has replaced the parts it has an answer for."""
-    replacement = change(expression)
-    if replacement is not None:
-        return replacement
-    changes: dict[str, Any] = {}
-    for item in fields(expression):
-        value = getattr(expression, item.name)
-        if isinstance(value, Expression):
-            changes[item.name] = rewritten(value, change)
-        elif isinstance(value, tuple) and value and isinstance(value[0], Expression):
-            changes[item.name] = tuple(rewritten(part, change) for part in value)
-    return replace(expression, **changes) if changes else expression
-
-
-def rewritten_plan(plan: ReadPlan, change: Change) -> ReadPlan:
-    """Return a plan in which every expression outside its ranking has been rewritten."""
+def transform_plan(plan: ReadPlan, change: Change) -> ReadPlan:
+    """Return a plan in which every expression outside its ranking has been transformed."""
     return replace(
         plan,
-        steps=_rewritten_steps(plan.steps, change),
+        steps=_transform_steps(plan.steps, change),
         columns=tuple(
-            replace(column, expression=rewritten(column.expression, change))
+            replace(column, expression=transform(column.expression, change))
             for column in plan.columns
         ),
         sort_keys=tuple(
-            replace(key, expression=rewritten(key.expression, change)) for key in plan.sort_keys
+            replace(key, expression=transform(key.expression, change)) for key in plan.sort_keys
         ),
     )
 
 
-def _rewritten_steps(steps: tuple[Step, ...], change: Change) -> tuple[Step, ...]:
+def _transform_steps(steps: tuple[Step, ...], change: Change) -> tuple[Step, ...]:
     found: list[Step] = []
     for step in steps:
         match step:
             case AntiJoin() | OptionalJoin():
-                found.append(replace(step, steps=_rewritten_steps(step.steps, change)))
+                found.append(replace(step, steps=_transform_steps(step.steps, change)))
             case _:
                 names = [item.name for item in fields(step) if item.name.endswith("condition")]
                 conditions: Mapping[str, Any] = {
-                    name: rewritten(value, change)
+                    name: transform(value, change)
                     for name in names
                     if (value := getattr(step, name)) is not None
                 }
@@ -202,6 +187,6 @@ def _rewritten_steps(steps: tuple[Step, ...], change: Change) -> tuple[Step, ...
     return tuple(found)
 
 
-def constants(parameters: Mapping[str, LiteralValue], now: Any) -> Constant:
+def constants(parameters: Mapping[str, LiteralValue], now: datetime.datetime) -> Constant:
     """Return a function that evaluates what reads no rows."""
     return lambda expression: constant_value(expression, parameters, now)

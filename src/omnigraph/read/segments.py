@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, cast
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from omnigraph.limits import SEGMENT_ROWS_MIN
 from omnigraph.manifest import Pin
+from omnigraph.read.arrays import Mask
 from omnigraph.read.columns import ResidentCache
 from omnigraph.store import FragmentGroup, Table, Tables, count, fragment_groups
-
-Array = Any
 
 
 class Sized(Protocol):
@@ -29,6 +30,11 @@ class Sized(Protocol):
 
 
 T = TypeVar("T", bound=Sized)
+N = TypeVar("N", bound=np.generic)
+Build = Callable[[pa.Array], T]
+"""Computes something from a column."""
+Addresses = NDArray[np.uint64]
+"""Where Lance keeps some rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +47,9 @@ class Segment(Generic[T]):
     value: T
     start: int
     rows: int
-    alive: Array | None
+    alive: Mask | None
 
-    def live(self, per_row: Array) -> Array:
+    def live(self, per_row: NDArray[N]) -> NDArray[N]:
         """Return the entries of a per-row array that belong to rows of this version."""
         return per_row if self.alive is None else per_row[self.alive]
 
@@ -51,7 +57,7 @@ class Segment(Generic[T]):
 @dataclass(frozen=True, slots=True)
 class _Kept(Generic[T]):
     signature: str
-    addresses: Array
+    addresses: Addresses
     value: T
 
 
@@ -62,7 +68,7 @@ class Segments:
         self._tables = tables
         self._cache = cache
 
-    def get(self, pin: Pin, name: str, kind: str, build: Callable[[Any], T]) -> list[Segment[T]]:
+    def get(self, pin: Pin, name: str, kind: str, build: Build[T]) -> list[Segment[T]]:
         """Return the segments of a column of a table version, in row order."""
         table = self._tables.open(pin.path, pin.version)
         found: list[Segment[T]] = []
@@ -75,10 +81,16 @@ class Segments:
         return found
 
     def _of_group(
-        self, table: Table, group: FragmentGroup, name: str, kind: str, build: Callable[[Any], T]
-    ) -> tuple[_Kept[T], Array | None]:
+        self,
+        table: Table,
+        group: FragmentGroup,
+        name: str,
+        kind: str,
+        build: Build[T],
+    ) -> tuple[_Kept[T], Mask | None]:
         key = (kind, table.path, name, group.key)
-        kept: _Kept[T] | None = self._cache.get(key)
+        # The key names what was computed, so what is kept under it is that.
+        kept = cast("_Kept[T] | None", self._cache.get(key))
         if kept is not None:
             if kept.signature == group.signature:
                 return kept, None
@@ -94,12 +106,13 @@ class Segments:
         return kept, None
 
 
-def _addresses(table: Table, group: FragmentGroup) -> Array:
+def _addresses(table: Table, group: FragmentGroup) -> Addresses:
     rows = table.scan(columns=[], row_address=True, fragments=group.fragments)
-    return rows["_rowaddr"].to_numpy()
+    found: Addresses = rows["_rowaddr"].to_numpy()
+    return found
 
 
-def _alive(known: Array, present: Array) -> Array | None:
+def _alive(known: Addresses, present: Addresses) -> Mask | None:
     """Tell which known rows are present; None when there are rows that are not known."""
     alive = np.isin(known, present, assume_unique=True)
     return alive if int(alive.sum()) == len(present) else None

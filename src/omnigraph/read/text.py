@@ -10,17 +10,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.limits import BM25_B, BM25_K1
+from omnigraph.limits import BM25_B, BM25_K1, BM25_SMOOTHING, U16_VALUES, WORD_BYTES
+from omnigraph.read.arrays import Letters, Mask, Rows, Scores
 from omnigraph.read.segments import Segment
 from omnigraph.read.words import is_stop_word, split
 
-Array = Any
 _EMPTY = np.empty(0, dtype=np.int32)
+_ROW_SHIFT = 32
+_PLACE_ZERO = 1 << (_ROW_SHIFT - 1)
+"""A row and a place in it are packed into 64 bits; places may be a little below zero."""
 
 
 @dataclass
@@ -28,19 +31,19 @@ class TextSegment:
     """The words of some texts: those of word `i` are at `offsets[i]:offsets[i + 1]`."""
 
     words: dict[str, int]
-    offsets: Array
-    rows: Array
-    places: Array
-    lengths: Array
-    present: Array
+    offsets: Rows
+    rows: Rows
+    places: Rows
+    lengths: Rows
+    present: Mask
 
     @property
     def size_bytes(self) -> int:
         """Memory of the arrays, and about that of the vocabulary."""
         arrays = (self.offsets, self.rows, self.places, self.lengths, self.present)
-        return sum(int(item.nbytes) for item in arrays) + 200 * len(self.words)
+        return sum(int(item.nbytes) for item in arrays) + WORD_BYTES * len(self.words)
 
-    def occurrences(self, word: str) -> tuple[Array, Array]:
+    def occurrences(self, word: str) -> tuple[Rows, Rows]:
         """Return rows and places of a word, in order."""
         number = self.words.get(word)
         if number is None:
@@ -48,27 +51,27 @@ class TextSegment:
         at = slice(self.offsets[number], self.offsets[number + 1])
         return self.rows[at], self.places[at]
 
-    def any_of(self, words: Sequence[str]) -> Array:
+    def any_of(self, words: Sequence[str]) -> Mask:
         """Tell which rows hold one of the words."""
         found = np.zeros(len(self.lengths), dtype=bool)
         for word in words:
             found[self.occurrences(word)[0]] = True
         return found
 
-    def phrase(self, words: Sequence[tuple[int, str]]) -> Array:
+    def phrase(self, words: Sequence[tuple[int, str]]) -> Mask:
         """Tell which rows hold the words at the same distances from each other."""
         found = np.zeros(len(self.lengths), dtype=bool)
-        starts: Array | None = None
+        starts: Rows | None = None
         # Rare words first: they leave little to look for.
         for place, word in sorted(words, key=lambda item: len(self.occurrences(item[1])[0])):
             rows, places = self.occurrences(word)
             # One number says in which row, and where in it, the phrase would begin.
-            keys = (rows.astype(np.int64) << 32) + (places - np.int64(place) + (1 << 31))
+            keys = (rows.astype(np.int64) << _ROW_SHIFT) + (places - np.int64(place) + _PLACE_ZERO)
             starts = keys if starts is None else starts[_within(starts, keys)]
             if not len(starts):
                 return found
         if starts is not None:
-            found[(starts >> 32).astype(np.int64)] = True
+            found[(starts >> _ROW_SHIFT).astype(np.int64)] = True
         return found
 
     def similar(self, word: str, *, edits: int, stop_words: bool) -> list[str]:
@@ -82,7 +85,7 @@ class TextSegment:
         return found if stop_words else [item for item in found if not is_stop_word(item)]
 
     @cached_property
-    def _by_length(self) -> dict[int, tuple[list[str], Array]]:
+    def _by_length(self) -> dict[int, tuple[list[str], Letters]]:
         """The vocabulary by length, as words and as a matrix of their letters."""
         groups: dict[int, list[str]] = {}
         for word in self.words:
@@ -93,18 +96,19 @@ class TextSegment:
         }
 
 
-def _within(values: Array, ordered: Array) -> Array:
+def _within(values: Rows, ordered: Rows) -> Mask:
     """Tell which values occur in an ordered array."""
     places = np.searchsorted(ordered, values)
-    return ordered[np.where(places == len(ordered), 0, places)] == values
+    found: Mask = ordered[np.where(places == len(ordered), 0, places)] == values
+    return found
 
 
-def build_text_segment(texts: Any) -> TextSegment:
+def build_text_segment(texts: pa.Array) -> TextSegment:
     """Return the words of some texts."""
     vocabulary: dict[str, int] = {}
     rows, places, words = split(texts, vocabulary)
     # Sixteen bits sort by counting, which is several times faster.
-    keys = words.astype(np.uint16) if len(vocabulary) <= 1 << 16 else words
+    keys = words.astype(np.uint16) if len(vocabulary) <= U16_VALUES else words
     order = np.argsort(keys, kind="stable")
     offsets = np.zeros(len(vocabulary) + 1, dtype=np.int64)
     np.cumsum(np.bincount(words, minlength=len(vocabulary)), out=offsets[1:])
@@ -118,7 +122,7 @@ def build_text_segment(texts: Any) -> TextSegment:
     )
 
 
-def _distances(word: str, letters: Array) -> Array:
+def _distances(word: str, letters: Letters) -> Rows:
     """Return the Levenshtein distance from a word to each row of a matrix of letters."""
     count, size = letters.shape
     before = np.tile(np.arange(size + 1, dtype=np.int32), (count, 1))
@@ -140,18 +144,18 @@ class TextColumn:
         self._segments = segments
         self._size = sum(segment.rows for segment in segments)
 
-    def search(self, words: Sequence[str]) -> Array:
+    def search(self, words: Sequence[str]) -> Mask:
         """Tell which rows hold at least one of the words."""
         return self._gather([item.live(item.value.any_of(words)) for item in self._segments])
 
-    def phrase(self, words: Sequence[tuple[int, str]]) -> Array:
+    def phrase(self, words: Sequence[tuple[int, str]]) -> Mask:
         """Tell which rows hold the words as a phrase."""
         return self._gather([item.live(item.value.phrase(words)) for item in self._segments])
 
-    def fuzzy(self, words: Sequence[str], *, edits: int) -> Array:
+    def fuzzy(self, words: Sequence[str], *, edits: int) -> Mask:
         """Tell which rows hold a word within a number of edits of one of the words."""
         only_stop_words = all(is_stop_word(word) for word in words)
-        found: list[Array] = []
+        found: list[Mask] = []
         for item in self._segments:
             near: list[str] = []
             for word in words:
@@ -159,23 +163,25 @@ class TextColumn:
             found.append(item.live(item.value.any_of(near)))
         return self._gather(found)
 
-    def _gather(self, parts: list[Array]) -> Array:
+    def _gather(self, parts: list[Mask]) -> Mask:
         return np.concatenate(parts) if parts else np.zeros(0, dtype=bool)
 
-    def scores(self, words: Sequence[str]) -> Array:
+    def scores(self, words: Sequence[str]) -> Scores:
         """Return the BM25 score of every row, NaN where none of the words occurs."""
         total, length = 0, 0
         for item in self._segments:
             total += int(item.live(item.value.present).sum())
             length += int(item.live(item.value.lengths).sum())
         average = length / total if total and length else 1.0
-        lengths = self._gather([item.live(item.value.lengths) for item in self._segments])
+        lengths = _joined([item.live(item.value.lengths) for item in self._segments])
         scores = np.zeros(self._size)
         hit = np.zeros(self._size, dtype=bool)
         for word in words:
             counts = self._counts(word)
             rows = np.nonzero(counts)[0]
-            weight = math.log(1 + (total - len(rows) + 0.5) / (len(rows) + 0.5))
+            weight = math.log(
+                1 + (total - len(rows) + BM25_SMOOTHING) / (len(rows) + BM25_SMOOTHING)
+            )
             times = counts[rows].astype(np.float64)
             slow = BM25_K1 * (1 - BM25_B + BM25_B * lengths[rows] / average)
             scores[rows] += weight * times * (BM25_K1 + 1) / (times + slow)
@@ -183,11 +189,15 @@ class TextColumn:
         scores[~hit] = np.nan
         return scores
 
-    def _counts(self, word: str) -> Array:
-        parts = [
+    def _counts(self, word: str) -> Rows:
+        parts: list[Rows] = [
             item.live(
                 np.bincount(item.value.occurrences(word)[0], minlength=len(item.value.lengths))
             )
             for item in self._segments
         ]
-        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+        return _joined(parts)
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)

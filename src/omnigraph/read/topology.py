@@ -10,21 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import EdgeType
-from omnigraph.limits import PATCHED_EDGES_MAX
+from omnigraph.limits import NEWEST_KNOWN_MAX, PATCHED_EDGES_MAX
 from omnigraph.manifest import Pin
 from omnigraph.plan.read import Direction
+from omnigraph.read.arrays import Mask, Rows
 from omnigraph.read.columns import ResidentCache, TableColumns
 from omnigraph.read.frame import check_rows
 from omnigraph.store import count, split_branch
-
-Array = Any
-"""A numpy array of integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,11 @@ class Adjacency:
     Targets of one node are in ascending order where `edges` is None.
     """
 
-    offsets: Array
-    targets: Array
-    edges: Array | None
+    offsets: Rows
+    targets: Rows
+    edges: Rows | None
 
-    def follow(self, nodes: Array) -> tuple[Array, Array]:
+    def follow(self, nodes: Rows) -> tuple[Rows, Rows]:
         """Return, for every neighbour of every given node, the row it came from and its place."""
         if not self.size:
             # Nobody is there, so every given node is none.
@@ -58,7 +58,7 @@ class Adjacency:
         """Number of nodes."""
         return len(self.offsets) - 1
 
-    def joins(self, starts: Array, ends: Array) -> Array:
+    def joins(self, starts: Rows, ends: Rows) -> Mask:
         """Tell for each pair of nodes whether it is there; targets must be in order."""
         there = (starts >= 0) & (ends >= 0)
         if not self.size:
@@ -96,9 +96,9 @@ class Topology:
     `edges` are their positions in the table, which has `rows` rows; None when all are there.
     """
 
-    sources: Array
-    targets: Array
-    edges: Array | None
+    sources: Rows
+    targets: Rows
+    edges: Rows | None
     source_count: int
     target_count: int
     rows: int = 0
@@ -126,7 +126,7 @@ class Topology:
                     self.source_count,
                 )
 
-    def positions(self) -> Array:
+    def positions(self) -> Rows:
         """Return the position of each edge in its table."""
         return np.arange(len(self.sources), dtype=np.int32) if self.edges is None else self.edges
 
@@ -150,13 +150,13 @@ class Topology:
             arrays += [made.offsets, made.targets, made.edges]
         return sum(int(array.nbytes) for array in arrays if array is not None)
 
-    def extended(self, sources: Array, targets: Array, counts: tuple[int, int]) -> Topology:
+    def extended(self, sources: Rows, targets: Rows, counts: tuple[int, int]) -> Topology:
         """Return the topology with rows added to its tables; adjacencies of pairs are patched.
 
         `sources` and `targets` are the ends of the new edges, -1 where there is no such node.
         """
         whole = (sources >= 0) & (targets >= 0)
-        edges: Array | None = None
+        edges: Rows | None = None
         if self.edges is not None or not whole.all():
             new = np.flatnonzero(whole).astype(np.int32) + self.rows
             edges = np.concatenate([self.positions(), new])
@@ -186,20 +186,20 @@ class Topology:
         return found
 
 
-def _offsets(starts: Array, size: int) -> Array:
+def _offsets(starts: Rows, size: int) -> Rows:
     offsets = np.zeros(size + 1, dtype=np.int64)
     np.cumsum(np.bincount(starts, minlength=size), out=offsets[1:])
     return offsets
 
 
-def _adjacency(starts: Array, ends: Array, edges: Array, size: int) -> Adjacency:
+def _adjacency(starts: Rows, ends: Rows, edges: Rows, size: int) -> Adjacency:
     # Sorting numbers that hold start and place is several times faster than an argsort.
     width = max(len(starts), 1)
     order = np.sort(starts.astype(np.int64) * width + np.arange(len(starts))) % width
     return Adjacency(_offsets(starts, size), ends[order], edges[order])
 
 
-def _distinct(starts: Array, ends: Array, size: int, width: int) -> Adjacency:
+def _distinct(starts: Rows, ends: Rows, size: int, width: int) -> Adjacency:
     width = max(width, 1)
     keys = np.sort(starts.astype(np.int64) * width + ends)
     if len(keys) > 1:
@@ -211,7 +211,7 @@ def _distinct(starts: Array, ends: Array, size: int, width: int) -> Adjacency:
     return Adjacency(offsets, (keys - firsts).astype(np.int32), None)
 
 
-def _patched(known: Adjacency, starts: Array, ends: Array, size: int) -> Adjacency:
+def _patched(known: Adjacency, starts: Rows, ends: Rows, size: int) -> Adjacency:
     """Return an adjacency of pairs with some more pairs in it, and perhaps more nodes."""
     pairs = sorted(set(zip(starts.tolist(), ends.tolist(), strict=True)))
     places, new = [], []
@@ -260,7 +260,7 @@ class Topologies:
     def __init__(self, columns: TableColumns, cache: ResidentCache) -> None:
         self._columns = columns
         self._cache = cache
-        self._newest: dict[object, _Known] = {}
+        self._newest: BoundedCache[object, _Known] = BoundedCache(NEWEST_KNOWN_MAX)
 
     def get(self, edge: EdgeType, pin: Pin, source: Pin, target: Pin) -> Topology:
         """Return the topology of an edge type in one snapshot."""
@@ -288,7 +288,8 @@ class Topologies:
                 self._cache.drop(known.previous)
             previous = None if known is None else known.key
             made = _Known(key, layouts, (pin, source, target), previous)
-            self._newest[line] = self._newest[pin.path] = made
+            self._newest.put(line, made)
+            self._newest.put(pin.path, made)
         return topology
 
     def _known(self, pin: Pin, source: Pin, target: Pin) -> _Known | None:
@@ -336,19 +337,21 @@ class Topologies:
         """Return a topology made from a known one, if rows were only added since."""
         known = self._known(pin, source, target)
         base = None if known is None else self._cache.get(known.key)
-        if known is None or base is None or layouts[0][: len(known.layouts[0])] != known.layouts[0]:
+        if known is None or not isinstance(base, Topology):
+            return None
+        if layouts[0][: len(known.layouts[0])] != known.layouts[0]:
             return None
         added = self._columns.rows_after(pin, len(known.layouts[0]), ["src", "dst"])
         if added.num_rows > PATCHED_EDGES_MAX:
             return None
-        base = self._renumbered(base, known, layouts, (source, target))
-        if base is None:
+        renumbered = self._renumbered(base, known, layouts, (source, target))
+        if renumbered is None:
             return None
         count("topology_patches")
         starts = self._columns.numbers(source, added["src"].to_pylist())
         ends = self._columns.numbers(target, added["dst"].to_pylist())
         counts = (self._columns.size(source), self._columns.size(target))
-        return base.extended(starts, ends, counts)
+        return renumbered.extended(starts, ends, counts)
 
     def _renumbered(
         self,
@@ -389,9 +392,10 @@ class Topologies:
         )
 
 
-def node_numbers(values: Any, ids: Any) -> Array:
+def node_numbers(values: pa.Array | pa.ChunkedArray, ids: pa.Array) -> Rows:
     """Return the position of each value among the ids, -1 where there is none."""
     found = pc.index_in(values, value_set=ids)
     if found.null_count:
         found = pc.fill_null(found, -1)
-    return found.to_numpy().astype(np.int32, copy=False)
+    numbers: Rows = found.to_numpy().astype(np.int32, copy=False)
+    return numbers

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.limits import NEAREST_ROWS_MIN, VECTOR_BLOCK_VALUES
+from omnigraph.limits import (
+    F32_ROUNDING,
+    NEAREST_ROWS_MIN,
+    NEAREST_ROWS_SHARE,
+    SQUARES_SLACK,
+    VECTOR_BLOCK_VALUES,
+)
+from omnigraph.read.arrays import Rows, Scores, Vectors
 from omnigraph.read.segments import Segment
-
-Array = Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +27,9 @@ class VectorSegment:
     `squares` holds the squared length of every vector.
     """
 
-    matrix: Array
-    places: Array
-    squares: Array
+    matrix: Vectors
+    places: Rows
+    squares: Scores
 
     @property
     def size_bytes(self) -> int:
@@ -33,7 +37,7 @@ class VectorSegment:
         return int(self.matrix.nbytes + self.places.nbytes + self.squares.nbytes)
 
 
-def build_vector_segment(vectors: Any) -> VectorSegment:
+def build_vector_segment(vectors: pa.FixedSizeListArray) -> VectorSegment:
     """Return the vectors of a fixed-size list column as one matrix."""
     width = vectors.type.list_size
     valid = pc.is_valid(vectors)
@@ -51,20 +55,20 @@ class VectorColumn:
     def __init__(self, segments: list[Segment[VectorSegment]]) -> None:
         self._segments = segments
 
-    def distances(self, rows: Array, query: Array) -> Array:
+    def distances(self, rows: Rows, query: Scores) -> Scores:
         """Return the distance of some rows, NaN where a row has no vector."""
         found = np.full(len(rows), np.nan)
         for segment, inside, places in self._parts(rows):
             found[inside] = np.sqrt(_squares(segment.matrix, places, query))
         return found
 
-    def nearest(self, rows: Array, query: Array, *, depth: int) -> Array:
+    def nearest(self, rows: Rows, query: Scores, *, depth: int) -> Scores:
         """Return the distances of at least the nearest `depth` of some rows, NaN for others.
 
         Single precision tells which rows cannot be among them: its error is bounded, so the
         result is the same as if every distance had been computed in full.
         """
-        if depth == 0 or len(rows) <= max(4 * depth, NEAREST_ROWS_MIN):
+        if depth == 0 or len(rows) <= max(NEAREST_ROWS_SHARE * depth, NEAREST_ROWS_MIN):
             return self.distances(rows, query)
         low, high = np.full(len(rows), np.nan), np.full(len(rows), np.inf)
         for segment, inside, places in self._parts(rows):
@@ -78,7 +82,7 @@ class VectorColumn:
         found[chosen] = self.distances(rows[chosen], query)
         return found
 
-    def _parts(self, rows: Array) -> Iterator[tuple[VectorSegment, Array, Array]]:
+    def _parts(self, rows: Rows) -> Iterator[tuple[VectorSegment, Rows, Rows]]:
         """Yield, per segment, which of the rows have a vector in it, and where."""
         for item in self._segments:
             inside = np.nonzero((rows >= item.start) & (rows < item.start + item.rows))[0]
@@ -88,7 +92,7 @@ class VectorColumn:
                 yield item.value, inside[known], places[known]
 
 
-def _squares(matrix: Array, places: Array, query: Array) -> Array:
+def _squares(matrix: Vectors, places: Rows, query: Scores) -> Scores:
     """Return squared distances: in 64 bits and row by row, whatever rows are computed together."""
     found = np.empty(len(places))
     step = max(1, VECTOR_BLOCK_VALUES // max(1, matrix.shape[1]))
@@ -99,7 +103,7 @@ def _squares(matrix: Array, places: Array, query: Array) -> Array:
     return found
 
 
-def _bounds(segment: VectorSegment, places: Array, query: Array) -> tuple[Array, Array]:
+def _bounds(segment: VectorSegment, places: Rows, query: Scores) -> tuple[Scores, Scores]:
     """Return bounds of squared distances from products in 32 bits.
 
     The error of a product of n terms is at most n * 2^-24 of the lengths' product, in any order of
@@ -110,16 +114,17 @@ def _bounds(segment: VectorSegment, places: Array, query: Array) -> tuple[Array,
     squares = segment.squares[places]
     own = float(query @ query)
     about = squares - 2 * products + own
-    slack = 4 * len(query) * 2.0**-24 * np.sqrt(squares * own) + 1e-12 * (squares + own)
+    slack = 4 * len(query) * F32_ROUNDING * np.sqrt(squares * own)
+    slack += SQUARES_SLACK * (squares + own)
     return about - slack, about + slack
 
 
-def as_query(values: Any) -> Array:
+def as_query(values: object) -> Scores:
     """Return a query vector rounded to 32 bits, as stored vectors are."""
     with np.errstate(over="ignore"):
         return np.asarray(values, dtype=np.float64).astype(np.float32).astype(np.float64)
 
 
-def nullable(values: Array) -> Any:
+def nullable(values: Scores) -> pa.Array:
     """Return scores as an Arrow column, null where there is none."""
     return pa.array(values, pa.float64(), mask=np.isnan(values))

@@ -10,34 +10,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from omnigraph.errors import QueryError
-from omnigraph.limits import I32_MAX
+from omnigraph.limits import (
+    CONDITION_SHARE,
+    COUNTED_TABLE_ROWS_MAX,
+    DENSE_NODES_SHARE,
+    EDGES_IN_PLACE_SHARE,
+    FLOAT_EXACT_MAX,
+    I32_MAX,
+    LISTING_COST,
+    PACKED_MAX,
+    WHOLE_TABLE_SHARE,
+)
 from omnigraph.plan.explain import step_text
 from omnigraph.plan.expression import Expression
+from omnigraph.read.arrays import Counts, Mask, Rows
 from omnigraph.read.context import Context
-from omnigraph.read.estimates import CONDITION_SHARE, growth
+from omnigraph.read.estimates import growth
 from omnigraph.read.frame import Frame, Source, check_rows
 from omnigraph.read.hops import reach
 from omnigraph.read.running import traced
 from omnigraph.read.topology import Adjacency, Topology
 from omnigraph.read.tree import Link, Tree
 
-Array = Any
-
-_WHOLE_SHARE = 4
-"""A condition is evaluated on a whole table unless the nodes asked about are this much fewer."""
-_DENSE_SHARE = 8
-"""Nodes are merged through an array over all nodes unless they are this much fewer."""
-_SMALL_TABLE = 20_000
-"""Rows of a table on which a condition is evaluated just to know how many fit."""
-_EXACT_FLOAT = 2.0**53
-_COUNT_MAX = 2.0**62
-_LISTING_COST = 3.0
-"""Listing a neighbour in a frame costs about this much more than counting it."""
+Summable = NDArray[np.int64] | NDArray[np.uint8] | NDArray[np.bool_]
 
 
 @dataclass(slots=True)
@@ -51,27 +51,28 @@ class Choice:
     source: Source
     size: int
     condition: Expression | None = None
-    numbers: Array | None = None
-    mask: Array | None = None
+    numbers: Rows | None = None
+    mask: Mask | None = None
     counted: int | None = None
 
-    def kept(self, context: Context, nodes: Array) -> Array | None:
+    def kept(self, context: Context, nodes: Rows) -> Mask | None:
         """Return which of the nodes may be chosen; None when all may."""
         if self.condition is None:
             return None
         if self.numbers is not None:
             return np.isin(nodes, self.numbers)
-        if self.mask is None and len(nodes) * _WHOLE_SHARE < self.size:
+        if self.mask is None and len(nodes) * WHOLE_TABLE_SHARE < self.size:
             return context.matching_rows(self.source, self.condition, nodes)
         return self.whole(context).take(nodes)
 
-    def whole(self, context: Context) -> Array:
+    def whole(self, context: Context) -> Mask:
         """Return the mask over the table."""
         if self.mask is None:
-            self.mask = context.matching(self.source, self.condition)
+            mask = context.matching(self.source, self.condition)
+            self.mask = np.ones(self.size, dtype=bool) if mask is None else mask
         return self.mask
 
-    def all(self, context: Context) -> Array:
+    def all(self, context: Context) -> Rows:
         """Return the numbers of the nodes that may be chosen, in order."""
         if self.numbers is not None:
             return self.numbers
@@ -97,7 +98,7 @@ def walk_tree(context: Context, tree: Tree) -> Frame:
     return _Walk(context, tree).run()
 
 
-def have_way(context: Context, tree: Tree, source: Source, nodes: Array) -> Array:
+def have_way(context: Context, tree: Tree, source: Source, nodes: Rows) -> Mask:
     """Tell for each node, as the root of a tree, whether there is any way through it."""
     return _Walk(context, tree).have_way(source, nodes)
 
@@ -112,7 +113,7 @@ class _Walk:
     def run(self) -> Frame:
         root = self._root()
         choice = self._choices[root]
-        frame: Frame = traced(
+        frame = traced(
             lambda: f"start at ${root}: {self._tree.variables[root].type_name}",
             partial(self._start, root, choice),
             lambda: choice.size * (1.0 if choice.condition is None else CONDITION_SHARE),
@@ -142,7 +143,7 @@ class _Walk:
         verb = "count ways of " if self._tree.dangling(link) else ""
         return f"{way}{verb}{step_text(link.step)}"
 
-    def have_way(self, source: Source, nodes: Array) -> Array:
+    def have_way(self, source: Source, nodes: Rows) -> Mask:
         self._choose()
         size = self._context.columns.size(source.pin)
         self._choices[self._tree.root] = Choice(source, size)
@@ -180,7 +181,7 @@ class _Walk:
         """Return the variable from which a walk looks at the fewest neighbours."""
         unknown = []
         for choice in self._choices.values():
-            if choice.condition is None or choice.size <= _SMALL_TABLE:
+            if choice.condition is None or choice.size <= COUNTED_TABLE_ROWS_MAX:
                 choice.count(self._context)
             else:
                 unknown.append(choice)
@@ -209,7 +210,7 @@ class _Walk:
                 continue
             edges = len(self._context.topology(link.step.edge).sources)
             looked_at = min(rows, float(size)) * edges / size
-            total += looked_at if dangling else _LISTING_COST * looked_at
+            total += looked_at if dangling else LISTING_COST * looked_at
             share = target.estimate / max(target.size, 1)
             total += self._cost_from(link.target, looked_at * share, behind)
         return total
@@ -279,7 +280,7 @@ class _Walk:
 
     # ---- neighbours -----------------------------------------------------------------------
 
-    def _neighbours(self, link: Link, nodes: Array) -> tuple[Array, Array, Array | None]:
+    def _neighbours(self, link: Link, nodes: Rows) -> tuple[Rows, Rows, Rows | None]:
         """Return, for every way over a link, its row, the node reached, and perhaps the edge."""
         topology = self._context.topology(link.step.edge)
         if not link.single_hop:
@@ -297,7 +298,7 @@ class _Walk:
         edges = None if adjacency.edges is None else adjacency.edges[at]
         return rows, adjacency.targets[at], edges
 
-    def _kept(self, link: Link, targets: Array, edges: Array | None) -> Array | None:
+    def _kept(self, link: Link, targets: Rows, edges: Rows | None) -> Mask | None:
         keep = self._choices[link.target].kept(self._context, targets)
         condition = link.step.edge_condition
         if condition is not None and edges is not None:
@@ -306,14 +307,14 @@ class _Walk:
             keep = fits if keep is None else keep & fits
         return keep
 
-    def _ways(self, link: Link, nodes: Array, without: frozenset[int]) -> Array:
+    def _ways(self, link: Link, nodes: Rows, without: frozenset[int]) -> Counts:
         """Return, for each node, how many ways there are through the branch behind a link."""
         behind = self._tree.links_from(link.target, without=without)
         plain = self._choices[link.target].condition is None and link.step.edge_condition is None
         if not behind and plain and link.single_hop:
             offsets = _adjacency(self._context.topology(link.step.edge), link).offsets
             return offsets[nodes + 1] - offsets[nodes]
-        if link.single_hop and len(nodes) * 2 >= self._choices[link.source].size:
+        if link.single_hop and len(nodes) * EDGES_IN_PLACE_SHARE >= self._choices[link.source].size:
             # Looking at every edge as it lies in memory beats gathering those of most nodes.
             adjacency = _adjacency(self._context.topology(link.step.edge), link)
             found = adjacency.targets, adjacency.edges, adjacency.offsets[1:]
@@ -323,8 +324,8 @@ class _Walk:
         return self._ways_of(link, targets, edges, ends, without)
 
     def _ways_of(
-        self, link: Link, targets: Array, edges: Array | None, ends: Array, without: frozenset[int]
-    ) -> Array:
+        self, link: Link, targets: Rows, edges: Rows | None, ends: Rows, without: frozenset[int]
+    ) -> Counts:
         """Return the ways for each run of reached nodes, given where runs end."""
         behind = self._tree.links_from(link.target, without=without)
         choice = self._choices[link.target]
@@ -342,7 +343,7 @@ class _Walk:
         spread[keep] = values
         return _sums(spread, ends)
 
-    def _ways_behind(self, links: list[Link], nodes: Array, without: frozenset[int]) -> Array:
+    def _ways_behind(self, links: list[Link], nodes: Rows, without: frozenset[int]) -> Counts:
         ways = self._ways(links[0], nodes, without | {links[0].number})
         for link in links[1:]:
             ways = _product(ways, self._ways(link, nodes, without | {link.number}))
@@ -355,9 +356,9 @@ def _adjacency(topology: Topology, link: Link) -> Adjacency:
     return chosen[link.direction]
 
 
-def _valued(values: Callable[[Array], Array], nodes: Array, size: int) -> Array:
+def _valued(values: Callable[[Rows], Counts], nodes: Rows, size: int) -> Counts:
     """Return a value for every node, computed once for each distinct one."""
-    if len(nodes) * _DENSE_SHARE < size:
+    if len(nodes) * DENSE_NODES_SHARE < size:
         distinct, inverse = np.unique(nodes, return_inverse=True)
         return values(distinct)[inverse]
     distinct = _distinct(nodes, size)
@@ -366,8 +367,8 @@ def _valued(values: Callable[[Array], Array], nodes: Array, size: int) -> Array:
     return spread[nodes]
 
 
-def _distinct(nodes: Array, size: int) -> Array:
-    if len(nodes) * _DENSE_SHARE < size:
+def _distinct(nodes: Rows, size: int) -> Counts:
+    if len(nodes) * DENSE_NODES_SHARE < size:
         # Much faster than `unique`, which hashes.
         ordered = np.sort(nodes)
         new = np.ones(len(ordered), dtype=bool)
@@ -378,11 +379,11 @@ def _distinct(nodes: Array, size: int) -> Array:
     return np.flatnonzero(seen)
 
 
-def _summed(nodes: Array, weights: Array | None, size: int) -> tuple[Array, Array]:
+def _summed(nodes: Rows, weights: Counts | None, size: int) -> tuple[Rows, Counts]:
     """Return the distinct nodes, and for each the sum of its weights."""
     if weights is not None:
         _check_count(float(weights.sum(dtype=np.float64)))
-    if len(nodes) * _DENSE_SHARE < size:
+    if len(nodes) * DENSE_NODES_SHARE < size:
         distinct, inverse = np.unique(nodes, return_inverse=True)
         return distinct.astype(np.int64), grouped_sums(inverse, weights, len(distinct))
     sums = grouped_sums(nodes, weights, size)
@@ -390,18 +391,18 @@ def _summed(nodes: Array, weights: Array | None, size: int) -> tuple[Array, Arra
     return distinct, sums[distinct]
 
 
-def grouped_sums(groups: Array, values: Array | None, size: int) -> Array:
+def grouped_sums(groups: Rows, values: Counts | None, size: int) -> Counts:
     """Return the sum of the values of each group, or its number of rows, exactly."""
     if values is None:
         return np.bincount(groups, minlength=size)
-    if float(np.abs(values).sum(dtype=np.float64)) < _EXACT_FLOAT:
+    if float(np.abs(values).sum(dtype=np.float64)) < FLOAT_EXACT_MAX:
         return np.bincount(groups, weights=values, minlength=size).astype(np.int64)
     sums = np.zeros(size, dtype=np.int64)
     np.add.at(sums, groups, values)
     return sums
 
 
-def _sums(values: Array, ends: Array) -> Array:
+def _sums(values: Summable, ends: Rows) -> Counts:
     """Return the sum of each run of values, given where runs end."""
     if values.dtype == np.int64:
         _check_count(float(values.sum(dtype=np.float64)))
@@ -411,15 +412,15 @@ def _sums(values: Array, ends: Array) -> Array:
     return np.diff(totals[ends], prepend=0).astype(np.int64, copy=False)
 
 
-def _total_type(values: Array) -> type[Any]:
+def _total_type(values: Summable) -> type[np.signedinteger]:
     return np.int32 if values.dtype != np.int64 and len(values) <= I32_MAX else np.int64
 
 
-def _product(left: Array, right: Array) -> Array:
+def _product(left: Counts, right: Counts) -> Counts:
     _check_count(float((left.astype(np.float64) * right).max(initial=0.0)))
     return left * right
 
 
 def _check_count(value: float) -> None:
-    if value >= _COUNT_MAX:
+    if value >= PACKED_MAX:
         raise QueryError("integer overflow: the number of rows does not fit in 64 bits")

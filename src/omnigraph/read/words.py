@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.limits import TEXT_CHUNK_ROWS, WORD_CHARS_MAX
+from omnigraph.read.arrays import Rows
 from omnigraph.read.stemmer import stem
-
-Array = Any
 
 _SEPARATORS = r"[^\p{L}\p{N}\p{M}]+"
 _ACCENTS = re.compile("[\u0300-\u036f]")
@@ -54,7 +52,7 @@ def normal_form(piece: str) -> str | None:
     return stem(word) if word.isascii() and word.isalpha() else word
 
 
-def split(texts: Any, vocabulary: dict[str, int]) -> tuple[Array, Array, Array]:
+def split(texts: pa.Array, vocabulary: dict[str, int]) -> tuple[Rows, Rows, Rows]:
     """Return row, place in the row and word number of every word of some texts, in order.
 
     New words are added to the vocabulary. Words that are too long are left out.
@@ -72,8 +70,8 @@ def split(texts: Any, vocabulary: dict[str, int]) -> tuple[Array, Array, Array]:
 
 
 def _split_chunk(
-    texts: Any, start: int, vocabulary: dict[str, int], numbers: dict[str, int]
-) -> tuple[Array, Array, Array]:
+    texts: pa.Array, start: int, vocabulary: dict[str, int], numbers: dict[str, int]
+) -> tuple[Rows, Rows, Rows]:
     texts = pc.fill_null(texts, "")
     plain = pc.string_is_ascii(texts)
     if pc.all(plain).as_py():
@@ -91,11 +89,11 @@ def _split_chunk(
 
 
 def _mixed(
-    texts: Any, plain: Any, vocabulary: dict[str, int], numbers: dict[str, int]
-) -> tuple[Array, Array]:
+    texts: pa.Array, plain: pa.Array, vocabulary: dict[str, int], numbers: dict[str, int]
+) -> tuple[Rows, Rows]:
     """Split ASCII texts the fast way and others the general way, and put them in order again."""
     flags = plain.to_numpy(zero_copy_only=False)
-    parts: list[tuple[Array, Array]] = []
+    parts: list[tuple[Rows, Rows]] = []
     for chosen, pieces_of in ((flags, _plain_pieces), (~flags, _pieces)):
         origin = np.nonzero(chosen)[0]
         rows, words = _encoded(*pieces_of(texts.filter(pa.array(chosen))), vocabulary, numbers)
@@ -106,7 +104,7 @@ def _mixed(
     return rows[order], words[order]
 
 
-def _pieces(texts: Any) -> tuple[Array, Any]:
+def _pieces(texts: pa.Array) -> tuple[Rows, pa.Array]:
     """Return the pieces of texts between separators, and the row of each."""
     lists = pc.split_pattern_regex(pc.utf8_normalize(texts, form="NFKC"), pattern=_SEPARATORS)
     sizes = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
@@ -117,7 +115,7 @@ def _pieces(texts: Any) -> tuple[Array, Any]:
     return rows[solid.to_numpy(zero_copy_only=False)], pieces.filter(solid)
 
 
-def _plain_pieces(texts: Any) -> tuple[Array, Any]:
+def _plain_pieces(texts: pa.Array) -> tuple[Rows, pa.Array]:
     """Return the same as `_pieces` for ASCII texts, lower-cased, without looking for patterns."""
     buffers = texts.buffers()
     ends = np.frombuffer(buffers[1], dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
@@ -142,8 +140,8 @@ def _plain_pieces(texts: Any) -> tuple[Array, Any]:
 
 
 def _encoded(
-    rows: Array, pieces: Any, vocabulary: dict[str, int], numbers: dict[str, int]
-) -> tuple[Array, Array]:
+    rows: Rows, pieces: pa.Array, vocabulary: dict[str, int], numbers: dict[str, int]
+) -> tuple[Rows, Rows]:
     """Return rows and the word number of each piece, -1 where it is no word."""
     encoded = pieces.dictionary_encode()
     spelled = encoded.dictionary.to_pylist()

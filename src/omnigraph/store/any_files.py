@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from glob import glob, has_magic
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from omnigraph.limits import OBJECT_READ_BYTES
 from omnigraph.store.files import Entry
@@ -24,6 +24,8 @@ from omnigraph.store.local_files import failure
 from omnigraph.store.storage_options import SCHEMES
 
 if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
     from omnigraph.store.bucket import Bucket
 
 
@@ -115,7 +117,7 @@ def open_file(name: str) -> IO[bytes]:
     return io.BufferedReader(_Object(files, name, size), OBJECT_READ_BYTES)
 
 
-def readable(name: str) -> Any:
+def readable(name: str) -> str | IO[bytes]:
     """Return what Arrow's readers take: the path, or an open object."""
     return open_file(name) if is_object(name) else name
 
@@ -143,7 +145,7 @@ class _Object(io.RawIOBase):
         self._at = max(starts[whence] + offset, 0)
         return self._at
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: WriteableBuffer) -> int:
         view = memoryview(buffer).cast("B")
         length = min(len(view), self._size - self._at)
         if length <= 0:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import hashlib
 import io
 from dataclasses import dataclass
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from omnigraph.errors import StorageError
 from omnigraph.store.counters import count
 from omnigraph.store.keys import quoted
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.tables import Table
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+    from lance.blob import BlobFile
 
 _EXTERNAL = 3
 """How a stored descriptor marks a value that is only a reference to elsewhere."""
@@ -56,13 +61,15 @@ def open_blob(table: Table, column: str, found: BlobRef) -> BinaryIO:
     """Open a managed blob as a file that reads what is asked for."""
     with table.at_work():
         (blob,) = table.dataset.take_blobs(column, addresses=[found.address])
+    if blob is None:
+        raise StorageError(f"a blob of {table.path} that was found cannot be opened")
     return cast(BinaryIO, _Blob(blob, f"reading {table.path}"))
 
 
 class _Blob(io.RawIOBase):
     """A blob as a file, whose failures are ours."""
 
-    def __init__(self, blob: Any, what: str) -> None:
+    def __init__(self, blob: BlobFile, what: str) -> None:
         super().__init__()
         self._blob = blob
         self._what = what
@@ -84,7 +91,7 @@ class _Blob(io.RawIOBase):
         """Return all bytes that are left."""
         return self.read()
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: WriteableBuffer) -> int:
         """Read as many bytes as the buffer holds."""
         with memoryview(buffer).cast("B") as view:
             found = self.read(len(view))

@@ -9,9 +9,9 @@ from __future__ import annotations
 import copy
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from urllib.parse import quote, unquote
 
 from omnigraph.errors import StorageError
@@ -21,6 +21,10 @@ from omnigraph.store.lance_errors import translated
 from omnigraph.store.parallel import side_by_side
 from omnigraph.store.strays import no_strays
 from omnigraph.store.tables import TREE, Table, Tables
+
+if TYPE_CHECKING:
+    from lance import LanceDataset
+    from lance.dataset import Tag
 
 RETIRED = "_retired"
 
@@ -166,7 +170,7 @@ def children_first(found: Sequence[Child], *, name: Callable[[Child], str]) -> l
     return sorted(found, key=depth, reverse=True)
 
 
-def make_branch(dataset: Any, name: str, version: int) -> Any:
+def make_branch(dataset: LanceDataset, name: str, version: int) -> LanceDataset:
     """Create a branch at a version of an open dataset; return the branch's dataset."""
     count("branch_creates")
     with translated(f"creating branch {name}"):
@@ -176,7 +180,7 @@ def make_branch(dataset: Any, name: str, version: int) -> Any:
             return dataset.create_branch(name, version)
 
 
-def delete_branch(dataset: Any, name: str) -> None:
+def delete_branch(dataset: LanceDataset, name: str) -> None:
     """Delete a branch: first the file that makes it exist, then its folder."""
     count("branch_deletes")
     with translated(f"deleting branch {name}"):
@@ -189,32 +193,35 @@ def branch_files(files: Files, root: str, name: str) -> Iterator[str]:
     yield ref_file(root, name)
 
 
-def list_tags(dataset: Any) -> list[TagRef]:
+def list_tags(dataset: LanceDataset) -> list[TagRef]:
     """Return the tags of a dataset, by name."""
     with translated("listing tags"):
         found = dataset.tags.list()
     return [_tag(name, known) for name, known in sorted(found.items())]
 
 
-def _tag(name: str, known: Mapping[str, Any]) -> TagRef:
+def _tag(name: str, known: Tag) -> TagRef:
     try:
+        made_at = known["created_at"]
+        if made_at is None:
+            raise ValueError("it does not say when it was made")
         return TagRef(
             name=name,
             branch=known["branch"],
             version=int(known["version"]),
-            created_at_us=int(known["created_at"].timestamp() * 1e6),
+            created_at_us=int(made_at.timestamp() * 1e6),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StorageError(f"the file of tag '{name}' is damaged: {error}") from error
 
 
-def create_tag(dataset: Any, name: str, branch: str | None, version: int) -> None:
+def create_tag(dataset: LanceDataset, name: str, branch: str | None, version: int) -> None:
     """Name a version for good. The name must be free."""
     with translated(f"creating tag {name}"), no_strays(dataset):
         dataset.tags.create(name, version if branch is None else (branch, version))
 
 
-def delete_tag(dataset: Any, name: str) -> None:
+def delete_tag(dataset: LanceDataset, name: str) -> None:
     """Forget a tag; the version stays."""
     with translated(f"deleting tag {name}"):
         dataset.tags.delete(name)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import IO
 
 import obstore
 from obstore.exceptions import BaseError
 
+from omnigraph.environment import variables
 from omnigraph.store.object_files import MISSING, ObjectFiles, object_failure
 from omnigraph.store.storage_options import given_for, storage_options
 
@@ -19,7 +19,7 @@ class Bucket(ObjectFiles):
     def of(cls, name: str) -> Bucket:
         """Return the bucket an address lies in, reached as `reaching` or the environment says."""
         scheme, _, place = name.partition("://")
-        options = storage_options(scheme, given_for(scheme), os.environ)
+        options = storage_options(scheme, given_for(scheme), variables())
         return cls(f"{scheme}://{place.partition('/')[0]}", options)
 
     def size_of(self, name: str) -> int | None:

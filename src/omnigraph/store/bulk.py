@@ -14,6 +14,8 @@ from typing import Any
 import lance
 import numpy as np
 import pyarrow as pa
+from lance import LanceDataset
+from lance.dataset import Index
 from lance.fragment import FragmentMetadata, write_fragments
 from lance.optimize import CompactionTask, RewriteResult
 
@@ -21,12 +23,13 @@ from omnigraph.limits import ROWS_PER_FILE_MAX
 from omnigraph.store.delta import DeltaPart
 from omnigraph.store.lance_errors import translated
 from omnigraph.store.location import locate
-from omnigraph.store.tables import Table
+from omnigraph.store.staging import NewRows
+from omnigraph.store.tables import Table, fragment_of
 from omnigraph.store.upsert import Rewritten, rewrite_rows
 from omnigraph.store.workers import IndexPart, build_part, rewrite
 
 
-def _opened(folder: str, version: int) -> Any:
+def _opened(folder: str, version: int) -> LanceDataset:
     """Open a table; an object store is reached as `reaching` or the environment says."""
     options = locate(folder).lance_options if "://" in folder else None
     return lance.dataset(folder, version=version, storage_options=options)
@@ -46,7 +49,7 @@ def read_fragments(
     blob_bytes: bool = False,
     where: str | None = None,
     batch_rows: int = 65_536,
-) -> Iterator[Any]:
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows of some fragments of one version, or those that match, batch by batch."""
     options: dict[str, Any] = {"blob_handling": "all_binary"} if blob_bytes else {}
     with translated(f"reading {folder}"):
@@ -54,7 +57,7 @@ def read_fragments(
         scanner = dataset.scanner(
             columns=list(columns),
             filter=where,
-            fragments=[dataset.get_fragment(item) for item in ids],
+            fragments=[fragment_of(dataset, item) for item in ids],
             batch_size=batch_rows,
             scan_in_order=True,
             **options,
@@ -62,7 +65,9 @@ def read_fragments(
         yield from scanner.to_batches()
 
 
-def read_delta(part: DeltaPart, columns: Sequence[str], *, blob_bytes: bool) -> Iterator[Any]:
+def read_delta(
+    part: DeltaPart, columns: Sequence[str], *, blob_bytes: bool
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a part, batch by batch."""
     found = read_fragments(
         part.folder, part.version, [part.fragment], columns, blob_bytes=blob_bytes
@@ -78,7 +83,7 @@ def read_delta(part: DeltaPart, columns: Sequence[str], *, blob_bytes: bool) -> 
             yield batch.take(pa.array(inside))
 
 
-def write_rows(folder: str, version: int, rows: Any) -> list[str]:
+def write_rows(folder: str, version: int, rows: NewRows) -> list[str]:
     """Write rows as new fragments; return what `stage_fragments` needs to know of them.
 
     Files of a failed call are removed or stay unreferenced: whoever repeats it loses nothing.
@@ -93,7 +98,7 @@ def write_rows(folder: str, version: int, rows: Any) -> list[str]:
     return [json.dumps(item.to_json()) for item in made]
 
 
-def rewrite_fragments(folder: str, version: int, rows: Any) -> tuple[list[str], bytes, int]:
+def rewrite_fragments(folder: str, version: int, rows: NewRows) -> tuple[list[str], bytes, int]:
     """Write rows that replace those of the same id, or are added, as a worker of a merge.
 
     Returns the fragments, the addresses of old images, and the number of rows that are new, as
@@ -114,9 +119,11 @@ def compact(folder: str, version: int, task: str) -> str:
     return str(rewrite(opened, [planned])[0].json())
 
 
-def compacted(result: str) -> Any:
+def compacted(result: str) -> RewriteResult:
     """Return the result of a worker's compaction as `commit_rewrite` wants it."""
-    return RewriteResult.from_json(result)  # type: ignore[attr-defined]  # a stub gap
+    found: RewriteResult
+    found = RewriteResult.from_json(result)  # type: ignore[attr-defined]  # a stub gap
+    return found
 
 
 def build_index(folder: str, version: int, part: IndexPart) -> bytes:
@@ -125,9 +132,10 @@ def build_index(folder: str, version: int, part: IndexPart) -> bytes:
         return pickle.dumps(build_part(_opened(folder, version), part))
 
 
-def built_index(answer: bytes) -> Any:
+def built_index(answer: bytes) -> Index:
     """Return what `build_index` answered."""
-    return pickle.loads(answer)  # noqa: S301 - from our own worker
+    found: Index = pickle.loads(answer)  # noqa: S301 - from our own worker
+    return found
 
 
 def joined_rewrites(parts: Sequence[tuple[list[str], bytes, int]]) -> Rewritten:

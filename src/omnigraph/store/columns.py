@@ -25,7 +25,7 @@ from omnigraph.store.tables import Table, Tables
 TEMPORARY = "__new_"
 """Prefix of a column on its way in; no property may be called like that."""
 
-Compute = Callable[[Any], Any]
+Compute = Callable[[pa.Array], pa.Array]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +38,12 @@ class ColumnChanges:
     dropped: tuple[str, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
     nullable: tuple[str, ...] = ()
-    recomputed: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    recomputed: Mapping[str, tuple[pa.Field, object]] = field(default_factory=dict)
     """New field and what takes the place of nulls, which may be None: values are converted."""
     required: tuple[str, ...] = ()
-    added: tuple[Any, ...] = ()
+    added: tuple[pa.Field, ...] = ()
     """Fields whose rows are null."""
-    filled: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    filled: Mapping[str, tuple[pa.Field, object]] = field(default_factory=dict)
     """New field and the value every row gets."""
 
     @property
@@ -88,7 +88,11 @@ def change_columns(
 
 
 class _Work:
-    def __init__(self, dataset: Any, after: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        dataset: Any,  # noqa: ANN401 - the stubs misstate `alter_columns`
+        after: Callable[[], None],
+    ) -> None:
         self._dataset = dataset
         self._after = after
         self.steps = 0
@@ -129,7 +133,7 @@ class _Work:
         if alterations:
             self._step(lambda: self._dataset.alter_columns(*alterations))
 
-    def _recompute(self, recomputed: Mapping[str, tuple[Any, Any]]) -> None:
+    def _recompute(self, recomputed: Mapping[str, tuple[pa.Field, object]]) -> None:
         if not recomputed:
             return
         self._drop_indexes(tuple(recomputed))
@@ -145,11 +149,11 @@ class _Work:
         self._drop(tuple(recomputed))
         self._alter([{"path": TEMPORARY + name, "name": name} for name in recomputed])
 
-    def _add_computed(self, made: Mapping[str, tuple[Any, str, Compute]]) -> None:
+    def _add_computed(self, made: Mapping[str, tuple[pa.Field, str, Compute]]) -> None:
         schema = pa.schema([new for new, _source, _compute in made.values()])
 
         @lance.batch_udf(output_schema=schema)
-        def columns(batch: Any) -> Any:
+        def columns(batch: pa.RecordBatch) -> pa.RecordBatch:
             arrays = [compute(batch[source]) for _new, source, compute in made.values()]
             return pa.record_batch(arrays, schema=schema)
 
@@ -157,12 +161,12 @@ class _Work:
         self._step(lambda: self._dataset.add_columns(columns, read_columns=sources))
 
 
-def converted(column: Any, *, kind: Any, default: object) -> Any:
+def converted(column: pa.Array, *, kind: pa.DataType, default: object) -> pa.Array:
     """Return a column as another type; a default takes the place of nulls unless it is None."""
     found = column if column.type == kind else pc.cast(column, kind)
     return found if default is None else pc.coalesce(found, pa.scalar(default, kind))
 
 
-def _constant(kind: Any, value: object) -> Compute:
+def _constant(kind: pa.DataType, value: object) -> Compute:
     scalar = pa.scalar(value, kind)
     return lambda column: pa.repeat(scalar, len(column))

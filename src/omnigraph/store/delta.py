@@ -10,34 +10,39 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from lance.fragment import LanceFragment
+from numpy.typing import NDArray
 
 from omnigraph.store.counters import count
 from omnigraph.store.tables import Table, file_name
 
+Places: TypeAlias = NDArray[np.int64]
+"""Places of rows among the live rows of a fragment."""
+
 _CHANGED_AT = "_row_last_updated_at_version"
 _TAKE_ROWS_MAX = 8_192
-_NONE: Any = pa.array([], pa.uint64())
+_NONE = pa.array([], pa.uint64())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDelta:
     """Rows of either side that the other may not have, or not with the same values."""
 
-    before: Any
-    after: Any
+    before: pa.Table
+    after: pa.Table
 
 
 @dataclass(frozen=True, slots=True)
 class _Struck:
     """Rows of a shared fragment that the other version struck out."""
 
-    fragment: Any
-    places: Any
+    fragment: LanceFragment
+    places: Places
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ class _Side:
     """Fragments of one version that the other lacks, and rows of shared ones it struck out."""
 
     table: Table
-    fragments: list[Any]
+    fragments: list[LanceFragment]
     struck: list[_Struck]
 
 
@@ -101,7 +106,7 @@ def delta_parts(before: Table | None, after: Table | None) -> list[DeltaPart]:
 
 def _parts(side: _Side, *, is_after: bool) -> list[DeltaPart]:
     folder, version = str(side.table.dataset.uri), side.table.version
-    chosen: list[tuple[Any, Any]] = [(item, None) for item in side.fragments]
+    chosen: list[tuple[LanceFragment, Places | None]] = [(item, None) for item in side.fragments]
     chosen += [(item.fragment, item.places) for item in side.struck if len(item.places)]
     return [
         DeltaPart(
@@ -133,7 +138,7 @@ def _sides(before: Table, after: Table) -> tuple[_Side, _Side]:
     )
 
 
-def _struck_out(table: Table, fragment: Any) -> Any:
+def _struck_out(table: Table, fragment: LanceFragment) -> NDArray[np.uint64]:
     """Return where the rows of a fragment lie that are struck out, in order."""
     file = fragment.metadata.deletion_file
     if file is None:
@@ -153,17 +158,17 @@ def _struck_out(table: Table, fragment: Any) -> Any:
     return np.flatnonzero(gone).astype(np.uint64)
 
 
-def _only(struck: Any, elsewhere: Any) -> Any:
+def _only(struck: NDArray[np.uint64], elsewhere: NDArray[np.uint64]) -> Places:
     """Return the live rows struck out elsewhere, by their place among the live ones."""
     found = np.setdiff1d(elsewhere, struck, assume_unique=True)
     return found.astype(np.int64) - np.searchsorted(struck, found)
 
 
-def _files(fragment: Any) -> tuple[str, ...]:
+def _files(fragment: LanceFragment) -> tuple[str, ...]:
     return tuple(file_name(item) for item in fragment.metadata.files)
 
 
-def _row_ids(table: Table, fragments: list[Any]) -> Any:
+def _row_ids(table: Table, fragments: list[LanceFragment]) -> pa.Array:
     count("data_scans")
     scanner = table.dataset.scanner(
         columns=[], with_row_id=True, fragments=fragments, scan_in_order=True
@@ -171,7 +176,7 @@ def _row_ids(table: Table, fragments: list[Any]) -> Any:
     return scanner.to_table()["_rowid"].combine_chunks()
 
 
-def _unchanged_since(side: _Side, version: int) -> Any:
+def _unchanged_since(side: _Side, version: int) -> pa.Array:
     count("data_scans")
     rows = side.table.dataset.scanner(
         columns=[_CHANGED_AT], with_row_id=True, fragments=side.fragments
@@ -179,7 +184,7 @@ def _unchanged_since(side: _Side, version: int) -> Any:
     return rows.filter(pc.less_equal(rows[_CHANGED_AT], version))["_rowid"].combine_chunks()
 
 
-def _images(side: _Side, moved: Any, columns: Sequence[str], blob_bytes: bool) -> Any:
+def _images(side: _Side, moved: pa.Array, columns: Sequence[str], blob_bytes: bool) -> pa.Table:
     """Read the rows that may differ, only from the fragments that hold them."""
     parts = [_empty(side.table, columns)] if not blob_bytes else []
     if side.fragments:
@@ -194,9 +199,10 @@ def _images(side: _Side, moved: Any, columns: Sequence[str], blob_bytes: bool) -
     return pa.concat_tables(parts) if parts else _empty(side.table, columns)
 
 
-def _of_fragments(side: _Side, moved: Any, columns: Sequence[str], blob_bytes: bool) -> list[Any]:
+def _of_fragments(
+    side: _Side, moved: pa.Array, columns: Sequence[str], blob_bytes: bool
+) -> list[pa.Table]:
     """Read fragments without the rows that were only moved."""
-    dataset: Any = side.table.dataset
     if len(moved) == 0:
         return [_scan(side.table, side.fragments, columns, blob_bytes)]
     found = _row_ids(side.table, side.fragments)
@@ -205,12 +211,14 @@ def _of_fragments(side: _Side, moved: Any, columns: Sequence[str], blob_bytes: b
         return []
     if len(kept) <= _TAKE_ROWS_MAX and not blob_bytes:
         count("data_scans")
-        return [dataset._take_rows(kept.to_pylist(), columns=list(columns))]
+        return [side.table.dataset._take_rows(kept.to_pylist(), columns=list(columns))]
     rows = _scan(side.table, side.fragments, columns, blob_bytes)
     return [rows.filter(pc.is_in(found, value_set=kept))]
 
 
-def _at(table: Table, fragment: Any, places: Any, columns: Sequence[str], blob_bytes: bool) -> Any:
+def _at(
+    table: Table, fragment: LanceFragment, places: Places, columns: Sequence[str], blob_bytes: bool
+) -> pa.Table:
     """Read rows of one fragment by their place among its live rows.
 
     Asking the whole table by row id would make it build an index over all its rows first.
@@ -221,7 +229,9 @@ def _at(table: Table, fragment: Any, places: Any, columns: Sequence[str], blob_b
     return fragment.take(places.tolist(), columns=list(columns))
 
 
-def _scan(table: Table, fragments: list[Any], columns: Sequence[str], blob_bytes: bool) -> Any:
+def _scan(
+    table: Table, fragments: list[LanceFragment], columns: Sequence[str], blob_bytes: bool
+) -> pa.Table:
     count("data_scans")
     options: dict[str, Any] = {"blob_handling": "all_binary"} if blob_bytes else {}
     return table.dataset.scanner(
@@ -229,6 +239,6 @@ def _scan(table: Table, fragments: list[Any], columns: Sequence[str], blob_bytes
     ).to_table()
 
 
-def _empty(table: Table, columns: Sequence[str]) -> Any:
+def _empty(table: Table, columns: Sequence[str]) -> pa.Table:
     schema = table.schema
     return pa.schema([schema.field(name) for name in columns]).empty_table()

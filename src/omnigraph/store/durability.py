@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 
+from omnigraph.bounded import BoundedCache
 from omnigraph.errors import BadRequestError, StorageError
-from omnigraph.limits import SYNC_THREADS
+from omnigraph.limits import SYNC_THREADS, SYNCED_FOLDERS_MAX
 from omnigraph.store.counters import count
 from omnigraph.store.local_files import fsync
 from omnigraph.store.location import Location
@@ -49,8 +50,9 @@ class Syncer:
         self._top = os.path.dirname(root.rstrip(os.sep)) or os.sep
         self._pool: ThreadPoolExecutor | None = None
         # Directories whose own entry is known to be on disk.
-        self._settled: set[str] = set()
-        self._trees: dict[str, float] = {}
+        self._settled: BoundedCache[str, bool] = BoundedCache(SYNCED_FOLDERS_MAX)
+        # When a folder was last synced with all in it. What is forgotten is synced once more.
+        self._trees: BoundedCache[str, float] = BoundedCache(SYNCED_FOLDERS_MAX)
 
     @property
     def enabled(self) -> bool:
@@ -69,7 +71,8 @@ class Syncer:
         for folder in sorted(folders):
             folders |= self._unsettled_above(folder)
         self._run(sorted(folders))
-        self._settled |= folders
+        for folder in folders:
+            self._settled.put(folder, True)
 
     def _unsettled_above(self, folder: str) -> set[str]:
         """Return the folders that name a new folder, up to the one the graph lies in."""
@@ -83,7 +86,7 @@ class Syncer:
         """Sync every file below a folder that changed since the last sync of it."""
         if not self.enabled:
             return
-        since = self._trees.get(folder, 0.0)
+        since = self._trees.get(folder) or 0.0
         newest = since
         files: list[str] = []
         for parent, folders, names in os.walk(folder):
@@ -105,7 +108,7 @@ class Syncer:
                 if changed >= since:
                     files.append(path)
         self._sync_existing(files)
-        self._trees[folder] = newest
+        self._trees.put(folder, newest)
 
     def _sync_existing(self, files: list[str]) -> None:
         """Sync files; those that are cleaned up meanwhile need none."""

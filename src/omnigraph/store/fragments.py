@@ -8,7 +8,8 @@ the next.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+
+from lance.fragment import LanceFragment
 
 from omnigraph.store.tables import Table, file_name
 
@@ -19,12 +20,12 @@ class FragmentGroup:
 
     key: str
     signature: str
-    fragments: list[Any]
+    fragments: list[LanceFragment]
 
 
 def fragment_groups(table: Table, *, rows_min: int) -> list[FragmentGroup]:
     """Split a version's fragments, in order: large ones alone, small neighbours together."""
-    groups: list[list[Any]] = []
+    groups: list[list[LanceFragment]] = []
     open_group = False
     for fragment in table.fragments():
         large = fragment.physical_rows >= rows_min
@@ -43,6 +44,6 @@ def fragment_groups(table: Table, *, rows_min: int) -> list[FragmentGroup]:
     ]
 
 
-def _files(fragment: Any) -> str:
+def _files(fragment: LanceFragment) -> str:
     names = "+".join(file_name(item) for item in fragment.data_files())
     return f"{fragment.fragment_id}:{names}"

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import lance
+import numpy as np
+import pyarrow as pa
 from lance import LanceOperation
 from lance.dataset import Index
+from lance.fragment import LanceFragment
+from numpy.typing import NDArray
 
 from omnigraph.limits import (
     ANN_PROBES_MIN,
     INDEX_SEGMENTS_MAX,
-    INDEX_SORT_BYTES_MAX,
     IVF_PARTITION_ROWS,
     IVF_PARTITIONS_MAX,
 )
@@ -23,9 +24,6 @@ from omnigraph.store.fragments import fragment_groups
 from omnigraph.store.staging import StagedTable, index_files
 from omnigraph.store.tables import Table
 from omnigraph.store.workers import INVERTED, VECTOR, IndexPart, InProcess, Workers
-
-# Lance can be told in no other way. It uses memory as it needs it, and fails at the limit.
-os.environ.setdefault("LANCE_MEM_POOL_SIZE", str(INDEX_SORT_BYTES_MAX))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +61,7 @@ def _uncovered(table: Table, spec: IndexSpec) -> list[int]:
     return sorted(item.fragment_id for item in missing)
 
 
-def _vectors(table: Table, spec: IndexSpec, fragments: list[Any]) -> int:
+def _vectors(table: Table, spec: IndexSpec, fragments: list[LanceFragment]) -> int:
     where = f"`{spec.column}` IS NOT NULL"
     return int(table.scan(columns=["id"], where=where, fragments=fragments).num_rows)
 
@@ -76,7 +74,7 @@ def stage_indexes(
 ) -> StagedTable | None:
     """Stage what is missing so that every index covers every fragment; None when nothing is."""
     parts: list[IndexPart] = []
-    removed: list[Any] = []
+    removed: list[Index] = []
     with table.at_work("indexing"):
         for spec in specs:
             part, old = _part(table, spec)
@@ -97,17 +95,17 @@ def stage_indexes(
     )
 
 
-def _part(table: Table, spec: IndexSpec) -> tuple[IndexPart | None, list[Any]]:
+def _part(table: Table, spec: IndexSpec) -> tuple[IndexPart | None, list[Index]]:
     """Return what to build of an index, and the segments that takes the place of."""
     missing = _uncovered(table, spec)
     if not missing:
         return None, []
-    old: list[Any] = []
+    old: list[Index] = []
     if len(table.index_segments(spec.name)) >= INDEX_SEGMENTS_MAX:
         # Each segment costs every lookup: from here on one new segment takes the place of all.
         old = _as_indexes(table, spec.name)
         missing = sorted(item.fragment_id for item in table.fragments())
-    options: dict[str, Any] = {}
+    options: dict[str, object] = {}
     if spec.kind == VECTOR:
         chosen = [item for item in table.fragments() if item.fragment_id in missing]
         partitions = min(_vectors(table, spec, chosen) // IVF_PARTITION_ROWS, IVF_PARTITIONS_MAX)
@@ -124,7 +122,7 @@ def _part(table: Table, spec: IndexSpec) -> tuple[IndexPart | None, list[Any]]:
     return found, old
 
 
-def _as_indexes(table: Table, name: str) -> list[Any]:
+def _as_indexes(table: Table, name: str) -> list[Index]:
     return [
         Index(
             uuid=segment.uuid,
@@ -148,15 +146,17 @@ def rebased(staged: StagedTable, table: Table) -> StagedTable | None:
     """
     before = [group.signature for group in fragment_groups(staged.parent, rows_min=0)]
     now = {group.signature for group in fragment_groups(table, rows_min=0)}
-    known = staged.transaction
-    if not now.issuperset(before) or not _still_missing(known.operation, table):
+    known, operation = staged.transaction, staged.transaction.operation
+    if not isinstance(operation, LanceOperation.CreateIndex) or not now.issuperset(before):
+        return None
+    if not _still_missing(operation, table):
         return None
     return StagedTable(
         path=staged.path,
         parent=table,
         transaction=lance.Transaction(
             table.version,
-            known.operation,
+            operation,
             transaction_properties=known.transaction_properties,
         ),
         files=staged.files,
@@ -164,7 +164,7 @@ def rebased(staged: StagedTable, table: Table) -> StagedTable | None:
     )
 
 
-def _still_missing(operation: Any, table: Table) -> bool:
+def _still_missing(operation: LanceOperation.CreateIndex, table: Table) -> bool:
     """Whether a table lacks what an operation adds and has what it takes away."""
     gone = {str(item.uuid) for item in operation.removed_indices}
     for added in operation.new_indices:
@@ -177,7 +177,9 @@ def _still_missing(operation: Any, table: Table) -> bool:
     return gone <= present
 
 
-def nearest_rows(table: Table, column: str, query: Any, *, limit: int) -> Any | None:
+def nearest_rows(
+    table: Table, column: str, query: NDArray[np.float64], *, limit: int
+) -> pa.Table | None:
     """Return id and vector of about the nearest rows by L2, None without a vector index.
 
     Rows that the index does not cover are compared as well.
@@ -186,7 +188,7 @@ def nearest_rows(table: Table, column: str, query: Any, *, limit: int) -> Any | 
     if not table.index_segments(name):
         return None
     count("vector_index_searches")
-    dataset: Any = table.dataset
+    dataset = table.dataset
     with table.at_work("searching"):
         partitions = int(dataset.stats.index_stats(name)["indices"][0]["num_partitions"])
         asked = {

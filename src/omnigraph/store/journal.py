@@ -19,7 +19,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 from lance import LanceDataset, LanceOperation
-from lance.fragment import write_fragments
+from lance.fragment import FragmentMetadata, LanceFragment, write_fragments
 
 from omnigraph.errors import AlreadyExistsError, NotFoundError, StorageError
 from omnigraph.failpoints import Failpoint, fire
@@ -48,8 +48,8 @@ class StaleJournal(Exception):
 class JournalView:
     """One version of a journal, with the rows of its small fragments at hand."""
 
-    dataset: Any
-    rows_by_file: dict[str, Any] = field(default_factory=dict)
+    dataset: LanceDataset
+    rows_by_file: dict[str, pa.Table] = field(default_factory=dict)
     removal: bytes | None = None
     """What `announce_removal` last left behind before this was the newest version."""
     worn: bool = False
@@ -65,7 +65,7 @@ class JournalView:
         """The names of the files it consists of."""
         return [_file(fragment.metadata) for fragment in self.fragments()]
 
-    def fragments(self) -> list[Any]:
+    def fragments(self) -> list[LanceFragment]:
         """Return the fragments it consists of."""
         with translated("reading the manifest"):
             return list(self.dataset.get_fragments())
@@ -81,16 +81,21 @@ class StagedAppend:
     """Rows written for an append to one version, and the fragments its successor keeps."""
 
     view: JournalView
-    kept: list[Any]
+    kept: list[FragmentMetadata]
     dropped: list[str]
-    new: list[Any]
-    rows: Any
+    new: list[FragmentMetadata]
+    rows: pa.Table
 
 
 class Journal:
     """Opens, reads and appends to one journal."""
 
-    def __init__(self, location: Location, name: str, session: Any = None) -> None:
+    def __init__(
+        self,
+        location: Location,
+        name: str,
+        session: Any = None,  # noqa: ANN401 - the stubs leave it out
+    ) -> None:
         self.path = location.path(name)
         self._files = location.files
         self._place = location.uri
@@ -101,12 +106,12 @@ class Journal:
         """Whether the journal was ever created: its folder alone may be all a dead creator left."""
         return newest_version(self._files, self.path) > 0
 
-    def create(self, rows: Any, properties: dict[str, str]) -> JournalView:
+    def create(self, rows: pa.Table, properties: dict[str, str]) -> JournalView:
         """Create the journal with its first rows in one commit; refuse when there is one."""
         if self.exists():
             raise AlreadyExistsError("the manifest exists already")
         count("manifest_commits")
-        fragments: list[Any] = []
+        fragments: list[FragmentMetadata] = []
         with translated("creating the manifest"):
             if rows.num_rows:
                 written = write_fragments(
@@ -135,7 +140,7 @@ class Journal:
             raise AlreadyExistsError("the manifest was created by somebody else")
         return JournalView(dataset, {_file(fragment): rows for fragment in fragments})
 
-    def open_latest(self, known: Mapping[str, Any] | None = None) -> JournalView:
+    def open_latest(self, known: Mapping[str, pa.Table] | None = None) -> JournalView:
         """Open the newest version; `known` are rows of files it may share, read before."""
         count("manifest_opens")
         removal = self._removal()
@@ -211,7 +216,7 @@ class Journal:
     def _open(self) -> LanceDataset:
         return lance.dataset(self.path, session=self._session, storage_options=self._options)
 
-    def unread_rows(self, view: JournalView, seen: set[str]) -> list[Any]:
+    def unread_rows(self, view: JournalView, seen: set[str]) -> list[pa.Table]:
         """Return the rows of fragments not in `seen`, in order, and add them to it."""
         new = [f for f in view.fragments() if _file(f.metadata) not in seen]
         at_once = self._files.calls_at_once
@@ -219,7 +224,7 @@ class Journal:
         seen.update(_file(fragment.metadata) for fragment in new)
         return found
 
-    def stage(self, view: JournalView, rows: Any) -> StagedAppend:
+    def stage(self, view: JournalView, rows: pa.Table) -> StagedAppend:
         """Write the fragment an append to this version needs; nothing is visible yet."""
         old = view.fragments()
         keep = _tier_cut([f.physical_rows for f in old], rows.num_rows)
@@ -278,7 +283,7 @@ class Journal:
         files = [os.path.join(self.path, "data", name) for name in view.files]
         return [*files, os.path.join(self.path, version_file(Table("__manifest", view.dataset)))]
 
-    def _rows(self, view: JournalView, fragment: Any) -> Any:
+    def _rows(self, view: JournalView, fragment: LanceFragment) -> pa.Table:
         name = _file(fragment.metadata)
         known = view.rows_by_file.get(name)
         if known is not None:
@@ -300,7 +305,7 @@ def _removal_mark(path: str) -> str:
     return os.path.join(path, "_removal")
 
 
-def _file(fragment: Any) -> str:
+def _file(fragment: FragmentMetadata) -> str:
     return file_name(fragment.files[0])
 
 

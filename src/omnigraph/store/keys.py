@@ -7,11 +7,13 @@ commits does not make probes slower.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
+from omnigraph.bounded import BoundedCache
 from omnigraph.limits import (
     PROBE_KEYS_MAX,
     PROBE_PLANS_MAX,
@@ -20,6 +22,9 @@ from omnigraph.limits import (
 )
 from omnigraph.store.counters import count
 from omnigraph.store.tables import Table, fragment_signature
+
+if TYPE_CHECKING:
+    from lance.fragment import LanceFragment
 
 ID_INDEX = "id_idx"
 
@@ -41,7 +46,7 @@ def id_filter(column: str, ids: Iterable[str]) -> str:
 class _TailFragment:
     """A small unindexed fragment, and what its ids depend on: its file and its deletions."""
 
-    fragment: Any
+    fragment: LanceFragment
     signature: str
 
 
@@ -49,18 +54,17 @@ class _TailFragment:
 class _ProbePlan:
     indexed: bool
     small: list[_TailFragment]
-    large: list[Any]
+    large: list[LanceFragment]
 
 
 class KeyProbe:
     """Answers which ids exist, for every table of a graph."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         # By file names, which are unique: branches of a table share what they inherit.
-        self._tails: dict[str, frozenset[str]] = {}
-        # Few, the newest last: each plan keeps a whole version of its table in memory.
-        self._plans: dict[tuple[str, int], _ProbePlan] = {}
+        self._tails: BoundedCache[str, frozenset[str]] = BoundedCache(TAIL_FRAGMENTS_CACHED_MAX)
+        # Few: each plan keeps a whole version of its table in memory.
+        self._plans: BoundedCache[tuple[str, int], _ProbePlan] = BoundedCache(PROBE_PLANS_MAX)
 
     def existing(self, table: Table, ids: Collection[str]) -> set[str]:
         """Return those of the ids that a live row of the table has."""
@@ -99,9 +103,8 @@ class KeyProbe:
     def _plan(self, table: Table) -> _ProbePlan:
         """Split a version's fragments by how their ids are looked up."""
         key = (table.path, table.version)
-        with self._lock:
-            if (known := self._plans.get(key)) is not None:
-                return known
+        if (known := self._plans.get(key)) is not None:
+            return known
         covered = table.index_fragments(ID_INDEX)
         tail = [f for f in table.fragments() if f.fragment_id not in covered]
         found = _ProbePlan(
@@ -113,32 +116,23 @@ class KeyProbe:
             ],
             large=[f for f in tail if f.physical_rows > TAIL_FRAGMENT_ROWS_MAX],
         )
-        with self._lock:
-            while len(self._plans) >= PROBE_PLANS_MAX:
-                del self._plans[next(iter(self._plans))]
-            self._plans[key] = found
+        self._plans.put(key, found)
         return found
 
     def _tail(self, table: Table, item: _TailFragment) -> frozenset[str]:
-        with self._lock:
-            known = self._tails.get(item.signature)
+        known = self._tails.get(item.signature)
         if known is not None:
             return known
         rows = table.scan(columns=["id"], fragments=[item.fragment])
         return self._remember(item, frozenset(rows["id"].to_pylist()))
 
     def _remember(self, item: _TailFragment, ids: frozenset[str]) -> frozenset[str]:
-        with self._lock:
-            if len(self._tails) >= TAIL_FRAGMENTS_CACHED_MAX:
-                self._tails.clear()
-            self._tails[item.signature] = ids
+        self._tails.put(item.signature, ids)
         return ids
 
 
-def addresses_of(table: Table, column: str, ids: Sequence[str]) -> Any:
+def addresses_of(table: Table, column: str, ids: Sequence[str]) -> pa.Table:
     """Return id and row address of the rows whose column is one of the ids, as a table."""
-    import pyarrow as pa
-
     parts = [
         table.scan(
             columns=["id"],

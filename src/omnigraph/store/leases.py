@@ -14,14 +14,14 @@ from __future__ import annotations
 import json
 import secrets
 import threading
-import time
 from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from omnigraph.clock import elapsed_s
+from omnigraph.bounded import BoundedCache
+from omnigraph.clock import elapsed_s, sleep
 from omnigraph.errors import ConflictError, OmniGraphError
-from omnigraph.limits import LEASE_MARGIN_S, LEASE_POLL_S, LEASE_S
+from omnigraph.limits import LEASE_MARGIN_S, LEASE_POLL_S, LEASE_S, SLOTS_SEEN_MAX
 from omnigraph.store.counters import count
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class LeasedSlots:
         self._files = files
         self._lock = threading.Lock()
         # What was seen last of a slot, and since when.
-        self._seen: dict[str, tuple[Tag, float]] = {}
+        self._seen: BoundedCache[str, tuple[Tag, float]] = BoundedCache(SLOTS_SEEN_MAX)
 
     def _path(self, name: str) -> str:
         return f"{self._folder}/{name}"
@@ -159,18 +159,19 @@ class LeasedSlots:
         with self._lock:
             known = self._seen.get(name)
             if known is None or known[0] != tag:
-                self._seen[name] = (tag, elapsed_s())
+                self._seen.put(name, (tag, elapsed_s()))
                 return False
             return elapsed_s() - known[1] > LEASE_S + LEASE_MARGIN_S
 
     def _forget(self, name: str) -> None:
         with self._lock:
-            self._seen.pop(name, None)
+            self._seen.pop(name)
 
     def peek(self, name: str) -> tuple[bytes, bool] | None:
         """Return a slot's body and whether its owner may live; None when it is gone."""
         found = self._files.get(self._path(name))
         if found is None:
+            self._forget(name)
             return None
         return slot_body(found[0]), not self._dead(name, found[1])
 
@@ -185,6 +186,12 @@ class LeasedSlots:
 
     def settle(self, names: Iterable[str]) -> None:
         """Watch slots until each was renewed, went away, or is known to be dead."""
+        wanted = list(names)
+        # As many at once as are remembered: a slot that was forgotten would be watched anew.
+        for start in range(0, len(wanted), self._seen.limit):
+            self._settle(wanted[start : start + self._seen.limit])
+
+    def _settle(self, names: list[str]) -> None:
         open_names = {name: self._files.tag(self._path(name)) for name in names}
         for name, tag in open_names.items():
             if tag is not None:
@@ -196,7 +203,7 @@ class LeasedSlots:
                 if tag is None or tag != first or self._dead(name, tag):
                     del pending[name]
             if pending:
-                time.sleep(LEASE_POLL_S)
+                sleep(LEASE_POLL_S)
 
     def remove_unfinished(self) -> int:
         """Return 0: a slot is put as a whole, with its name."""
@@ -213,6 +220,6 @@ class LeasedSlots:
                 return True
             if self._dead(name, tag):
                 return True
-            time.sleep(pause_s)
+            sleep(pause_s)
             pause_s = min(pause_s * 1.5, LEASE_POLL_S)
         return False

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
+from omnigraph.environment import variables
 from omnigraph.errors import BadRequestError
 from omnigraph.store.local_files import LocalFiles
 from omnigraph.store.storage_options import (
@@ -83,7 +84,7 @@ def locate(
     """Resolve a path or URI so that one graph has one name; symlinks are followed.
 
     `options` say how to reach an object store, else `reaching` does; what they leave out the
-    environment may say.
+    environment may say, which is that of the process unless another is given.
     """
     text = _text(uri)
     scheme = urlparse(text).scheme if "://" in text else ""
@@ -93,7 +94,7 @@ def locate(
         )
     if scheme in SCHEMES:
         root = _object_root(text, scheme)
-        known = os.environ if environment is None else environment
+        known = variables() if environment is None else environment
         given = GivenOptions(scheme, options) if options else given_for(scheme)
         return Location(root, storage_options(scheme, given, known), given)
     if options:

@@ -13,12 +13,12 @@ import fcntl
 import os
 import re
 import secrets
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from omnigraph.clock import elapsed_s, sleep
 from omnigraph.errors import OmniGraphError, StorageError
 from omnigraph.store.counters import count
 from omnigraph.store.durability import Syncer
@@ -251,10 +251,10 @@ class LockedSlots:
 
     def wait(self, name: str, *, timeout_s: float) -> bool:
         """Wait until a slot is gone or its owner is; False when it is still held."""
-        deadline = time.monotonic() + timeout_s
+        deadline = elapsed_s() + timeout_s
         pause_s = 0.0005
         path = os.path.join(self._folder, name)
-        while time.monotonic() < deadline:
+        while elapsed_s() < deadline:
             try:
                 descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             except FileNotFoundError:
@@ -265,7 +265,7 @@ class LockedSlots:
                 fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 return True
             except BlockingIOError:
-                time.sleep(pause_s)
+                sleep(pause_s)
                 pause_s = min(pause_s * 1.5, 0.01)
             except OSError as error:
                 raise failure("lock", name, error) from error

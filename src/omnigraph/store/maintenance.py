@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import lance
 from lance import LanceDataset, LanceOperation
-from lance.optimize import Compaction
+from lance.optimize import Compaction, RewriteResult
 
 from omnigraph.errors import ConflictError
 from omnigraph.limits import COMPACTION_TIERS, INDEX_SEGMENTS_MAX, TIER_FRAGMENTS_MIN
@@ -50,18 +49,18 @@ def auto_cleanup_settings(table: Table) -> list[str]:
 
 def strip_auto_cleanup(tables: Tables, table: Table) -> Table:
     """Remove settings that would make Lance delete versions by itself. Needs the slot."""
-    dataset: Any = table.dataset
+    dataset = table.dataset
     keys = auto_cleanup_settings(table)
     if not keys:
         return table
     count("data_commits")
     with translated(f"changing settings of {table.path}"):
-        fresh: Any = dataset.checkout_version(table.version)
+        fresh = dataset.checkout_version(table.version)
         fresh.delete_config_keys(keys)
     return _exact(tables, table, fresh)
 
 
-def rewrite_small_fragments(table: Table) -> list[Any]:
+def rewrite_small_fragments(table: Table) -> list[RewriteResult]:
     """Write larger fragments in place of many small ones; nothing moves yet.
 
     Sizes are tiered so that a row is rewritten a few times in its life, not at every step.
@@ -77,7 +76,7 @@ def rewrite_small_fragments(table: Table) -> list[Any]:
     return rewrite(table, plan_rewrite(table, target_rows=target))
 
 
-def commit_rewrite(tables: Tables, table: Table, results: list[Any]) -> Table:
+def commit_rewrite(tables: Tables, table: Table, results: list[RewriteResult]) -> Table:
     """Move a table's head to the rewritten fragments. Needs the slot.
 
     Raises `ConflictError` unless exactly the two versions a compaction makes appeared.
@@ -134,7 +133,7 @@ def drop_misplaced_indexes(tables: Tables, table: Table) -> Table:
     names = misplaced_indexes(tables, table)
     columns = [name.removesuffix("_idx") for name in names]
     require_current(tables, table)
-    dataset: Any = table.dataset.checkout_version(table.version)
+    dataset = table.dataset.checkout_version(table.version)
     for name in names:
         count("data_commits")
         with translated(f"indexing {table.path}"):
@@ -154,14 +153,14 @@ def _merge_segments(tables: Tables, table: Table, columns: Sequence[str]) -> Tab
         return table
     count("data_commits")
     with translated(f"indexing {table.path}"):
-        dataset: Any = table.dataset.checkout_version(table.version)
+        dataset = table.dataset.checkout_version(table.version)
         dataset.optimize.optimize_indices(
             index_names=many, num_indices_to_merge=INDEX_SEGMENTS_MAX * 4
         )
     return _exact(tables, table, dataset)
 
 
-def _exact(tables: Tables, parent: Table, dataset: Any) -> Table:
+def _exact(tables: Tables, parent: Table, dataset: LanceDataset) -> Table:
     if dataset.version != parent.version + 1:
         raise ConflictError(f"table {parent.path} moved while it was indexed", hint="try again")
     return tables.committed(Table(parent.path, dataset))

@@ -9,9 +9,9 @@ busy (backing off), for a bounded time; what is left is reported as a storage fa
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import obstore
 from obstore.exceptions import (
@@ -32,6 +32,9 @@ from omnigraph.store.files import Entry
 from omnigraph.store.local_files import LocalFiles
 from omnigraph.store.storage_options import StorageOptions
 
+if TYPE_CHECKING:
+    from obstore import ObjectMeta, PutMode, PutResult, UpdateVersion
+
 MISSING = (FileNotFoundError, NotFoundError)
 _REFUSED = (PermissionDeniedError, UnauthenticatedError)
 _UNABLE = (NotSupportedError, RuntimeError)
@@ -48,10 +51,14 @@ class Tag:
     version: str | None
 
     @property
-    def condition(self) -> dict[str, str]:
+    def condition(self) -> UpdateVersion:
         """The same as the client takes it: only what the store gave."""
-        known = {"e_tag": self.e_tag, "version": self.version}
-        return {name: value for name, value in known.items() if value is not None}
+        found: UpdateVersion = {}
+        if self.e_tag is not None:
+            found["e_tag"] = self.e_tag
+        if self.version is not None:
+            found["version"] = self.version
+        return found
 
 
 class ObjectFiles:
@@ -228,7 +235,7 @@ class ObjectFiles:
             return False
         return not self._answered(path, {"e_tag": '"no such tag"'})
 
-    def _answered(self, path: str, mode: str | dict[str, str]) -> bool:
+    def _answered(self, path: str, mode: PutMode) -> bool:
         try:
             self._send(path, b"This object shows whether the store keeps conditions.\n", mode)
         except (AlreadyExistsError, PreconditionError):
@@ -240,7 +247,7 @@ class ObjectFiles:
             raise object_failure("write", path, error) from error
         return True
 
-    def _pages(self, folder: str) -> Iterator[list[Any]]:
+    def _pages(self, folder: str) -> Iterator[Sequence[ObjectMeta]]:
         try:
             yield from obstore.list(self._store, self._key(folder) or None, chunk_size=1000)
         except MISSING:
@@ -282,7 +289,7 @@ class ObjectFiles:
         """Replace an object if it still has the content of a tag; None when it does not."""
         return self._put(path, data, tag.condition)
 
-    def _put(self, path: str, data: bytes, mode: str | dict[str, str]) -> Tag | None:
+    def _put(self, path: str, data: bytes, mode: PutMode) -> Tag | None:
         """Put an object; what an error leaves open is decided by looking."""
         for left in reversed(range(PUT_ATTEMPTS_MAX)):
             try:
@@ -303,11 +310,11 @@ class ObjectFiles:
                     raise object_failure("write", path, error) from error
         return None
 
-    def _send(self, path: str, data: bytes, mode: Any) -> Tag:
+    def _send(self, path: str, data: bytes, mode: PutMode) -> Tag:
         return _tag(obstore.put(self._store, self._key(path), data, mode=mode))
 
 
-def _tag(meta: Any) -> Tag:
+def _tag(meta: ObjectMeta | PutResult) -> Tag:
     return Tag(meta["e_tag"], meta["version"])
 
 

@@ -6,10 +6,10 @@ A file is an orphan only if it is old and no version of the table, on any of its
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from omnigraph.clock import now_s
 from omnigraph.errors import OmniGraphError
 from omnigraph.store.branches import branch_path
 from omnigraph.store.files import Entry
@@ -82,7 +82,7 @@ def _old(
         name = owner(entry.path.removeprefix(f"{folder}/"))
         if name is not None:
             found.setdefault(name, Leftover(f"{folder}/{name}")).take_in(entry)
-    now = time.time()
+    now = now_s()
     return [item for _, item in sorted(found.items()) if now - item.changed_at_s > older_than_s]
 
 

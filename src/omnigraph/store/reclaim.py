@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from omnigraph.clock import now_s
 from omnigraph.store.branches import (
     branch_names,
     branch_path,
@@ -71,7 +71,7 @@ def orphan_forks(
 
     Names that begin with one of `gone` belonged to somebody who is not there any more.
     """
-    now = time.time()
+    now = now_s()
     known = list_branches(tables.files, tables.folder(root))
     return [
         ref.name
@@ -101,8 +101,7 @@ def stray_trees(tables: Tables, root: str, *, older_than_s: float) -> list[str]:
     return sorted(
         path
         for path, changed_at_s in datasets_below(tables.files, folder).items()
-        if path.removeprefix(f"{folder}/") not in known
-        and time.time() - changed_at_s > older_than_s
+        if path.removeprefix(f"{folder}/") not in known and now_s() - changed_at_s > older_than_s
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from omnigraph.errors import StorageError
 from omnigraph.store.files import Files
@@ -19,13 +19,16 @@ from omnigraph.store.lance_errors import translated
 from omnigraph.store.protobuf import bytes_field, content, parts
 from omnigraph.store.tables import TREE
 
+if TYPE_CHECKING:
+    from lance import LanceDataset
+
 _MAGIC = b"LANC"
 _FOOTER = struct.Struct("<QHH4s")
 _BASE_PATHS = 18
 _PATH, _NAME = 4, 2
 
 
-def is_moved(dataset: Any, root: str) -> bool:
+def is_moved(dataset: LanceDataset, root: str) -> bool:
     """Whether a branch's dataset shares files with another place than the one it lies in."""
     with translated("looking at a branch"):
         paths = [str(base.path) for base in dataset.base_paths().values()]

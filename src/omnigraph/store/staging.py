@@ -11,13 +11,14 @@ import os
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import lance
 import numpy as np
 import pyarrow as pa
-from lance import LanceDataset, LanceOperation
+from lance import LanceDataset, LanceOperation, Transaction
 from lance.fragment import FragmentMetadata, write_fragments
+from numpy.typing import NDArray
 
 from omnigraph.errors import ConflictError
 from omnigraph.limits import (
@@ -37,8 +38,14 @@ from omnigraph.store.standing import (
     refuse_drift,
     standing,
 )
-from omnigraph.store.tables import OPERATION_PROPERTY, Table, Tables, file_name
+from omnigraph.store.tables import OPERATION_PROPERTY, Table, Tables, file_name, fragment_of
 from omnigraph.store.torn import version_name
+
+NewRows: TypeAlias = pa.Table | pa.RecordBatchReader
+"""Rows to be written, at once or batch by batch."""
+
+Addresses: TypeAlias = NDArray[np.uint64]
+"""Where Lance keeps rows: the fragment in the upper half, the place in it in the lower."""
 
 
 @dataclass(slots=True)
@@ -47,7 +54,7 @@ class StagedTable:
 
     path: str
     parent: Table
-    transaction: Any
+    transaction: Transaction
     files: tuple[str, ...]
     rows_after: int
 
@@ -57,13 +64,13 @@ class StagedTable:
         return str(self.transaction.uuid)
 
 
-def batch_rows(rows: Any) -> int:
+def batch_rows(rows: pa.Table) -> int:
     """Return how many rows of a table are handed to the writer at once."""
     each = max(1, int(rows.nbytes) // max(1, int(rows.num_rows)))
     return min(STAGE_BATCH_ROWS_MAX, max(STAGE_BATCH_ROWS_MIN, STAGE_BATCH_BYTES // each))
 
 
-def stage_insert(parent: Table, rows: Any, properties: dict[str, str]) -> StagedTable:
+def stage_insert(parent: Table, rows: NewRows, properties: dict[str, str]) -> StagedTable:
     """Stage rows whose keys the caller has proven absent. `rows` is a table or a reader."""
     count("data_stages")
     transaction: Any
@@ -87,15 +94,14 @@ def stage_insert(parent: Table, rows: Any, properties: dict[str, str]) -> Staged
     )
 
 
-def without(parent: Table, addresses: Any) -> tuple[list[Any], list[int]]:
+def without(parent: Table, addresses: Addresses) -> tuple[list[FragmentMetadata], list[int]]:
     """Write what removes rows: the fragments that lose some, and the ids of those that lose all."""
-    changed: list[Any] = []
+    changed: list[FragmentMetadata] = []
     gone: list[int] = []
     owners = addresses >> np.uint64(32)
     for fragment_id in np.unique(owners):
         offsets = (addresses[owners == fragment_id] & np.uint64(0xFFFFFFFF)).tolist()
-        fragment: Any = parent.dataset.get_fragment(int(fragment_id))
-        metadata = fragment.delete_rows(offsets)
+        metadata = fragment_of(parent.dataset, int(fragment_id)).delete_rows(offsets)
         if metadata is None:
             gone.append(int(fragment_id))
         else:
@@ -103,7 +109,7 @@ def without(parent: Table, addresses: Any) -> tuple[list[Any], list[int]]:
     return changed, gone
 
 
-def stage_delete(parent: Table, addresses: Any, properties: dict[str, str]) -> StagedTable:
+def stage_delete(parent: Table, addresses: Addresses, properties: dict[str, str]) -> StagedTable:
     """Stage the removal of rows given by row address (a numpy array of unsigned 64-bit)."""
     count("data_stages")
     with parent.at_work("writing"):
@@ -118,10 +124,10 @@ def stage_delete(parent: Table, addresses: Any, properties: dict[str, str]) -> S
     )
 
 
-def stage_overwrite(parent: Table, rows: Any, properties: dict[str, str]) -> StagedTable:
+def stage_overwrite(parent: Table, rows: NewRows, properties: dict[str, str]) -> StagedTable:
     """Stage rows that replace the whole table; no rows at all is fine. Schema and key stay."""
     count("data_stages")
-    fragments: list[Any] = []
+    fragments: list[FragmentMetadata] = []
     with parent.at_work("writing"):
         if not (isinstance(rows, pa.Table) and rows.num_rows == 0):
             transaction: Any = write_fragments(
@@ -149,7 +155,7 @@ def stage_fragments(
     count("data_stages")
     fragments = [FragmentMetadata.from_json(item) for item in written]
     added = sum(item.physical_rows for item in fragments)
-    operation: Any
+    operation: LanceOperation.BaseOperation
     if replace_all:
         operation = LanceOperation.Overwrite(parent.dataset.lance_schema, fragments)
     else:
@@ -213,7 +219,7 @@ def _cleared(tables: Tables, staged: StagedTable, found: TableStanding) -> Table
     return parent
 
 
-def _commit_once(parent: Table, transaction: Any) -> LanceDataset | None:
+def _commit_once(parent: Table, transaction: Transaction) -> LanceDataset | None:
     """Commit; None when the result is not exactly the parent's next version."""
     count("data_commits")
     wanted = parent.version + 1
@@ -225,7 +231,7 @@ def _commit_once(parent: Table, transaction: Any) -> LanceDataset | None:
     return found if found.version == wanted else None
 
 
-def _landed(parent: Table, transaction: Any, wanted: int) -> LanceDataset | None:
+def _landed(parent: Table, transaction: Transaction, wanted: int) -> LanceDataset | None:
     """After an exception: the version that carries our identity, if it is there."""
     try:
         with calm():
@@ -255,7 +261,7 @@ def version_file(table: Table) -> str:
     return version_name(table.version)
 
 
-def data_files(parent: Table, fragments: Sequence[Any]) -> tuple[str, ...]:
+def data_files(parent: Table, fragments: Sequence[FragmentMetadata]) -> tuple[str, ...]:
     """Return the files fragments are made of; large blobs lie in a folder beside theirs."""
     found: list[str] = []
     for name in (file_name(item) for fragment in fragments for item in fragment.files):
@@ -264,7 +270,7 @@ def data_files(parent: Table, fragments: Sequence[Any]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def deletion_files(parent: Table, fragments: Sequence[Any]) -> tuple[str, ...]:
+def deletion_files(parent: Table, fragments: Sequence[FragmentMetadata]) -> tuple[str, ...]:
     """Return the files that say which rows of changed fragments are gone."""
     # Fragment metadata does not spell the file's name; the folder's newest entries tell it.
     if not fragments:

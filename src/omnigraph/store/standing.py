@@ -11,13 +11,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING
 
 from omnigraph.errors import DriftError, OmniGraphError
 from omnigraph.store.counters import count
 from omnigraph.store.lance_errors import calm
 from omnigraph.store.tables import Table, Tables, is_marked
 from omnigraph.store.torn import newest_version
+
+if TYPE_CHECKING:
+    from lance import Transaction
 
 UNREADABLE = "unreadable"
 AUTO_CLEANUP = "lance.auto_cleanup."
@@ -137,7 +140,7 @@ def _note(tables: Tables, path: str, version: int, ours: Collection[str]) -> Ver
     try:
         table = tables.open(path, version)
         with calm():
-            transaction: Any = table.own_handle().read_transaction(version)
+            transaction = table.own_handle().read_transaction(version)
     except TypeError as error:
         # The library cannot describe a compaction that rewrote an index; it is one all the same.
         if "RewrittenIndex" not in str(error):
@@ -155,7 +158,7 @@ def _note(tables: Tables, path: str, version: int, ours: Collection[str]) -> Ver
     return VersionNote(version=version, operation=operation, author=author)
 
 
-def _author(tables: Tables, table: Table, transaction: Any, operation: str) -> Author:
+def _author(tables: Tables, table: Table, transaction: Transaction, operation: str) -> Author:
     if operation in _MAINTENANCE:
         return Author.MAINTENANCE
     if operation == "UpdateConfig":
@@ -172,7 +175,7 @@ def _author(tables: Tables, table: Table, transaction: Any, operation: str) -> A
     return Author.ROWS
 
 
-def _only_auto_cleanup(keys: list[Any]) -> bool:
+def _only_auto_cleanup(keys: list[object]) -> bool:
     return bool(keys) and all(str(key).startswith(AUTO_CLEANUP) for key in keys)
 
 
@@ -180,5 +183,5 @@ def _same_rows(before: Table, after: Table) -> bool:
     return before.schema.equals(after.schema) and _fragments(before) == _fragments(after)
 
 
-def _fragments(table: Table) -> list[Any]:
+def _fragments(table: Table) -> list[dict[str, object]]:
     return [fragment.metadata.to_json() for fragment in table.fragments()]

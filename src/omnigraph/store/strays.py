@@ -10,17 +10,20 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from omnigraph.errors import StorageError, StorageFailureKind
+
+if TYPE_CHECKING:
+    from lance import LanceDataset
 
 _PLAIN = " !$&'()+,/:;=@-._"
 """Beside letters and digits, what an object store takes in a path as it is."""
 
 
 @contextlib.contextmanager
-def no_strays(dataset: Any) -> Iterator[None]:
+def no_strays(dataset: LanceDataset) -> Iterator[None]:
     """Remove the empty folders that naming a version inside the block leaves behind."""
     folder = str(dataset.uri)
     spelled = folder if "://" in folder else quote(folder, safe=_PLAIN).replace("~", "%7E")

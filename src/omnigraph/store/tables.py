@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import threading
-import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any
 
 import lance
+import numpy as np
 import pyarrow as pa
-from lance import LanceDataset, LanceOperation
+from lance import LanceDataset, LanceOperation, Transaction
+from lance.dataset import LanceScanner
+from lance.fragment import DataFile, LanceFragment
+from numpy.typing import NDArray
 
+from omnigraph.bounded import BoundedCache
+from omnigraph.clock import sleep
 from omnigraph.errors import (
     AlreadyExistsError,
     NotFoundError,
@@ -45,13 +48,13 @@ TREE = "tree"
 """Folder below a dataset's root that holds its branches."""
 
 
-def is_marked(transaction: Any) -> bool:
+def is_marked(transaction: Transaction | None) -> bool:
     """Whether a transaction carries an operation id of this engine."""
     properties = getattr(transaction, "transaction_properties", None) or {}
     return OPERATION_PROPERTY in properties
 
 
-def new_session() -> Any:
+def new_session() -> Any:  # noqa: ANN401 - the stubs leave it out
     """Return a Lance session: caches shared by every open that is given it."""
     return lance.Session(  # type: ignore[attr-defined]  # its stub forgets to export it
         metadata_cache_size_bytes=LANCE_METADATA_CACHE_BYTES,
@@ -68,30 +71,38 @@ def is_worn(path: str, version: int) -> bool:
     return f"/{TREE}/" in path and version % HANDLE_COMMITS_MAX == 0
 
 
-def file_name(data_file: Any) -> str:
+def file_name(data_file: DataFile) -> str:
     """Return the name of a data file, inside its table's data folder."""
     # The public property builds a class at every access; this runs for every fragment.
     known = vars(data_file).get("_path") if hasattr(data_file, "__dict__") else None
     return str(data_file.path) if known is None else str(known)
 
 
-def fragment_signature(fragment: Any) -> str:
+def fragment_signature(fragment: LanceFragment) -> str:
     """Return what the rows of a fragment depend on: its files and its deletions."""
     files = "+".join(file_name(item) for item in fragment.data_files())
     return f"{fragment.fragment_id}:{files}:{fragment.deletion_file() or ''}"
 
 
-def primary_key_field(name: str) -> Any:
+def fragment_of(dataset: LanceDataset, number: int) -> LanceFragment:
+    """Return a fragment of a version by its number. Raises `StorageError`."""
+    found = dataset.get_fragment(number)
+    if found is None:
+        raise StorageError(f"{dataset.uri} has no fragment {number} at version {dataset.version}")
+    return found
+
+
+def primary_key_field(name: str) -> pa.Field:
     """Return a required string field that Lance treats as the primary key."""
     return pa.field(name, pa.string(), nullable=False, metadata=PRIMARY_KEY)
 
 
-def blob_field(name: str, *, nullable: bool) -> Any:
+def blob_field(name: str, *, nullable: bool) -> pa.Field:
     """Return a field that stores bytes outside the columns and reads them on demand."""
     return lance.blob_field(name, nullable=nullable)
 
 
-def blob_array(values: Sequence[bytes | None]) -> Any:
+def blob_array(values: Sequence[bytes | None]) -> pa.Array:
     """Return an array for a `blob_field`."""
     return lance.blob_array(list(values))
 
@@ -145,7 +156,7 @@ class Table:
         for pause_s in REMOVAL_LOOKS_S:
             if self.is_gone():
                 return True
-            time.sleep(pause_s)
+            sleep(pause_s)
         return self.is_gone()
 
     @property
@@ -153,7 +164,7 @@ class Table:
         """The table version this handle is fixed to."""
         return int(self.dataset.version)
 
-    def own_handle(self) -> Any:
+    def own_handle(self) -> LanceDataset:
         """Return a handle for calls that want it alone: they fail while another thread uses it.
 
         Remembered tables are shared between threads; a copy costs nothing.
@@ -161,7 +172,7 @@ class Table:
         return copy.copy(self.dataset)
 
     @property
-    def schema(self) -> Any:
+    def schema(self) -> pa.Schema:
         """Arrow schema of the stored columns."""
         return self.dataset.schema
 
@@ -181,9 +192,9 @@ class Table:
         row_address: bool = False,
         row_id: bool = False,
         indexed_only: bool = False,
-        fragments: Sequence[Any] | None = None,
+        fragments: Sequence[LanceFragment] | None = None,
         blob_bytes: bool = False,
-    ) -> Any:
+    ) -> pa.Table:
         """Return matching rows as an Arrow table.
 
         `indexed_only` leaves out rows no index covers; `blob_bytes` reads blobs as bytes instead
@@ -202,7 +213,7 @@ class Table:
                 blob_bytes=blob_bytes,
             ).to_table()
 
-    def take(self, rows: Any, *, columns: Sequence[str]) -> Any:
+    def take(self, rows: NDArray[np.integer], *, columns: Sequence[str]) -> pa.Table:
         """Return rows by their place among the live rows, in the order given."""
         count("data_scans")
         with self.at_work():
@@ -215,7 +226,7 @@ class Table:
         where: str | None = None,
         blob_bytes: bool = False,
         batch_rows: int = 8192,
-    ) -> Iterator[Any]:
+    ) -> Iterator[pa.RecordBatch]:
         """Yield matching rows batch by batch, in storage order."""
         count("data_scans")
         with self.at_work():
@@ -233,10 +244,10 @@ class Table:
         row_address: bool = False,
         row_id: bool = False,
         indexed_only: bool = False,
-        fragments: Sequence[Any] | None = None,
+        fragments: Sequence[LanceFragment] | None = None,
         blob_bytes: bool = False,
         batch_rows: int | None = None,
-    ) -> Any:
+    ) -> LanceScanner:
         options: dict[str, Any] = {}
         if blob_bytes:
             options["blob_handling"] = "all_binary"
@@ -264,7 +275,7 @@ class Table:
         """Whether the transaction of this version carries an operation id of ours."""
         return is_marked(self._transaction())
 
-    def _transaction(self) -> Any:
+    def _transaction(self) -> Transaction | None:
         """Return the transaction that made this version, None if it is unreadable."""
         try:
             with calm():
@@ -272,7 +283,7 @@ class Table:
         except (OSError, ValueError, TypeError):
             return None
 
-    def fragments(self) -> list[Any]:
+    def fragments(self) -> list[LanceFragment]:
         """Return the fragments of this version."""
         with translated(f"reading {self.path}"):
             return list(self.dataset.get_fragments())
@@ -309,19 +320,14 @@ class Tables:
         self.files = location.files
         self._options = location.lance_options
         self._session = new_session()
-        self._lock = threading.Lock()
-        self._open: OrderedDict[tuple[str, int], Table] = OrderedDict()
+        self._open: BoundedCache[tuple[str, int], Table] = BoundedCache(OPEN_TABLES_MAX)
         self.drifted: set[str] = set()
         """Tables that another program was seen to have changed; looked at before each commit."""
 
     def open(self, path: str, version: int) -> Table:
         """Open a table at a version: no listing, and free when it was used recently."""
-        key = (path, version)
-        with self._lock:
-            found = self._open.get(key)
-            if found is not None:
-                self._open.move_to_end(key)
-                return found
+        if (found := self._open.get((path, version))) is not None:
+            return found
         count("data_opens_pinned")
         try:
             with translated(f"opening {path} at version {version}"):
@@ -358,17 +364,16 @@ class Tables:
         """Keep a handle for later opens of the same version."""
         if table.is_gone is None:
             table.is_gone = partial(self._is_gone, table.path, table.version)
-        with self._lock:
-            self._open[(table.path, table.version)] = table
-            while len(self._open) > OPEN_TABLES_MAX:
-                self._open.popitem(last=False)
+        self._open.put((table.path, table.version), table)
         return table
 
     def committed(self, table: Table) -> Table:
         """Keep the handle a commit returned, unless the next use had better open the version."""
         return table if is_worn(table.path, table.version) else self.remember(table)
 
-    def create(self, path: str, schema: Any, properties: dict[str, str] | None = None) -> Table:
+    def create(
+        self, path: str, schema: pa.Schema, properties: dict[str, str] | None = None
+    ) -> Table:
         """Create an empty table. A dataset that exists there is refused, never adopted."""
         if self._has_versions(path):
             raise AlreadyExistsError(f"a dataset exists at {path}")
@@ -399,9 +404,9 @@ class Tables:
 
     def forget(self, path: str, *, below: int) -> None:
         """Close what is open of a table's versions below one."""
-        with self._lock:
-            for key in [key for key in self._open if key[0] == path and key[1] < below]:
-                del self._open[key]
+        for key in self._open:
+            if key[0] == path and key[1] < below:
+                self._open.pop(key)
 
     def folder(self, path: str) -> str:
         """Return the directory of a table."""

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from lance import LanceOperation
-from lance.fragment import RowIdSequence, write_fragments
+from lance.fragment import FragmentMetadata, RowIdSequence, write_fragments
 
 from omnigraph.limits import (
     PROBE_KEYS_MAX,
@@ -25,7 +25,15 @@ from omnigraph.limits import (
 )
 from omnigraph.store.counters import count
 from omnigraph.store.keys import addresses_of, id_filter
-from omnigraph.store.staging import StagedTable, batch_rows, data_files, deletion_files, without
+from omnigraph.store.staging import (
+    Addresses,
+    NewRows,
+    StagedTable,
+    batch_rows,
+    data_files,
+    deletion_files,
+    without,
+)
 from omnigraph.store.tables import Table
 
 SCAN_SHARE = 16
@@ -33,7 +41,7 @@ SCAN_SHARE = 16
 
 
 def stage_upsert(
-    parent: Table, rows: Any, properties: dict[str, str], *, deleted: Sequence[str] = ()
+    parent: Table, rows: NewRows, properties: dict[str, str], *, deleted: Sequence[str] = ()
 ) -> StagedTable:
     """Stage rows to be replaced or added, and ids to be removed, as one version.
 
@@ -47,15 +55,15 @@ def stage_upsert(
 class Rewritten:
     """Rows written for an upsert: their fragments, where their old images are, how many are new."""
 
-    fragments: list[Any]
-    places: Any
+    fragments: list[FragmentMetadata]
+    places: Addresses
     added: int
 
 
-def rewrite_rows(parent: Table, rows: Any) -> Rewritten:
+def rewrite_rows(parent: Table, rows: NewRows) -> Rewritten:
     """Write rows to be replaced or added; the table does not know of them yet."""
-    fragments: list[Any] = []
-    places: list[Any] = [np.empty(0, np.uint64)]
+    fragments: list[FragmentMetadata] = []
+    places: list[Addresses] = [np.empty(0, np.uint64)]
     added = 0
     for part in _parts(rows):
         known = _places(parent, part["id"])
@@ -66,11 +74,16 @@ def rewrite_rows(parent: Table, rows: Any) -> Rewritten:
 
 
 def stage_rewritten(
-    parent: Table, written: Rewritten, properties: dict[str, str], *, removed: Any = None
+    parent: Table,
+    written: Rewritten,
+    properties: dict[str, str],
+    *,
+    removed: Addresses | None = None,
 ) -> StagedTable:
     """Stage rewritten rows, and addresses of rows to be removed, as one version."""
     count("data_stages")
-    fragments, gone_rows = written.fragments, [] if removed is None else removed
+    fragments = written.fragments
+    gone_rows: Addresses = np.empty(0, np.uint64) if removed is None else removed
     with parent.at_work("writing"):
         changed, gone = without(
             parent, np.concatenate([written.places, np.asarray(gone_rows, np.uint64)])
@@ -92,14 +105,14 @@ def stage_rewritten(
     )
 
 
-def _parts(rows: Any) -> Iterator[Any]:
+def _parts(rows: NewRows) -> Iterator[pa.Table]:
     """Yield rows as tables of a size that memory holds several times."""
     if isinstance(rows, pa.Table):
         if rows.nbytes <= UPSERT_PART_BYTES:
             yield rows
             return
         rows = rows.to_batches(max_chunksize=batch_rows(rows))
-    batches: list[Any] = []
+    batches: list[pa.RecordBatch] = []
     size = 0
     for batch in rows:
         batches.append(batch)
@@ -111,7 +124,7 @@ def _parts(rows: Any) -> Iterator[Any]:
         yield pa.Table.from_batches(batches)
 
 
-def _places(parent: Table, ids: Any) -> Any:
+def _places(parent: Table, ids: pa.ChunkedArray) -> pa.Table:
     """Return id, row id and address of those of the ids that a live row has."""
     total = parent.count_rows()
     if len(ids) * SCAN_SHARE > total:
@@ -129,7 +142,7 @@ def _places(parent: Table, ids: Any) -> Any:
     )
 
 
-def _written(parent: Table, rows: Any, known: Any) -> list[Any]:
+def _written(parent: Table, rows: pa.Table, known: pa.Table) -> list[FragmentMetadata]:
     """Write rows, those that replace something first; return their fragments with the row ids."""
     order = pc.index_in(known["id"], value_set=rows["id"].combine_chunks()).to_numpy()
     is_new = np.ones(rows.num_rows, bool)
@@ -144,7 +157,7 @@ def _written(parent: Table, rows: Any, known: Any) -> list[Any]:
             max_rows_per_file=ROWS_PER_FILE_MAX,
         )
     kept = known["_rowid"].combine_chunks()
-    found: list[Any] = []
+    found: list[FragmentMetadata] = []
     start = 0
     for fragment in transaction.operation.fragments:
         own = kept[start : start + fragment.physical_rows]

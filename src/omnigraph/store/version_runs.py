@@ -11,7 +11,6 @@ finds out by comparing them; it never misses one that did.
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from lance.optimize import RewriteResult
 
@@ -23,9 +22,9 @@ Run = tuple[int, int]
 """Number of rows, version."""
 
 
-def shorten(result: Any) -> Any:
+def shorten(result: RewriteResult) -> RewriteResult:
     """Return a compaction result whose new fragments hold few version runs."""
-    known = json.loads(result.json())
+    known = json.loads(result.json())  # type: ignore[attr-defined]  # a stub gap
     changed = False
     for fragment in known["new_fragments"]:
         for name in _FIELDS:
@@ -36,7 +35,9 @@ def shorten(result: Any) -> Any:
                 changed = True
     if not changed:
         return result
-    return RewriteResult.from_json(json.dumps(known))  # type: ignore[attr-defined]  # a stub gap
+    text = json.dumps(known)
+    found: RewriteResult = RewriteResult.from_json(text)  # type: ignore[attr-defined]  # a stub gap
+    return found
 
 
 def join_runs(runs: list[Run], limit: int) -> list[Run]:

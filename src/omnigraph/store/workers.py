@@ -12,8 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from lance import LanceDataset
+from lance.dataset import Index
 from lance.indices import IndicesBuilder
-from lance.optimize import Compaction
+from lance.optimize import Compaction, RewriteResult
 
 from omnigraph.limits import IVF_SAMPLE_RATE, OPTIMIZE_THREADS
 from omnigraph.store.counters import count
@@ -40,10 +42,10 @@ class Workers(Protocol):
 
     tables_at_once: int
 
-    def rewrite(self, tables: Sequence[Table]) -> Iterator[list[Any]]:
+    def rewrite(self, tables: Sequence[Table]) -> Iterator[list[RewriteResult]]:
         """Yield, for each table, full-size fragments in place of small ones, not committed."""
 
-    def build(self, table: Table, parts: Sequence[IndexPart]) -> list[Any]:
+    def build(self, table: Table, parts: Sequence[IndexPart]) -> list[Index]:
         """Return a segment for each index, not committed."""
 
 
@@ -52,18 +54,21 @@ class InProcess:
 
     tables_at_once = 1
 
-    def rewrite(self, tables: Sequence[Table]) -> Iterator[list[Any]]:
+    def rewrite(self, tables: Sequence[Table]) -> Iterator[list[RewriteResult]]:
         """Compact some tables side by side."""
         with ThreadPoolExecutor(OPTIMIZE_THREADS) as pool:
             yield from pool.map(lambda table: rewrite(table, plan_rewrite(table)), tables)
 
-    def build(self, table: Table, parts: Sequence[IndexPart]) -> list[Any]:
+    def build(self, table: Table, parts: Sequence[IndexPart]) -> list[Index]:
         """Build one index after the other."""
         return [joined(table, part, [build_part(table.dataset, part)]) for part in parts]
 
 
 def plan_rewrite(table: Table, *, target_rows: int | None = None) -> list[Any]:
-    """Return what to compact: fragments below a size, and those with many deleted rows."""
+    """Return what to compact: fragments below a size, and those with many deleted rows.
+
+    The tasks are Lance's, whose stub leaves out their JSON form.
+    """
     count("data_compactions")
     options: Any = {"num_threads": 1}
     if target_rows is not None:
@@ -95,7 +100,7 @@ def indexed_elsewhere(table: Table) -> set[int]:
     }
 
 
-def build_part(dataset: Any, part: IndexPart) -> Any:
+def build_part(dataset: LanceDataset, part: IndexPart) -> Index:
     """Build one index over the fragments of a part."""
     # Through a handle of its own: the call fails while another thread uses the one it is made on.
     return copy.copy(dataset).create_index_uncommitted(
@@ -129,10 +134,9 @@ def dividable(table: Table, part: IndexPart) -> IndexPart | None:
     return replace(part, options={**part.options, "ivf_centroids": model.centroids})
 
 
-def joined(table: Table, part: IndexPart, segments: list[Any]) -> Any:
+def joined(table: Table, part: IndexPart, segments: list[Index]) -> Index:
     """Return segments of one index as one."""
     # Without this step an inverted index would be listed, and every search on it fail.
     if len(segments) > 1 or part.kind == INVERTED:
-        dataset: Any = table.own_handle()
-        return dataset.merge_existing_index_segments(segments)
+        return table.own_handle().merge_existing_index_segments(segments)
     return segments[0]

@@ -7,7 +7,6 @@ No exception of Arrow leaves this module.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +15,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog import FLOATS, INTEGERS, PropertyType, Scalar, scalar_range
 from omnigraph.catalog.temporal import DAYS_MAX, DAYS_MIN, outside_years
 from omnigraph.catalog.types import TEMPORALS
-from omnigraph.compute.types import arrow_type
+from omnigraph.compute.types import Column, arrow_type
 from omnigraph.write.convert import column_array
 
 Report = Callable[[int | None, str], None]
@@ -26,7 +25,7 @@ _UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nan
 _REFUSED = (pa.ArrowException, OverflowError, TypeError, ValueError)
 
 
-def cast_column(column: Any, declared: PropertyType, report: Report) -> Any:
+def cast_column(column: Column, declared: PropertyType, report: Report) -> pa.Array:
     """Cast a foreign Arrow column to a schema type; a reported value becomes null."""
     flat = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(flat, pa.ExtensionArray):
@@ -49,7 +48,7 @@ def cast_column(column: Any, declared: PropertyType, report: Report) -> Any:
     return _scalars(flat, declared, report)
 
 
-def text_column(column: Any, report: Report) -> Any:
+def text_column(column: Column, report: Report) -> pa.Array:
     """Cast a foreign Arrow column to text, as ids are."""
     flat = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     try:
@@ -61,7 +60,7 @@ def text_column(column: Any, report: Report) -> Any:
         return _one_by_one(flat, pa.string(), report, "not valid UTF-8")
 
 
-def _castable(found: Any, declared: PropertyType) -> bool:
+def _castable(found: pa.DataType, declared: PropertyType) -> bool:
     """Whether values of an Arrow type can mean values of a schema type at all."""
     if declared.is_list:
         listed = pa.types.is_list(found) or pa.types.is_large_list(found)
@@ -74,7 +73,7 @@ def _castable(found: Any, declared: PropertyType) -> bool:
     return _castable_item(found, declared)
 
 
-def _castable_item(found: Any, declared: PropertyType) -> bool:
+def _castable_item(found: pa.DataType, declared: PropertyType) -> bool:
     scalar = declared.scalar
     if pa.types.is_null(found):
         return True
@@ -94,7 +93,7 @@ def _castable_item(found: Any, declared: PropertyType) -> bool:
     return _is_text(found) or _is_bytes(found)
 
 
-def _is_text(found: Any) -> bool:
+def _is_text(found: pa.DataType) -> bool:
     return bool(
         pa.types.is_string(found)
         or pa.types.is_large_string(found)
@@ -102,7 +101,7 @@ def _is_text(found: Any) -> bool:
     )
 
 
-def _is_bytes(found: Any) -> bool:
+def _is_bytes(found: pa.DataType) -> bool:
     return bool(
         pa.types.is_binary(found)
         or pa.types.is_large_binary(found)
@@ -111,7 +110,7 @@ def _is_bytes(found: Any) -> bool:
     )
 
 
-def _lists(flat: Any, declared: PropertyType, report: Report) -> Any:
+def _lists(flat: pa.Array, declared: PropertyType, report: Report) -> pa.Array:
     """Cast the items of lists as a column of their own, and put them into lists again."""
     items = flat.flatten()
     owners = pc.list_parent_indices(flat)
@@ -133,7 +132,7 @@ def _lists(flat: Any, declared: PropertyType, report: Report) -> Any:
     return pa.ListArray.from_arrays(pa.array(ends), values, mask=pc.is_null(flat))
 
 
-def _vectors(flat: Any, declared: PropertyType, report: Report) -> Any:
+def _vectors(flat: pa.Array, declared: PropertyType, report: Report) -> pa.Array:
     wanted = arrow_type(declared)
     items = flat.flatten()
     plain = flat.type.equals(wanted) and not items.null_count
@@ -142,7 +141,7 @@ def _vectors(flat: Any, declared: PropertyType, report: Report) -> Any:
     return column_array(flat.to_pylist(), declared, report)
 
 
-def _scalars(flat: Any, declared: PropertyType, report: Report) -> Any:
+def _scalars(flat: pa.Array, declared: PropertyType, report: Report) -> pa.Array:
     wanted, scalar = arrow_type(declared), declared.scalar
     if scalar in TEMPORALS and not _is_text(flat.type):
         return _temporal(flat, scalar, report)
@@ -160,7 +159,7 @@ def _scalars(flat: Any, declared: PropertyType, report: Report) -> Any:
         return _one_by_one(flat, wanted, report, f"{{}} is outside the range of {scalar}{bounds}")
 
 
-def _texts(flat: Any, report: Report) -> list[Any]:
+def _texts(flat: pa.Array, report: Report) -> list[str | None]:
     try:
         return list(flat.to_pylist())
     except UnicodeDecodeError:
@@ -169,7 +168,7 @@ def _texts(flat: Any, report: Report) -> list[Any]:
         return list(found.to_pylist())
 
 
-def _whole(flat: Any, report: Report) -> Any:
+def _whole(flat: pa.Array, report: Report) -> pa.Array:
     """Return floats without those that are no integer; not-a-number means no value."""
     flat = pc.if_else(pc.is_nan(flat), pa.scalar(None, flat.type), flat)
     wrong = pc.fill_null(
@@ -180,14 +179,14 @@ def _whole(flat: Any, report: Report) -> Any:
     return pc.if_else(wrong, pa.scalar(None, flat.type), flat)
 
 
-def _one_by_one(flat: Any, wanted: Any, report: Report, words: str) -> Any:
+def _one_by_one(flat: pa.Array, wanted: pa.DataType, report: Report, words: str) -> pa.Array:
     """Cast a column in halves until only values that cannot be cast are left; these go."""
     try:
         return pc.cast(flat, wanted)
     except _REFUSED:
         pass
 
-    def cast(start: int, size: int) -> list[Any]:
+    def cast(start: int, size: int) -> list[pa.Array]:
         part = flat.slice(start, size)
         try:
             return [pc.cast(part, wanted)]
@@ -201,7 +200,7 @@ def _one_by_one(flat: Any, wanted: Any, report: Report, words: str) -> Any:
     return pa.concat_arrays(cast(0, len(flat)))
 
 
-def _temporal(flat: Any, scalar: Scalar, report: Report) -> Any:
+def _temporal(flat: pa.Array, scalar: Scalar, report: Report) -> pa.Array:
     """Return days or instants; those outside the years 1 to 9999 are reported."""
     kind = flat.type
     if pa.types.is_integer(kind):
@@ -227,7 +226,7 @@ def _temporal(flat: Any, scalar: Scalar, report: Report) -> Any:
     return found
 
 
-def _as_temporal(flat: Any, scalar: Scalar) -> Any:
+def _as_temporal(flat: pa.Array, scalar: Scalar) -> pa.Array:
     kind = flat.type
     wanted = arrow_type(PropertyType(scalar=scalar))
     if pa.types.is_integer(kind):

@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
+from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import AcceptedSchema, Catalog, shape_hash
 from omnigraph.catalog.accepted import IR_VERSION, identities_from_json
 from omnigraph.catalog.shape import Json
 from omnigraph.errors import CompileError, FormatError, OmniGraphError, StorageError
 from omnigraph.failpoints import Failpoint, fire
-from omnigraph.limits import SCHEMA_READS_MAX
+from omnigraph.limits import SCHEMA_READS_MAX, SCHEMAS_KEPT_MAX
 from omnigraph.manifest import Coordinator, GraphReplacedError
 from omnigraph.store import ControlFiles, count, side_by_side
 
@@ -87,7 +88,7 @@ class SchemaContract:
         self._listed: tuple[Tags, Contents] | None = None
         self._accepted: AcceptedSchema | None = None
         self._domain: str | None = None
-        self._known: dict[str, tuple[AcceptedSchema, str]] = {}
+        self._known: BoundedCache[str, tuple[AcceptedSchema, str]] = BoundedCache(SCHEMAS_KEPT_MAX)
         self.source = ""
         """Source text of the schema as last validated."""
 
@@ -166,9 +167,8 @@ class SchemaContract:
         return self._load(schema_hash)[0]
 
     def _load(self, schema_hash: str) -> tuple[AcceptedSchema, str]:
-        with self._lock:
-            if (known := self._known.get(schema_hash)) is not None:
-                return known
+        if (known := self._known.get(schema_hash)) is not None:
+            return known
         name = _history_name(schema_hash)
         raw = self._files.read(name)
         if raw is None:
@@ -181,8 +181,7 @@ class SchemaContract:
             raise _damaged(name, error) from error
         if accepted.ir_hash() != schema_hash:
             raise StorageError(f"{name} holds another schema", hint="restore it from a backup")
-        with self._lock:
-            self._known[schema_hash] = (accepted, source)
+        self._known.put(schema_hash, (accepted, source))
         return accepted, source
 
     @staticmethod

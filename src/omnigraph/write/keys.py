@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog import FLOATS, PropertyType, Scalar
+from omnigraph.compute.types import Column
 from omnigraph.ids import ALPHABET, TAIL_CHARS
 from omnigraph.limits import ULID_CHUNK_ROWS
 
@@ -23,7 +23,7 @@ _LETTERS = np.frombuffer(ALPHABET.encode(), dtype=np.uint8)
 _PAIRS = np.stack([np.repeat(_LETTERS, 32), np.tile(_LETTERS, 32)], axis=1)
 
 
-def canonical_texts(column: Any, declared: PropertyType) -> Any:
+def canonical_texts(column: Column, declared: PropertyType) -> Column:
     """Return a column of scalars as canonical text, null for null."""
     scalar = declared.scalar
     if scalar is Scalar.STRING:
@@ -50,7 +50,7 @@ def _float_text(value: float, *, single: bool) -> str:
     return text[:-2] if text.endswith(".0") else text
 
 
-def key_ids(columns: Sequence[Any], types: Sequence[PropertyType]) -> Any:
+def key_ids(columns: Sequence[Column], types: Sequence[PropertyType]) -> Column:
     """Return the id column for key columns in stable property order."""
     texts = [canonical_texts(c, t) for c, t in zip(columns, types, strict=True)]
     if len(texts) == 1:
@@ -60,14 +60,14 @@ def key_ids(columns: Sequence[Any], types: Sequence[PropertyType]) -> Any:
     return pa.array(encoded, pa.string())
 
 
-def ulid_column(run: tuple[str, int], size: int) -> Any:
+def ulid_column(run: tuple[str, int], size: int) -> pa.ChunkedArray:
     """Return the ULIDs of a reserved run as a column, in chunks."""
     starts = range(0, size, ULID_CHUNK_ROWS)
     chunks = [_ulids(run, start, min(ULID_CHUNK_ROWS, size - start)) for start in starts]
     return pa.chunked_array(chunks, pa.string())
 
 
-def _ulids(run: tuple[str, int], start: int, size: int) -> Any:
+def _ulids(run: tuple[str, int], start: int, size: int) -> pa.Array:
     prefix, first = run
     numbers = np.arange(first + start, first + start + size, dtype=np.uint64)
     letters = np.empty((size, len(prefix) + TAIL_CHARS), dtype=np.uint8)

@@ -13,7 +13,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Iterable
-from typing import IO, Any
+from typing import IO
 
 import pyarrow as pa
 
@@ -23,7 +23,7 @@ from omnigraph.errors import StorageError
 class SpillFile:
     """Rows of one schema, appended in chunks and then read back as one table."""
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: pa.Schema) -> None:
         self._map: mmap.mmap | None = None
         try:
             self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - stays open
@@ -31,7 +31,7 @@ class SpillFile:
             raise _failed(error) from error
         self._writer = pa.ipc.new_file(self._file, schema)
 
-    def append(self, chunk: Any) -> None:
+    def append(self, chunk: pa.Table) -> None:
         """Write one more table."""
         try:
             self._writer.write_table(chunk)
@@ -39,7 +39,7 @@ class SpillFile:
             self._file.close()
             raise _failed(error) from error
 
-    def table(self) -> Any:
+    def table(self) -> pa.Table:
         """Return everything written, as a table whose columns lie in the file."""
         try:
             self._writer.close()
@@ -76,7 +76,7 @@ def release_mapped() -> None:
         spill.release()
 
 
-def spilled(schema: Any, batches: Iterable[Any]) -> tuple[Any, SpillFile]:
+def spilled(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> tuple[pa.Table, SpillFile]:
     """Write batches to a file of their own and return them as a table."""
     spill = SpillFile(schema)
     with contextlib.closing(spill):

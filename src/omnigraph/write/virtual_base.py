@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.compute.images import RowChanges, equal_values
+from omnigraph.compute.images import Mask, RowChanges, equal_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +107,18 @@ class _State:
     column. `joined` values were changed on one side of a row that both sides changed.
     """
 
-    rows: Any
-    there: Any
-    unknown: Any
-    undefined: Any
-    joined: Any
+    rows: pa.Table
+    there: Mask
+    unknown: Mask
+    undefined: Mask
+    joined: Mask
 
     @property
     def names(self) -> list[str]:
         return [name for name in self.rows.column_names if name != "id"]
 
 
-def _plain(ids: Any, rows: Any, there: Any) -> _State:
+def _plain(ids: pa.Array, rows: pa.Table, there: Mask) -> _State:
     place = rows.schema.get_field_index("id")
     none = np.zeros((len(rows.column_names) - 1, len(ids)), dtype=bool)
     return _State(
@@ -131,7 +130,7 @@ def _plain(ids: Any, rows: Any, there: Any) -> _State:
     )
 
 
-def _anchor(ids: Any, changes: Sequence[RowChanges]) -> _State:
+def _anchor(ids: pa.Array, changes: Sequence[RowChanges]) -> _State:
     """Return the rows that all the changes start from."""
     before = pa.concat_tables([part for item in changes for part in (item.old, item.deleted)])
     place = pc.index_in(ids, value_set=before["id"].combine_chunks())
@@ -158,16 +157,16 @@ def _state(anchor: _State, changes: RowChanges) -> _State:
 class _Compared:
     """Where two states equal each other and their base: values by column, and whole entities."""
 
-    cells: Any
-    left_cells: Any
-    right_cells: Any
-    undefined: Any
-    equal: Any
-    left: Any
-    right: Any
+    cells: Mask
+    left_cells: Mask
+    right_cells: Mask
+    undefined: Mask
+    equal: Mask
+    left: Mask
+    right: Mask
 
 
-def _same_cells(left: _State, right: _State) -> Any:
+def _same_cells(left: _State, right: _State) -> Mask:
     found = [equal_values(left.rows[name], right.rows[name]) for name in left.names]
     same = np.array(found, dtype=bool).reshape(len(found), len(left.there))
     return same & ~left.undefined & ~right.undefined & left.there & right.there
@@ -239,7 +238,7 @@ def _merged(left: _State, right: _State, base: _State) -> _State:
     )
 
 
-def _chosen(left: _State, right: _State, from_right: Any, there: Any) -> Any:
+def _chosen(left: _State, right: _State, from_right: Mask, there: Mask) -> pa.Table:
     rows = left.rows
     size = len(there)
     for number, name in enumerate(left.names):
@@ -253,7 +252,7 @@ def _chosen(left: _State, right: _State, from_right: Any, there: Any) -> Any:
 # ---- changes since the base ---------------------------------------------------------------
 
 
-def _changes(base: _State, side: _State, known: Any, same: Any, forced: Any) -> RowChanges:
+def _changes(base: _State, side: _State, known: Mask, same: Mask, forced: Mask) -> RowChanges:
     """Return what a side changed; entities of which the base knows nothing count if `forced`."""
     before = known | forced
     changed = before & side.there & (forced | ~same)
@@ -265,7 +264,9 @@ def _changes(base: _State, side: _State, known: Any, same: Any, forced: Any) -> 
     )
 
 
-def _undefined(ids: Any, names: list[str], judged: _Compared, known: Any, forced: Any) -> Undefined:
+def _undefined(
+    ids: pa.Array, names: list[str], judged: _Compared, known: Mask, forced: Mask
+) -> Undefined:
     found: dict[str, frozenset[str] | None] = {}
     for place in np.flatnonzero(forced):
         found[ids[place].as_py()] = None
@@ -275,8 +276,8 @@ def _undefined(ids: Any, names: list[str], judged: _Compared, known: Any, forced
     return found
 
 
-def _without(changes: RowChanges, ids: Any) -> RowChanges:
-    def rest(rows: Any, by: Any) -> Any:
+def _without(changes: RowChanges, ids: pa.Array) -> RowChanges:
+    def rest(rows: pa.Table, by: pa.Table) -> pa.Table:
         return rows.filter(pc.invert(pc.is_in(by["id"], value_set=ids)))
 
     return RowChanges(

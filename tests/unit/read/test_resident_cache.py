@@ -31,3 +31,19 @@ def test_a_value_that_never_fits_is_refused() -> None:
     with pytest.raises(ResourceLimitError):
         cache.put("b", "B", 11)
     assert cache.get("a") == "A"
+
+
+def test_the_lock_of_a_value_lasts_as_long_as_a_reader_needs_it() -> None:
+    cache = ResidentCache()
+    with cache.turn("a") as _held:
+        assert cache.turn("a").locked()
+        assert not cache.turn("b").locked()
+    assert not cache.turn("a").locked()
+    assert len(cache._turns) == 0
+
+
+def test_the_newest_versions_known_stay_below_their_limit() -> None:
+    cache = ResidentCache(newest_max=3)
+    for number in range(10):
+        cache.newest.put(("table", f"column {number}"), (number, ()))
+    assert [key for key in range(10) if ("table", f"column {key}") in cache.newest] == [7, 8, 9]
