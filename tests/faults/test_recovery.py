@@ -10,6 +10,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
+from omnigraph.clock import elapsed_s
 from omnigraph.failpoints import Failpoint
 from omnigraph.manifest import RecoveryKind, Verdict, publisher, slot_name
 from omnigraph.store import leases
@@ -152,9 +153,8 @@ def refresh(graph: og.Graph, root: AnyPath) -> None:
     """Refresh; in an object store again when the owners of slots are known to be dead."""
     graph.refresh()
     if isinstance(root, S3Path):
-        now = leases.elapsed_s
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(leases, "elapsed_s", lambda: now() + LEASE_S + 0.2)
+            patch.setattr(leases, "elapsed_s", lambda: elapsed_s() + LEASE_S + 0.2)
             graph.refresh()
 
 
