@@ -228,6 +228,18 @@ def test_a_write_is_refused_exactly_when_the_graph_would_break(
     assert kinds(before, puts, removed) == broken(after, removed[PERSON])
 
 
+def test_an_edge_that_is_changed_counts_once_and_where_it_is_then() -> None:
+    nodes: State = {PERSON: {p: {"mail": None} for p in "ab"}, FIRM: {f: {} for f in "uvw"}}
+    full = {f"w{n}": {"src": "a", "dst": firm, "since": 1} for n, firm in enumerate("uv")}
+    before = {**EMPTY, **nodes, WORKS: full}
+    moved = {"src": "b", "dst": "u", "since": 1}
+    third = {"src": "a", "dst": "w", "since": 1}
+    assert kinds(before, {WORKS: {"w0": {**full["w0"], "since": 2}}}, {}) == set()
+    assert kinds(before, {WORKS: {"w0": moved, "w2": third}}, {}) == set()
+    assert kinds(before, {WORKS: {"w2": third}}, {}) == {"cardinality_violation"}
+    assert kinds(before, {WORKS: {"w2": third}}, {WORKS: {"w1"}}) == set()
+
+
 def test_what_a_verdict_rests_on_is_recorded() -> None:
     base, seen = captured(GRAPH, {**EMPTY, PERSON: {"a": {"mail": None}}})
     puts = {WORKS: {"w": {"src": "a", "dst": "u", "since": 1}}}
