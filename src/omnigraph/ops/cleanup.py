@@ -114,7 +114,7 @@ State = tuple[BranchId, int]
 """A graph version of a branch."""
 
 
-class History(Protocol):
+class BranchManifest(Protocol):
     """A branch and all its commits and published versions."""
 
     branch: BranchId
@@ -122,8 +122,8 @@ class History(Protocol):
 
 
 def needed_versions(
-    living: Sequence[History],
-    retired: Sequence[History],
+    living: Sequence[BranchManifest],
+    retired: Sequence[BranchManifest],
     windows: Mapping[BranchId, list[int]],
     states: Collection[State],
 ) -> Needed:
