@@ -32,8 +32,8 @@ import omnigraph as og
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from omnigraph.intake.inputs import Sources
     from omnigraph.spark.progress import Stage
-    from omnigraph.write.inputs import Sources
 
 FLOOR = "bare Lance and DuckDB"
 LOCAL = "one process, Parquet"

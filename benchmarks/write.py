@@ -26,7 +26,7 @@ from _harness import Report, interleave, peak_memory_mb, process_bytes, ratio_of
 from _rivals import BareHead, BareTable, Kuzu, Sqlite, SyncedFile, edge_rows, node_rows
 
 import omnigraph as og
-from omnigraph.manifest.records import GraphCommit, decode, encode, manifest_schema
+from omnigraph.commits.records import GraphCommit, decode, encode, manifest_schema
 from omnigraph.store import Journal, Pin, locate
 
 SCHEMA = """

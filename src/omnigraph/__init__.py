@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph import environment
 
 if TYPE_CHECKING:
+    from omnigraph.commits import GraphCommit
     from omnigraph.embed import (
         Embedder,
         HashEmbedder,
@@ -72,14 +73,9 @@ if TYPE_CHECKING:
         restore,
     )
     from omnigraph.graph import open_graph as open
-    from omnigraph.manifest import GraphCommit
     from omnigraph.policy import Policy, load_policy
     from omnigraph.remote import RemoteGraph, connect
 
-__version__ = "0.1.0"
-
-INTERNAL_SCHEMA_VERSION = 4
-"""Storage format this release reads and writes; others are refused."""
 
 _GRAPH = (
     "BranchView",

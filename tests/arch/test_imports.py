@@ -16,12 +16,13 @@ ENGINES = {"lance": "store", "obstore": "store"}
 
 # Which rooms each contract has to bind as soon as they exist.
 BOUND_ROOMS = {
-    "storage does not know the languages": ["store", "manifest"],
+    "storage does not know the languages": ["store"],
     "the compiler is pure": ["lang", "plan", "catalog"],
     "values stand alone": ["values"],
     "one room touches Lance": [
-        "manifest",
-        "write",
+        "commits",
+        "rows",
+        "intake",
         "read",
         "ops",
         "graph",

@@ -29,16 +29,16 @@ def _matches(called: ast.expr, name: str, of: str | None) -> bool:
 
 @pytest.mark.parametrize("owner", ["_publisher", "publisher"])
 def test_one_loop_publishes(owner: str) -> None:
-    assert set(callers("publish", of=owner)) <= {"write/attempt.py"}
-    assert set(callers("reserve", of=owner)) <= {"write/attempt.py"}
+    assert set(callers("publish", of=owner)) <= {"commits/loop.py"}
+    assert set(callers("reserve", of=owner)) <= {"commits/loop.py"}
     # Recovery finishes and undoes what that loop began, under the slot it left.
-    assert set(callers("append", of=owner)) <= {"manifest/recovery.py"}
+    assert set(callers("append", of=owner)) <= {"commits/recovery.py"}
 
 
 def test_the_loop_publishes_at_one_line() -> None:
-    assert list(callers("publish", of="_publisher")) == ["write/attempt.py"]
+    assert list(callers("publish", of="_publisher")) == ["commits/loop.py"]
 
 
 def test_identities_are_made_in_one_place() -> None:
-    assert set(callers("Identity")) == {"manifest/identity.py"}
-    assert list(callers("mint")) == ["write/attempt.py"]
+    assert set(callers("CommitIdentity")) == {"commits/identity.py"}
+    assert list(callers("mint")) == ["commits/loop.py"]

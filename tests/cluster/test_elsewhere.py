@@ -13,7 +13,7 @@ from omnigraph import cluster
 from omnigraph.cluster.state import State, StateError, StateFile
 from omnigraph.errors import NotFoundError
 from omnigraph.server import Settings, Token, Tokens, open_service, running
-from omnigraph.store import leases
+from omnigraph.store.slots import leases
 from tests.cluster.folders import WIDER, Folder, changes
 from tests.faults.victim import Zygote
 from tests.integration.conftest import Cli

@@ -176,7 +176,7 @@ def test_threads_of_one_handle_lose_nothing(root: AnyPath) -> None:
 
 def test_a_refused_write_leaves_no_slot(root: AnyPath, monkeypatch: pytest.MonkeyPatch) -> None:
     """W-31: the recovery folder is empty after a typed refusal, however many races were lost."""
-    monkeypatch.setattr("omnigraph.write.attempt.RESERVE_AFTER_LOSSES", 0)
+    monkeypatch.setattr("omnigraph.commits.loop.RESERVE_AFTER_LOSSES", 0)
     with og.open(root, durability="none") as graph:
         with pytest.raises(og.KeyConflictError):
             graph.load([{"type": "Person", "data": {"slug": "p0"}}], mode="append")
@@ -186,7 +186,7 @@ def test_a_refused_write_leaves_no_slot(root: AnyPath, monkeypatch: pytest.Monke
 def test_a_leftover_slot_of_a_refused_write_is_in_nobodys_way(
     root: AnyPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.write.attempt.RESERVE_AFTER_LOSSES", 0)
+    monkeypatch.setattr("omnigraph.commits.loop.RESERVE_AFTER_LOSSES", 0)
     with og.open(root, durability="none") as graph:
         with pytest.raises(og.DataError):
             graph.mutate(HIRE, {"i": "e", "p": "nobody", "f": "f0"})

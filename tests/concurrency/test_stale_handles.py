@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from omnigraph.manifest import Publisher
-from omnigraph.ops.fold import Folding
+from omnigraph.commits import Publisher
+from omnigraph.ops.compact_tail import TailCompaction
 from tests.faults.rig import (
     ADD,
     ADD_FIRM,
@@ -59,7 +59,7 @@ def test_a_strict_write_passes_over_maintenance(root: AnyPath) -> None:
     with og.open(root, durability="none") as writer:
         for number in range(30):
             writer.mutate(ADD, {"s": f"tail{number}"})
-        folding = Folding(writer._engine.lines.main.writer)
+        folding = TailCompaction(writer._engine.lines.main.writer)
         before = writer.commits.head()
         with og.open(root, durability="none") as stale:
             person = writer.catalog.nodes["Person"]

@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import omnigraph as og
-from omnigraph.store import Durability, Location, Slots, Syncer, leases, locate, open_slots
-from omnigraph.store.reclaim import datasets_below
+from omnigraph.store import Durability, Location, Slots, Syncer, locate, open_slots
+from omnigraph.store.slots import leases
+from omnigraph.store.upkeep.reclaim import datasets_below
 from tests.places import AnyPath
 
 REPLACED = 60

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lance.optimize import Compaction
 
-from omnigraph.store.version_runs import decode_runs, encode_runs, join_runs, shorten
+from omnigraph.store.tables.version_runs import decode_runs, encode_runs, join_runs, shorten
 
 RUNS = st.lists(st.tuples(st.integers(1, 2**40), st.integers(1, 2**40)), min_size=1, max_size=80)
 

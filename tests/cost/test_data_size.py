@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.ops import fold
+from omnigraph.ops import compact_tail as fold
 from omnigraph.store import ID_INDEX
 from tests.cost.measure import (
     add_knows,

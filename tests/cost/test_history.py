@@ -12,8 +12,9 @@ import pytest
 
 import omnigraph as og
 from omnigraph.limits import FOLD_FRAGMENTS
-from omnigraph.ops import fold
-from omnigraph.store import journal, measured
+from omnigraph.ops import compact_tail as fold
+from omnigraph.store import measured
+from omnigraph.store.tables import journal
 from tests.cost.measure import (
     add_person,
     assert_flat,

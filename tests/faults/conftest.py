@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.store import leases
+from omnigraph.store.slots import leases
 from tests.faults.matrix import Stage
 from tests.faults.victim import Zygote
 from tests.places import AnyPath, new_prefix

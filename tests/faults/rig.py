@@ -17,7 +17,7 @@ from lance import LanceDataset
 
 import omnigraph as og
 from omnigraph.store import locate
-from omnigraph.store.leases import slot_body
+from omnigraph.store.slots.leases import slot_body
 from tests.places import AnyPath, S3Path, dataset, names_in
 
 SCHEMA = """

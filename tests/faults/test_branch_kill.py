@@ -11,7 +11,7 @@ import os
 import pytest
 
 import omnigraph as og
-from omnigraph.manifest import RecoveryKind
+from omnigraph.commits import RecoveryKind
 from omnigraph.ops import cleanup
 from omnigraph.store import locate
 from tests.faults.matrix import drawn, full_only

@@ -17,7 +17,7 @@ import pytest
 from lance import LanceDataset
 
 import omnigraph as og
-from omnigraph.store.lance_errors import LancePanic, calm, translated
+from omnigraph.store.tables.lance_errors import LancePanic, calm, translated
 from tests.faults.damage import WORK, make
 
 pytestmark = pytest.mark.local

@@ -18,10 +18,10 @@ import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
+from omnigraph.commits import Publisher, publisher
 from omnigraph.failpoints import Failpoint
-from omnigraph.manifest import Publisher, publisher
 from omnigraph.store import Durability, Journal, Syncer, locate, open_slots
-from omnigraph.store.locks import LockedSlots
+from omnigraph.store.slots.locks import LockedSlots
 from tests.faults.matrix import break_write
 from tests.faults.rig import ADD, NAME, assert_sound, new_graph, recoveries_of, slots_of, state_of
 from tests.faults.victim import ROOT
@@ -186,7 +186,7 @@ def test_a_reserved_slot_is_given_up_when_the_manifest_cannot_be_read(
     root: Path, graph: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publisher, "SLOT_WAIT_S", 0.2)
-    monkeypatch.setattr("omnigraph.write.attempt.RESERVE_AFTER_LOSSES", 0)
+    monkeypatch.setattr("omnigraph.commits.loop.RESERVE_AFTER_LOSSES", 0)
 
     def fail(self: Publisher, capture: object) -> bool:
         raise og.StorageError("looking at the manifest: input/output error")
@@ -208,7 +208,7 @@ def test_a_slot_that_cannot_be_locked_is_told(root: Path, monkeypatch: pytest.Mo
 
     (root / "__recovery" / "main@x.json").write_bytes(b"")
     before = os.listdir("/proc/self/fd")
-    monkeypatch.setattr("omnigraph.store.locks.fcntl.flock", refuse)
+    monkeypatch.setattr("omnigraph.store.slots.locks.fcntl.flock", refuse)
     with pytest.raises(og.StorageError, match="No locks"):
         slots.seize("main@x.json")
     with pytest.raises(og.StorageError, match="No locks"):

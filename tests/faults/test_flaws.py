@@ -23,10 +23,10 @@ from lance.fragment import write_fragments
 
 import omnigraph as og
 from omnigraph import store
-from omnigraph.manifest import Publisher, Verdict, publisher, recovery, slot_name
-from omnigraph.manifest.intents import Intent, IntentTable, decode_intent, encode_intent
+from omnigraph.commits import Publisher, Verdict, publisher, recovery, slot_name
+from omnigraph.commits.intents import Intent, IntentTable, decode_intent, encode_intent
 from omnigraph.store import OPERATION_PROPERTY, Durability, Slots, Syncer, locate, open_slots
-from omnigraph.store.locks import LockedSlots
+from omnigraph.store.slots.locks import LockedSlots
 from tests.faults.rig import (
     ADD,
     ADD_FIRM,
@@ -672,7 +672,7 @@ def test_a_failing_fold_does_not_fail_the_write_before_it(
     def fail(table: Any) -> Any:
         raise og.StorageError("no space left on the disk")
 
-    monkeypatch.setattr("omnigraph.ops.fold.rewrite_small_fragments", fail)
+    monkeypatch.setattr("omnigraph.ops.compact_tail.rewrite_small_fragments", fail)
     for number in range(40):
         first.mutate(ADD, {"s": f"tail{number}"})
     assert_sound(root)
@@ -682,7 +682,7 @@ def test_a_failing_fold_does_not_fail_the_write_before_it(
 def test_a_fold_that_fails_under_its_slot_is_undone_by_the_next_write(
     root: Path, first: og.Graph, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    import omnigraph.store.steps as fold
+    import omnigraph.store.tables.steps as fold
 
     inner: Callable[..., Any] = getattr(fold, step)
 

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import omnigraph as og
-from omnigraph.store import leases, locate
+from omnigraph.store import locate
+from omnigraph.store.slots import leases
 from tests.faults.matrix import Stage, drawn, final_state, full_only
 from tests.faults.rig import ADD, DROP, State, assert_sound, new_graph, state_of
 from tests.faults.victim import OPERATION, write
@@ -298,7 +299,7 @@ def test_a_server_that_stays_busy_is_reported_in_bounded_time(
 def test_a_store_that_ignores_conditions_is_refused_for_writing(
     root: S3Path, reach: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from omnigraph.store.object_files import ObjectFiles
+    from omnigraph.store.files.object_files import ObjectFiles
 
     inner: Callable[..., object] = ObjectFiles._send
 

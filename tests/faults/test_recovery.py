@@ -10,8 +10,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph import clock, failpoints
+from omnigraph.commits import RecoveryKind, Verdict, publisher, slot_name
 from omnigraph.failpoints import Failpoint
-from omnigraph.manifest import RecoveryKind, Verdict, publisher, slot_name
 from tests.faults.conftest import LEASE_S
 from tests.faults.matrix import (
     BROKEN,

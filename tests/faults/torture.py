@@ -53,8 +53,8 @@ def writer(root: Path, log_path: Path, dice: random.Random) -> None:
     """Write at random for ever, mostly with a boundary or two armed to kill."""
     import omnigraph as og
     from omnigraph import failpoints
-    from omnigraph.ops import fold
-    from omnigraph.store import maintenance
+    from omnigraph.ops import compact_tail as fold
+    from omnigraph.store.tables import compaction as maintenance
 
     # Short tails are folded, so that folds happen all the time.
     vars(fold)["FOLD_FRAGMENTS"] = 5

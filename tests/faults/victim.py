@@ -91,10 +91,10 @@ def watch(steps: Steps) -> None:
     from lance import LanceDataset
     from lance.optimize import Compaction
 
-    from omnigraph.manifest import branches as directory
+    from omnigraph.commits import branches as directory
     from omnigraph.ops import cleanup
-    from omnigraph.store import branches, journal, staging, upsert
-    from omnigraph.store.object_files import ObjectFiles
+    from omnigraph.store.files.object_files import ObjectFiles
+    from omnigraph.store.tables import branches, journal, staging, upsert
 
     steps.wrap(branches, "make_branch", "fork")
     steps.wrap(branches, "delete_branch", "fork_delete")
@@ -196,7 +196,7 @@ def act(action: str, root: str, durability: str, *, arm: Callable[[], None]) -> 
 
 def _victim(job: dict[str, Any], channel: int) -> None:
     from omnigraph import failpoints
-    from omnigraph.store import leases
+    from omnigraph.store.slots import leases
 
     for name, value in job["leases"].items():
         setattr(leases, name, value)
@@ -279,7 +279,7 @@ class Zygote:
         durability: str = "none",
     ) -> dict[str, Any]:
         """Run one victim; it dies at the call of a name and number, or the n-th time at a point."""
-        from omnigraph.store import leases
+        from omnigraph.store.slots import leases
 
         job = {
             "leases": {name: getattr(leases, name) for name in ("LEASE_S", "LEASE_MARGIN_S")},

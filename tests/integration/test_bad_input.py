@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.write import envelopes
-from omnigraph.write import problems as problems_module
+from omnigraph.intake import envelopes
+from omnigraph.rows import problems as problems_module
 from tests.integration.conftest import Cli
 from tests.integration.helpers import NewGraph, edge, files, head, jsonl, load, messages, node
 

@@ -14,7 +14,7 @@ import omnigraph as og
 from omnigraph.errors import BlobRangeError, ExternalBlobSourceError
 from omnigraph.graph import blob_range
 from omnigraph.store import find_blob
-from omnigraph.store.tables import Table
+from omnigraph.store.tables.table import Table
 from tests.integration.conftest import Cli
 from tests.integration.helpers import NewGraph, edge, node, run
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from omnigraph.graph import lines
-from omnigraph.graph.lines import Line
+from omnigraph.commits import contract
+from omnigraph.commits import open_branches as lines
+from omnigraph.commits.open_branches import OpenBranch
 from omnigraph.limits import MADE_BRANCHES_MAX
 from omnigraph.read import execute, topology
 from omnigraph.read.columns import ResidentCache
-from omnigraph.store import durability
-from omnigraph.store.counters import measured
-from omnigraph.write import contract
+from omnigraph.store.files import durability
+from omnigraph.store.files.counters import measured
 
 SCHEMA = "node P { k: String @key  v: I64? }\nedge E: P -> P"
 ADD = "query add($k: String) { insert P { k: $k, v: 1 } }"
@@ -63,7 +63,7 @@ def test_a_branch_in_use_stays_the_same_however_many_are_opened(
     with _graph(tmp_path) as graph:
         for name in ("used", "x", "y", "z"):
             graph.branches.create(name)
-        held: Line | None = graph._engine.lines.get("used")
+        held: OpenBranch | None = graph._engine.lines.get("used")
         for name in ("x", "y", "z"):
             graph.mutate(ADD, {"k": name}, branch=name)
         assert "used" not in graph._engine.lines._recent

@@ -14,10 +14,11 @@ from unittest import mock
 import pytest
 
 import omnigraph as og
+from omnigraph.commits import branches as directory
 from omnigraph.failpoints import Failpoint, armed
-from omnigraph.manifest import branches as directory
-from omnigraph.ops import fold
-from omnigraph.store import delete_branch, maintenance
+from omnigraph.ops import compact_tail as fold
+from omnigraph.store import delete_branch
+from omnigraph.store.tables import compaction as maintenance
 from tests.integration.helpers import NewGraph, files
 from tests.integration.merging import SCHEMA, drop, link, pins, put, state
 

@@ -404,7 +404,7 @@ def test_durability_follows_the_environment(
 ) -> None:
     monkeypatch.setenv("OMNIGRAPH_DURABILITY", durability)
     synced: list[str] = []
-    monkeypatch.setattr("omnigraph.store.durability.fsync", synced.append)
+    monkeypatch.setattr("omnigraph.store.files.durability.fsync", synced.append)
     assert mutate(cli, loaded, "add", "--params", '{"n":"c"}')[0] == 0
     assert bool(synced) == (durability == "full")
 

@@ -14,7 +14,7 @@ import pytest
 import omnigraph as og
 from omnigraph.failpoints import Failpoint, armed, error
 from omnigraph.store import Standing, standing
-from omnigraph.store.standing import Author, judge
+from omnigraph.store.tables.standing import Author, judge
 from tests.places import AnyPath, dataset
 
 SCHEMA = """

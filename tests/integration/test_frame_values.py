@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import omnigraph as og
-from omnigraph.write import convert
+from omnigraph.rows import convert
 from tests.integration.conftest import Cli
 from tests.integration.helpers import NewGraph, ends, head, jsonl, load, messages, node, rows
 

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
+from omnigraph.intake import envelopes
+from omnigraph.rows import sizes
 from omnigraph.spark.parse import lines_starting_in
-from omnigraph.write import envelopes, sizes
 from tests.integration.helpers import NewGraph, exported, head, jsonl, load, messages, node, rows
 
 pytestmark = pytest.mark.local

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
+from omnigraph.intake import envelopes
 from omnigraph.ops import load as load_operation
-from omnigraph.store import upsert
-from omnigraph.write import envelopes, references, spill
+from omnigraph.rows import references, spill
+from omnigraph.store.tables import upsert
 from tests.integration.helpers import NewGraph, edge, jsonl, load, node, rows
 
 SCHEMA = """

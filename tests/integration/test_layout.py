@@ -16,8 +16,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.catalog import TypeKind
+from omnigraph.rows import table_folder
 from omnigraph.store import locate
-from omnigraph.write import table_folder
 from tests.integration.conftest import Cli
 from tests.integration.helpers import PEOPLE, NewGraph, files, load, node, rows, run
 

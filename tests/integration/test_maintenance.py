@@ -15,7 +15,7 @@ from omnigraph import clock
 from omnigraph.failpoints import Failpoint, Pause, armed, error
 from omnigraph.limits import ORPHAN_AGE_S
 from omnigraph.ops import cleanup as cleanup_operation
-from omnigraph.store.torn import version_name
+from omnigraph.store.tables.torn_versions import version_name
 from tests.faults.rig import assert_sound
 from tests.movable_clock import MovableClock
 from tests.places import AnyPath, dataset

@@ -11,9 +11,9 @@ import pytest
 
 import omnigraph as og
 from omnigraph.limits import FOLD_FRAGMENTS
-from omnigraph.ops import fold as fold_module
+from omnigraph.ops import compact_tail as fold_module
 from omnigraph.store import Table
-from omnigraph.store.maintenance import rewrite_small_fragments
+from omnigraph.store.tables.compaction import rewrite_small_fragments
 from tests.integration.helpers import NewGraph, edge, ends, exported, ids, load, node, rows, run
 from tests.places import AnyPath, copy_tree
 from tests.places import dataset as open_dataset
@@ -148,7 +148,9 @@ def test_a_strict_write_passes_over_maintenance_but_not_over_a_change(
         before = other.snapshot().tables["node:Person"].version
         monkeypatch.setattr(fold_module, "FOLD_FRAGMENTS", 1)
         assert (
-            fold_module.Folding(folded._engine.lines.main.writer).run_if_due(folded._engine.schema)
+            fold_module.TailCompaction(folded._engine.lines.main.writer).run_if_due(
+                folded._engine.schema
+            )
             == 1
         )
         assert folded.snapshot().tables["node:Person"].version > before

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.store import keys, tables
+from omnigraph.store.tables import keys
+from omnigraph.store.tables import table as tables
 
 ADD = "query add($n: String) { insert Person { name: $n } }"
 ALL = "query all() { match { $p: Person } return { $p.name } }"

@@ -11,8 +11,9 @@ from unittest import mock
 import pytest
 
 import omnigraph as og
-from omnigraph.ops import fold
-from omnigraph.store import delta, maintenance
+from omnigraph.ops import compact_tail as fold
+from omnigraph.store.tables import compaction as maintenance
+from omnigraph.store.tables import delta
 from tests.integration.helpers import NewGraph
 from tests.integration.merging import listed, pins, state
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import omnigraph as og
-from omnigraph.store.relocate import relocated
+from omnigraph.store.upkeep.relocate import relocated
 from tests.places import AnyPath, copy_tree, files_below, remove_tree
 
 SCHEMA = "node P { k: String @key }"

@@ -7,7 +7,7 @@ import datetime
 import pytest
 
 import omnigraph as og
-from omnigraph.write import convert
+from omnigraph.rows import convert
 from tests.integration.helpers import NewGraph, edge, files, load, messages, node, rows, run
 
 VALUES = """\

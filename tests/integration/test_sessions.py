@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.ops.fold import Folding
+from omnigraph.ops.compact_tail import TailCompaction
 
 pytestmark = pytest.mark.local
 SCHEMA = "node C { k: String @key  n: I64 }\nnode D { k: String @key  n: I64? }"
@@ -75,11 +75,11 @@ def test_a_write_shows_its_session_nothing_of_later_ones(
     mine, other = graph.session(), graph.acting_for("other")
 
     def overtaken(_folding: object, _schema: object) -> int:
-        monkeypatch.setattr(Folding, "run_if_due", lambda _folding, _schema: 0)
+        monkeypatch.setattr(TailCompaction, "run_if_due", lambda _folding, _schema: 0)
         other.mutate(PUT, {"n": 100})
         return 0
 
-    monkeypatch.setattr(Folding, "run_if_due", overtaken)
+    monkeypatch.setattr(TailCompaction, "run_if_due", overtaken)
     mine.mutate(PUT, {"n": 2})
     with pytest.raises(og.VersionConflictError):
         mine.mutate(PUT, {"n": 3})

@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.failpoints import Failpoint, Pause, armed
-from omnigraph.store import workers
+from omnigraph.store.tables import workers
 from tests.places import AnyPath, dataset, names_in, remove_tree
 
 SCHEMA = """

@@ -28,14 +28,14 @@ class Change:
 
 
 @dataclass(slots=True)
-class Line:
+class OpenBranch:
     """A branch: its rows, and the changes it knows."""
 
     rows: Rows = field(default_factory=dict)
     known: frozenset[int] = frozenset()
 
-    def copy(self) -> Line:
-        return Line({slug: dict(row) for slug, row in self.rows.items()}, self.known)
+    def copy(self) -> OpenBranch:
+        return OpenBranch({slug: dict(row) for slug, row in self.rows.items()}, self.known)
 
 
 class WrongMergeError(AssertionError):
@@ -51,7 +51,7 @@ class Changes:
 
     # ---- making changes -------------------------------------------------------------------
 
-    def edit(self, line: Line, rows: Rows) -> None:
+    def edit(self, line: OpenBranch, rows: Rows) -> None:
         """Take in that somebody changed a branch so that it has these rows."""
         for slug in sorted(line.rows.keys() | rows.keys()):
             before, after = line.rows.get(slug), rows.get(slug)
@@ -65,7 +65,7 @@ class Changes:
                     self._add(line, slug, name, after[name])
         line.rows = {slug: dict(row) for slug, row in rows.items()}
 
-    def _add(self, line: Line, slug: str, name: str, value: int) -> None:
+    def _add(self, line: OpenBranch, slug: str, name: str, value: int) -> None:
         whole = name == EXISTS and value == 0
         replaced = {
             number
@@ -90,7 +90,7 @@ class Changes:
             found.setdefault(item.name, set()).add(item.value)
         return found
 
-    def start(self, one: Line, other: Line, slug: str) -> tuple[bool, Row | None]:
+    def start(self, one: OpenBranch, other: OpenBranch, slug: str) -> tuple[bool, Row | None]:
         """Return whether it is certain what both branches started from, and that row."""
         values = self._values(one.known & other.known, slug)
         exists = values.pop(EXISTS)
@@ -101,7 +101,9 @@ class Changes:
 
     # ---- merging --------------------------------------------------------------------------
 
-    def check_clean(self, source: Line, target: Line, rows: Rows, *, by_property: bool) -> None:
+    def check_clean(
+        self, source: OpenBranch, target: OpenBranch, rows: Rows, *, by_property: bool
+    ) -> None:
         """Refuse rows that a merge without conflicts must not come to."""
         for slug in sorted(source.rows.keys() | target.rows.keys() | rows.keys()):
             theirs, ours, found = (r.get(slug) for r in (source.rows, target.rows, rows))
@@ -128,13 +130,13 @@ class Changes:
             return 0 in values[EXISTS]
         return all(row[name] in values.get(name, ()) for name in PROPERTIES)
 
-    def conflict_is_real(self, source: Line, target: Line, slug: str) -> bool:
+    def conflict_is_real(self, source: OpenBranch, target: OpenBranch, slug: str) -> bool:
         """Whether both sides changed a row, differently, as far as that is certain."""
         theirs, ours = source.rows.get(slug), target.rows.get(slug)
         certain, base = self.start(source, target, slug)
         return theirs != ours and (not certain or base not in (theirs, ours))
 
-    def merge(self, source: Line, target: Line, rows: Rows, decided: set[str]) -> None:
+    def merge(self, source: OpenBranch, target: OpenBranch, rows: Rows, decided: set[str]) -> None:
         """Take in a merge that came to these rows; `decided` are those somebody decided on."""
         target.known |= source.known
         for slug in sorted(source.rows.keys() | target.rows.keys() | rows.keys()):

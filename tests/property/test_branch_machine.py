@@ -27,8 +27,9 @@ from hypothesis.stateful import (
 )
 
 import omnigraph as og
-from omnigraph.ops import fold
-from omnigraph.store import delta, journal, maintenance, version_runs
+from omnigraph.ops import compact_tail as fold
+from omnigraph.store.tables import compaction as maintenance
+from omnigraph.store.tables import delta, journal, version_runs
 from tests.faults.model import Op, Refused, perform
 from tests.faults.rig import SCHEMA, SEED, slots_of, state_of
 from tests.places import AnyPath, remove_tree

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from tests.property.change_model import PROPERTIES, Changes, Line, Rows
+from tests.property.change_model import PROPERTIES, Changes, OpenBranch, Rows
 
 HISTORIES = int(os.environ.get("OMNIGRAPH_CROSSING_HISTORIES", "10"))
 SEED = int(os.environ.get("OMNIGRAPH_SEED", "0"))
@@ -39,7 +39,7 @@ class History:
         self.rng = random.Random(seed)  # noqa: S311 - a test, not a secret
         self.graph = og.init(folder, SCHEMA, durability="none")
         self.changes = Changes()
-        self.lines = {"main": Line()}
+        self.lines = {"main": OpenBranch()}
         self.steps: list[str] = []
         self.seen: Counter[str] = Counter()
         self.put("main", {slug: self.row() for slug in SLUGS[:3]})
@@ -161,8 +161,8 @@ class History:
         return self.seen
 
 
-def _without(line: Line, slugs: set[str]) -> Line:
-    return Line({s: row for s, row in line.rows.items() if s not in slugs}, line.known)
+def _without(line: OpenBranch, slugs: set[str]) -> OpenBranch:
+    return OpenBranch({s: row for s, row in line.rows.items() if s not in slugs}, line.known)
 
 
 @pytest.mark.local

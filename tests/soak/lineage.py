@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from omnigraph.store import locate
-from omnigraph.store.branches import list_branches, retired_branches
+from omnigraph.store.tables.branches import list_branches, retired_branches
 from tests.places import AnyPath, dataset
 
 MANIFEST = "__manifest"
@@ -165,7 +165,7 @@ def _commits(path: AnyPath) -> list[Commit]:
 
 def watch_purges(root: AnyPath, note: Callable[[dict[str, Any]], None]) -> None:
     """Note, in this process, the history of each branch right before it is removed for good."""
-    from omnigraph.manifest.branches import BranchDirectory
+    from omnigraph.commits.branches import BranchDirectory
 
     inner = BranchDirectory.purge
 

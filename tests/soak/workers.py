@@ -24,8 +24,8 @@ Action = Callable[[Client], None]
 def prepare(setup: Setup, dice: random.Random) -> None:
     """Make rare things happen often in this process: folds, short leases, deaths at boundaries."""
     from omnigraph import failpoints
-    from omnigraph.ops import fold
-    from omnigraph.store import maintenance
+    from omnigraph.ops import compact_tail as fold
+    from omnigraph.store.tables import compaction as maintenance
 
     # Writers fold on whatever branch they write to.
     vars(fold)["FOLD_FRAGMENTS"] = 5 if setup.has("branch-optimize") else 10**9
@@ -40,7 +40,7 @@ def prepare(setup: Setup, dice: random.Random) -> None:
 
 def shorten_leases(setup: Setup) -> None:
     """Give the slots of an object store the lease of this run; every process must do it."""
-    from omnigraph.store import leases
+    from omnigraph.store.slots import leases
 
     if setup.lease_s is not None:
         vars(leases)["LEASE_S"] = setup.lease_s

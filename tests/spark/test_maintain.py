@@ -18,7 +18,7 @@ from omnigraph.spark import optimize
 from omnigraph.spark.engine import Engine
 from omnigraph.spark.maintain import SparkWorkers
 from omnigraph.store import Table
-from omnigraph.store.workers import InProcess
+from omnigraph.store.tables.workers import InProcess
 from tests.spark.test_sources import _code
 from tests.spark.worlds import FULL, NewGraph, content, full_only
 

@@ -13,9 +13,9 @@ from omnigraph.errors import ResourceLimitError
 from omnigraph.graph.upkeep import Caretaker, Upkeep
 from omnigraph.limits import LEASE_MARGIN_S, LEASE_S
 from omnigraph.read.running import Running
-from omnigraph.store import leases
-from omnigraph.store.leases import LeasedSlots
-from omnigraph.store.object_files import ObjectFiles, Tag
+from omnigraph.store.files.object_files import ObjectFiles, Tag
+from omnigraph.store.slots import leases
+from omnigraph.store.slots.leases import LeasedSlots
 from tests.movable_clock import MovableClock
 
 DAY_S = 86_400.0

@@ -12,7 +12,7 @@ import pytest
 from omnigraph import environment
 from omnigraph.limits import INDEX_SORT_BYTES_MAX
 from omnigraph.store import locate
-from omnigraph.store.bucket import Bucket
+from omnigraph.store.files.bucket import Bucket
 
 KEYS = {"AWS_ACCESS_KEY_ID": "some", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "here"}
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.compute.images import equal_values, row_changes
+from omnigraph.rows.images import equal_values, row_changes
 
 VALUES = {
     "text": (pa.string(), st.text(max_size=3)),

@@ -26,7 +26,7 @@ from omnigraph.cli.scope import (
 from omnigraph.errors import BadRequestError
 
 if TYPE_CHECKING:
-    from omnigraph.graph.merging import MergePlan
+    from omnigraph.ops.merge.merging import MergePlan
 
 
 @click.group()

@@ -20,7 +20,7 @@ from omnigraph.cli.scope import (
 from omnigraph.errors import BadRequestError, NotFoundError
 
 if TYPE_CHECKING:
-    from omnigraph.manifest import GraphCommit
+    from omnigraph.commits import GraphCommit
 
 
 @click.group()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from omnigraph.manifest import GraphCommit
+    from omnigraph.commits import GraphCommit
 
 
 def draw(commits: Mapping[str, GraphCommit]) -> Iterator[tuple[str, GraphCommit]]:

@@ -27,8 +27,8 @@ from omnigraph.errors import BadRequestError
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph, LoadResult
+    from omnigraph.intake.inputs import Sources
     from omnigraph.spark.progress import Stage
-    from omnigraph.write.inputs import Sources
 
 
 @click.command()
@@ -202,7 +202,7 @@ def _mapped(path: str) -> dict[str, Any]:
     import tomllib
 
     from omnigraph.cli.files import read_text
-    from omnigraph.write.inputs import Rows
+    from omnigraph.intake.inputs import Rows
 
     try:
         found = tomllib.loads(read_text(path))
@@ -254,7 +254,7 @@ def _is_local(engine: str, sources: Sources, master: str | None) -> bool:
     if isinstance(sources, str) and _one_file(sources):
         size = os.path.getsize(sources) if os.path.isfile(sources) else 0
     else:
-        from omnigraph.write.inputs import sources_bytes
+        from omnigraph.intake.inputs import sources_bytes
 
         size = sources_bytes(sources)
     from omnigraph.limits import SPARK_INPUT_BYTES_MIN
@@ -301,7 +301,7 @@ class _Progress:
     def _size(self) -> int:
         if isinstance(self._sources, str) and _one_file(self._sources):
             return os.path.getsize(self._sources) if os.path.isfile(self._sources) else 0
-        from omnigraph.write.inputs import sources_bytes
+        from omnigraph.intake.inputs import sources_bytes
 
         return sources_bytes(self._sources)
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from omnigraph import __version__
 from omnigraph.cli.exit_codes import FAILURE, exit_code
 from omnigraph.errors import OmniGraphError
+from omnigraph.version import __version__
 
 COMMANDS = {
     "alias": "omnigraph.cli.served:alias",

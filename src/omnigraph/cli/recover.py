@@ -9,7 +9,7 @@ import click
 from omnigraph.cli.scope import json_option, open_stored, print_json, resolve_uri, stored_argument
 
 if TYPE_CHECKING:
-    from omnigraph.manifest import PendingWrite, RecoveryRecord
+    from omnigraph.commits import PendingWrite, RecoveryRecord
 
 
 @click.command()

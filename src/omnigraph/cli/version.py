@@ -6,7 +6,7 @@ import json
 
 import click
 
-from omnigraph import INTERNAL_SCHEMA_VERSION, __version__
+from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 
 
 @click.command()

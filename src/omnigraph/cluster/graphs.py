@@ -16,10 +16,10 @@ from omnigraph.cluster.config import graph_uri
 from omnigraph.cluster.planning import Actual, Change, Desired, Preview
 from omnigraph.cluster.state import Applied, State
 from omnigraph.cluster.stored import digest_of
+from omnigraph.commits import MANIFEST
 from omnigraph.errors import ConflictError, NotFoundError, OmniGraphError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.graph import init, open_graph
-from omnigraph.manifest import MANIFEST
 from omnigraph.store import locate
 
 

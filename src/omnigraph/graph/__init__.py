@@ -6,17 +6,17 @@ from omnigraph.graph.api import GraphApi
 from omnigraph.graph.blobs import Blobs, BlobStat, blob_range
 from omnigraph.graph.changes import Diff
 from omnigraph.graph.create import init, open_graph, restore
-from omnigraph.graph.dumping import DumpReport
 from omnigraph.graph.graph import Graph
 from omnigraph.graph.history import Commits
-from omnigraph.graph.merging import MergePlan, MergeResult
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
 from omnigraph.graph.session import Session
 from omnigraph.graph.upkeep import Caretaker, Upkeep
 from omnigraph.graph.view import BranchView
+from omnigraph.intake.inputs import Rows
+from omnigraph.ops.dump import DumpReport
 from omnigraph.ops.indexing import PendingIndex
-from omnigraph.write.inputs import Rows
+from omnigraph.ops.merge.merging import MergePlan, MergeResult
 
 __all__ = [
     "BlobStat",

@@ -6,17 +6,17 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from omnigraph.commits import BranchState, ChangeSet, GraphCommit, Request
+from omnigraph.commits.open_branches import OpenBranch, OpenBranches
 from omnigraph.errors import BadRequestError
 from omnigraph.graph.engine import Engine
-from omnigraph.graph.lines import Line, Lines
-from omnigraph.graph.permits import PermittedLines
+from omnigraph.graph.permits import PermittedBranches
 from omnigraph.graph.result import Result
 from omnigraph.graph.targets import At, resolve
 from omnigraph.limits import SESSION_BRANCHES_MAX
-from omnigraph.manifest import Capture, GraphCommit, Place
 from omnigraph.policy import Access, Action, Policy, check, check_actor, text_problem
 from omnigraph.read import Running
-from omnigraph.write import ChangeSet, Request
+from omnigraph.store import Place
 
 
 class SessionBase:
@@ -35,12 +35,12 @@ class SessionBase:
         with self._lock:
             return SessionBase(self._seen)
 
-    def look(self, line: Line, capture: Capture) -> None:
+    def look(self, line: OpenBranch, capture: BranchState) -> None:
         """Remember the state of a branch."""
         with self._lock:
             self._seen[line.branch.incarnation] = _places(capture)
 
-    def of(self, line: Line) -> Mapping[str, Place]:
+    def of(self, line: OpenBranch) -> Mapping[str, Place]:
         """Return what was last looked at; at first, what a branch is when it is first used.
 
         Threads that share a session share this value: what one of them writes counts for all.
@@ -49,7 +49,7 @@ class SessionBase:
             return self._of(line)
 
     def wrote(
-        self, line: Line, commit: GraphCommit, table_keys: Iterable[str] | None = None
+        self, line: OpenBranch, commit: GraphCommit, table_keys: Iterable[str] | None = None
     ) -> None:
         """Remember tables as a commit of the session left them, unless it looked at newer ones.
 
@@ -63,7 +63,7 @@ class SessionBase:
                 if known is None or known[0] != place[0] or known[1] < place[1]:
                     seen[key] = place
 
-    def prune(self, lines: Lines) -> None:
+    def prune(self, lines: OpenBranches) -> None:
         """Forget branches that were deleted, if there are many; those that exist stay.
 
         Forgetting one of these would let a strict write overwrite what it never saw.
@@ -78,14 +78,14 @@ class SessionBase:
                 self._seen.pop(branch, None)
             self._prune_at = max(SESSION_BRANCHES_MAX, 2 * len(self._seen))
 
-    def _of(self, line: Line) -> dict[str, Place]:
+    def _of(self, line: OpenBranch) -> dict[str, Place]:
         branch = line.branch.incarnation
         if branch not in self._seen:
             self._seen[branch] = _places(line.coordinator.capture(fresh=False))
         return self._seen[branch]
 
 
-def _places(capture: Capture) -> dict[str, Place]:
+def _places(capture: BranchState) -> dict[str, Place]:
     return {key: pin.place for key, pin in capture.pins.items()}
 
 
@@ -109,8 +109,8 @@ class Acting:
         self.engine = engine
         self.caller = caller
         self.closed = False
-        self.readable = PermittedLines(engine.lines, self.permit)
-        self.exportable = PermittedLines(engine.lines, self.permit, Action.EXPORT)
+        self.readable = PermittedBranches(engine.lines, self.permit)
+        self.exportable = PermittedBranches(engine.lines, self.permit, Action.EXPORT)
 
     def permit(
         self,
@@ -141,27 +141,27 @@ class Acting:
         self.check_writable()
         self.permit(Action.ADMIN)
 
-    def state(self, at: At, lines: PermittedLines | None = None) -> Capture:
+    def state(self, at: At, lines: PermittedBranches | None = None) -> BranchState:
         """Return the state that is meant, if the caller may read it; the newest is a look."""
         line, capture = resolve(lines or self.readable, at)
         if at.is_newest:
             self.look(line, capture)
         return capture
 
-    def look(self, line: Line, capture: Capture) -> None:
+    def look(self, line: OpenBranch, capture: BranchState) -> None:
         """Remember what the caller looked at: its strict writes are judged against it."""
         if self.caller.base is not None:
             self.caller.base.look(line, capture)
             self.caller.base.prune(self.engine.lines)
 
-    def ask(self, source: str, capture: Capture) -> Result:
+    def ask(self, source: str, capture: BranchState) -> Result:
         """Run a read query of the engine's own on a state; whether that may be was asked before."""
         compiled, table = self.engine.run(source, None, None, capture, Running())
         return Result(table, query_name=compiled.name, commit_id=capture.head.graph_commit_id)
 
     def request(
         self,
-        line: Line,
+        line: OpenBranch,
         *,
         actor: str | None = None,
         expected_head: str | None = None,
@@ -182,7 +182,7 @@ class Acting:
 
     def settle(
         self,
-        line: Line,
+        line: OpenBranch,
         commit: GraphCommit | None,
         changes: ChangeSet | None,
         *,
@@ -195,7 +195,7 @@ class Acting:
         self.wrote(line, commit, [change.entity.table_key for change in changes.effective()])
 
     def wrote(
-        self, line: Line, commit: GraphCommit, table_keys: Iterable[str] | None = None
+        self, line: OpenBranch, commit: GraphCommit, table_keys: Iterable[str] | None = None
     ) -> None:
         """Remember that the caller has seen what its commit did, to some tables or all."""
         if self.caller.base is not None:

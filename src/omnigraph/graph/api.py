@@ -12,18 +12,18 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self
 
+from omnigraph.commits import MAIN, GraphCommit, PendingWrite, RecoveryRecord, Tag
 from omnigraph.limits import FEED_CHANGES_DEFAULT
-from omnigraph.manifest import MAIN, GraphCommit, PendingWrite, RecoveryRecord, Tag
 
 if TYPE_CHECKING:
     from omnigraph.catalog import Catalog
     from omnigraph.graph.blobs import BlobStat
     from omnigraph.graph.changes import Baseline, ChangeBlock, Diff, FeedPage
     from omnigraph.graph.explanation import Explanation
-    from omnigraph.graph.merging import MergePlan, MergeResult, Resolution
     from omnigraph.graph.result import Result
     from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
     from omnigraph.graph.view import BranchView
+    from omnigraph.ops.merge.merging import MergePlan, MergeResult, Resolution
 
 Path = str | os.PathLike[str]
 Loadable = Path | bytes | Iterable[Mapping[str, object]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import BinaryIO
 
 from omnigraph.catalog import Scalar
+from omnigraph.commits import MAIN, BranchState
 from omnigraph.errors import (
     BadRequestError,
     BlobRangeError,
@@ -13,7 +14,6 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.acting import Acting
 from omnigraph.graph.targets import At
-from omnigraph.manifest import MAIN, Capture
 from omnigraph.store import BlobRef, Table, find_blob, open_blob
 from omnigraph.values.reports import BlobStat as BlobStat
 
@@ -86,7 +86,7 @@ class Blobs:
         )
         return table, found, stat
 
-    def _check_property(self, capture: Capture, kind: str, type_name: str, prop: str) -> None:
+    def _check_property(self, capture: BranchState, kind: str, type_name: str, prop: str) -> None:
         if kind not in ("node", "edge"):
             raise BadRequestError(f"expected node or edge, not {kind!r}")
         catalog = self._acting.engine.schema_of(capture.head.schema_hash).catalog

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
+from omnigraph.commits import MAIN, BranchInfo, GraphCommit, Tag
 from omnigraph.errors import CheckFailedError, OmniGraphError, PolicyDeniedError
 from omnigraph.graph.acting import Acting
-from omnigraph.graph.merging import MergePlan, MergeResult, Resolution, decider
 from omnigraph.graph.targets import At, has_branch, resolve, resolve_name
-from omnigraph.manifest import MAIN, BranchInfo, GraphCommit, Tag
 from omnigraph.ops.delete_branch import DeleteBranch
-from omnigraph.ops.merge import MergeWorkers
+from omnigraph.ops.merge.merging import MergePlan, MergeResult, Resolution, decider
+from omnigraph.ops.merge.operation import MergeWorkers
 from omnigraph.policy import Action
-from omnigraph.write.three_way import Conflict, Decision
+from omnigraph.rows.three_way import Conflict, Decision
 
 
 class Branches:

@@ -8,16 +8,16 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from omnigraph.commits.open_branches import OpenBranch
 from omnigraph.errors import BadRequestError, DataError
 from omnigraph.graph.acting import Acting
-from omnigraph.graph.lines import Line
 from omnigraph.graph.results import LoadResult
 from omnigraph.graph.writing import Terms, Writing
+from omnigraph.intake.inputs import Sources, find_inputs, sources_bytes
+from omnigraph.intake.rejects import Rejects
 from omnigraph.limits import SPARK_INPUT_BYTES_MIN
 from omnigraph.ops.load import LoadMode
 from omnigraph.store import measured, reaching
-from omnigraph.write.inputs import Sources, find_inputs, sources_bytes
-from omnigraph.write.rejects import Rejects
 
 ENGINES = ("auto", "local", "spark")
 
@@ -76,7 +76,7 @@ def _on_spark(sources: Sources, engine: str, spark: Mapping[str, Any]) -> bool:
 
 def _here(
     work: Writing,
-    line: Line,
+    line: OpenBranch,
     sources: Sources,
     mode: LoadMode | str,
     refused: Rejects,

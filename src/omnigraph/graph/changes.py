@@ -15,6 +15,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from omnigraph.catalog import AcceptedSchema, Catalog, Entity
+from omnigraph.commits import MAIN, BranchState, GraphCommit
+from omnigraph.commits.compare import may_differ
+from omnigraph.commits.contract import SchemaContract
+from omnigraph.commits.open_branches import OpenBranch, OpenBranches
 from omnigraph.errors import (
     BadRequestError,
     ChangeFeedGapError,
@@ -22,11 +26,9 @@ from omnigraph.errors import (
     DiffRefusedError,
     NotFoundError,
 )
-from omnigraph.graph.lines import Line, Lines
-from omnigraph.graph.permits import PermittedLines, Reachable
+from omnigraph.graph.permits import PermittedBranches, Reachable
 from omnigraph.graph.targets import resolve_name
 from omnigraph.limits import FEED_CHANGES_DEFAULT, FEED_CHANGES_MAX, FEED_COMMITS_DEFAULT
-from omnigraph.manifest import MAIN, Capture, GraphCommit
 from omnigraph.ops.diff import (
     ChangeFilter,
     entity_changes,
@@ -39,8 +41,6 @@ from omnigraph.values.changes import Baseline as Baseline
 from omnigraph.values.changes import ChangeBlock as ChangeBlock
 from omnigraph.values.changes import Diff as Diff
 from omnigraph.values.changes import FeedPage as FeedPage
-from omnigraph.write.compare import may_differ
-from omnigraph.write.contract import SchemaContract
 
 
 class Changes:
@@ -64,7 +64,7 @@ class Changes:
 
     def _states(
         self, before: str | int, after: str | int
-    ) -> tuple[AcceptedSchema, Line, Capture, Capture]:
+    ) -> tuple[AcceptedSchema, OpenBranch, BranchState, BranchState]:
         _line, old = resolve_name(self._lines, before)
         line, new = resolve_name(self._lines, after)
         if old.head.schema_hash != new.head.schema_hash:
@@ -84,7 +84,7 @@ class Changes:
                 opened = [None if p is None else self._tables.open(p.path, p.version) for p in pins]
                 yield entity, type_id, opened[0], opened[1]
 
-    def of_commit(self, commit: GraphCommit, line: Line, wanted: ChangeFilter) -> ChangeBlock:
+    def of_commit(self, commit: GraphCommit, line: OpenBranch, wanted: ChangeFilter) -> ChangeBlock:
         """Return what a commit changed, under the schema it was made with.
 
         Raises `DiffRefusedError` for the first commit, and for a change of schema.
@@ -112,10 +112,10 @@ class ChangeFeed:
     """Delivers commits with their changes, in order, at least once each."""
 
     def __init__(
-        self, lines: Lines, tables: Tables, contract: SchemaContract, permit: Permit
+        self, lines: OpenBranches, tables: Tables, contract: SchemaContract, permit: Permit
     ) -> None:
-        self._lines = PermittedLines(lines, permit)
-        self._exported = PermittedLines(lines, permit, Action.EXPORT)
+        self._lines = PermittedBranches(lines, permit)
+        self._exported = PermittedBranches(lines, permit, Action.EXPORT)
         self._tables = tables
         self._contract = contract
         self._changes = Changes(self._lines, tables, contract)
@@ -166,7 +166,7 @@ class ChangeFeed:
 
     def _page(
         self,
-        line: Line,
+        line: OpenBranch,
         tokens: _Tokens,
         after: int,
         skip: int,
@@ -195,7 +195,7 @@ class ChangeFeed:
 
     def _block(
         self,
-        line: Line,
+        line: OpenBranch,
         tokens: _Tokens,
         commit: GraphCommit,
         after: int,
@@ -289,7 +289,7 @@ def _check_types(wanted: ChangeFilter, catalog: Catalog) -> None:
             raise NotFoundError(f"unknown type '{name}'")
 
 
-def _start(line: Line, capture: Capture, start: str) -> int:
+def _start(line: OpenBranch, capture: BranchState, start: str) -> int:
     """Return the graph version after which the feed begins."""
     if start == "now":
         return capture.version
@@ -307,7 +307,7 @@ def _start(line: Line, capture: Capture, start: str) -> int:
 class _Tokens:
     """Opaque places in a feed, bound to graph, branch life and filter."""
 
-    def __init__(self, domain: str, line: Line, wanted: ChangeFilter) -> None:
+    def __init__(self, domain: str, line: OpenBranch, wanted: ChangeFilter) -> None:
         self._bound = {
             "graph": domain,
             "branch": line.branch.incarnation,

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.catalog import accept_initial
 from omnigraph.embed import Embedder
 from omnigraph.errors import (
@@ -15,17 +14,18 @@ from omnigraph.errors import (
     FormatVersionError,
     StorageError,
 )
-from omnigraph.graph.dumping import DUMP_FORMAT
 from omnigraph.graph.engine import Mode
 from omnigraph.graph.graph import Graph
 from omnigraph.graph.schema_ops import schema_text
 from omnigraph.graph.upkeep import Upkeep
 from omnigraph.ids import UlidSource
 from omnigraph.lang import compile_schema
+from omnigraph.ops.dump import DUMP_FORMAT
 from omnigraph.ops.initialize import MANIFEST, initialize
 from omnigraph.policy import Policy, load_policy, text_problem
 from omnigraph.store import Durability, Journal, locate, new_syncer
-from omnigraph.store.archive import local_archive, read_header, unpack_archive
+from omnigraph.store.files.archive import local_archive, read_header, unpack_archive
+from omnigraph.version import INTERNAL_SCHEMA_VERSION
 
 
 def init(

@@ -8,34 +8,34 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal
 
-from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import AcceptedSchema, Catalog
+from omnigraph.commits import AUDIT, BranchState, RecoveryAudit, Verdict
+from omnigraph.commits.contract import SchemaContract
+from omnigraph.commits.open_branches import OpenBranch, OpenBranches
 from omnigraph.embed import Embedder
 from omnigraph.errors import BadRequestError
-from omnigraph.graph.lines import Line, Lines
 from omnigraph.graph.maintenance import Maintenance
-from omnigraph.graph.merging import Merging
 from omnigraph.graph.upkeep import Caretaker, Upkeep
 from omnigraph.ids import UlidSource
 from omnigraph.lang import CompiledQuery, bind_parameters, compile_query, compile_schema
 from omnigraph.limits import COMPILED_QUERIES_MAX
-from omnigraph.manifest import AUDIT, Capture, RecoveryAudit, Verdict
-from omnigraph.ops.fold import Folding
+from omnigraph.ops.compact_tail import TailCompaction
+from omnigraph.ops.merge.merging import Merging
 from omnigraph.plan import MutationPlan, ReadPlan
 from omnigraph.read import Reader, Running, watched
 from omnigraph.store import (
     ControlFiles,
     Durability,
+    IdLookup,
     Journal,
-    KeyProbe,
     Table,
     Tables,
     check_conditional_put,
     locate,
     new_syncer,
 )
-from omnigraph.write.contract import SchemaContract
+from omnigraph.version import INTERNAL_SCHEMA_VERSION
 
 Mode = Literal["rw", "ro"]
 
@@ -65,11 +65,11 @@ class Engine:
         self.location = locate(uri, storage_options)
         self.ids = UlidSource()
         self.tables = Tables(self.location)
-        self.probe = KeyProbe()
+        self.probe = IdLookup()
         self.reader = Reader(self.tables, embedder=embedder)
         self._syncer = new_syncer(self.location, durability)
         self.audit = RecoveryAudit(Journal(self.location, AUDIT), self._syncer)
-        self.lines = Lines(
+        self.lines = OpenBranches(
             self.location,
             tables=self.tables,
             syncer=self._syncer,
@@ -166,7 +166,7 @@ class Engine:
         source: str,
         params: Mapping[str, object] | None,
         name: str | None,
-        capture: Capture,
+        capture: BranchState,
         running: Running,
     ) -> tuple[CompiledQuery, Any]:
         """Run a read query on a state; return it compiled, and its answer as an Arrow table."""
@@ -185,12 +185,12 @@ class Engine:
             )
         return compiled, table
 
-    def opened(self, capture: Capture) -> dict[str, Table]:
+    def opened(self, capture: BranchState) -> dict[str, Table]:
         """Return every table of a state, by its key."""
         pins = capture.pins.items()
         return {key: self.tables.open(pin.path, pin.version) for key, pin in pins}
 
-    def newest(self, line: Line) -> Capture:
+    def newest(self, line: OpenBranch) -> BranchState:
         """Return the newest state of a branch.
 
         A write whose owner died after its last table commit is finished; nothing is undone.
@@ -201,9 +201,9 @@ class Engine:
             capture = line.coordinator.capture()
         return capture
 
-    def after_commit(self, line: Line, *, fold: bool = True) -> None:
+    def after_commit(self, line: OpenBranch, *, fold: bool = True) -> None:
         """Do what follows every write: long tails are folded away, upkeep counts the commit."""
         if fold:
-            Folding(line.writer).run_if_due(self.schema)
+            TailCompaction(line.writer).run_if_due(self.schema)
         if self.upkeep is not None:
             self.upkeep.note_commit(line.branch.name)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable
 
+from omnigraph.commits import MAIN, GraphCommit
+from omnigraph.commits.contract import SchemaContract
 from omnigraph.graph.changes import ChangeBlock, Changes
 from omnigraph.graph.permits import Reachable
-from omnigraph.manifest import MAIN, GraphCommit
 from omnigraph.ops.diff import ChangeFilter
 from omnigraph.ops.export import export_rows
 from omnigraph.store import Tables
-from omnigraph.write.contract import SchemaContract
 
 _UNSEEN = object()
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from omnigraph.commits import MAIN, PendingWrite, RecoveryRecord, Verdict
 from omnigraph.graph.acting import Acting
 from omnigraph.graph.api import Path
-from omnigraph.graph.dumping import DumpReport, dump
 from omnigraph.graph.upkeep import Caretaker
-from omnigraph.manifest import MAIN, PendingWrite, RecoveryRecord, Verdict
+from omnigraph.ops.dump import DumpReport, dump
 from omnigraph.ops.indexing import PendingIndex
 from omnigraph.policy import Action
 from omnigraph.read import CacheStats

@@ -8,27 +8,27 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from msgspec.structs import replace
 
 from omnigraph.catalog import AcceptedSchema
-from omnigraph.errors import Conflict, NotFoundError
-from omnigraph.graph.lines import Lines
-from omnigraph.graph.merging import Merging
-from omnigraph.graph.upkeep import Upkeep
-from omnigraph.limits import MERGE_PAIRS_MAX, OPTIMIZE_ATTEMPTS_MAX, UPKEEP_LOSSES_MAX
-from omnigraph.manifest import (
+from omnigraph.commits import (
     MAIN,
     BranchId,
     BranchInfo,
-    Coordinator,
+    ManifestReader,
     OwnHistory,
     lines_in_use,
     parse_incarnation,
 )
+from omnigraph.commits.open_branches import OpenBranches
+from omnigraph.errors import Conflict, NotFoundError
+from omnigraph.graph.upkeep import Upkeep
+from omnigraph.limits import MERGE_PAIRS_MAX, OPTIMIZE_ATTEMPTS_MAX, UPKEEP_LOSSES_MAX
 from omnigraph.ops.cleanup import Cleanup, Retention, State
-from omnigraph.ops.fold import indexed_columns
+from omnigraph.ops.compact_tail import indexed_columns
 from omnigraph.ops.indexing import Indexing, PendingIndex, pending_indexes
+from omnigraph.ops.merge.merging import Merging
 from omnigraph.ops.optimize import Optimize, OptimizedTable
 from omnigraph.ops.repair import Repair
 from omnigraph.store import Tables
-from omnigraph.store.workers import Workers
+from omnigraph.store.tables.workers import Workers
 from omnigraph.values.reports import CleanupReport as CleanupReport
 from omnigraph.values.reports import OptimizeReport as OptimizeReport
 from omnigraph.values.reports import RepairReport as RepairReport
@@ -48,7 +48,7 @@ def _with_pending(table: OptimizedTable, pending: list[PendingIndex]) -> Optimiz
 class Maintenance:
     """Maintains one graph."""
 
-    def __init__(self, uri: str, lines: Lines, tables: Tables, merging: Merging) -> None:
+    def __init__(self, uri: str, lines: OpenBranches, tables: Tables, merging: Merging) -> None:
         self._uri = uri
         self._merging = merging
         self._lines = lines
@@ -141,7 +141,7 @@ class Maintenance:
             tables=tuple(tables),
         )
 
-    def _retired(self) -> tuple[list[Coordinator], list[BranchId]]:
+    def _retired(self) -> tuple[list[ManifestReader], list[BranchId]]:
         """Return the deleted branches that merges may still start from, and the others."""
         directory = self._lines.directory
         infos = directory.retired()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from omnigraph.graph.lines import Line, Lines
-from omnigraph.manifest import BranchDirectory, BranchId, Capture, GraphCommit
+from omnigraph.commits import BranchDirectory, BranchId, BranchState, GraphCommit
+from omnigraph.commits.open_branches import OpenBranch, OpenBranches
 from omnigraph.policy import Action, Permit
 
 
@@ -16,27 +16,27 @@ class Reachable(Protocol):
     def directory(self) -> BranchDirectory:
         """The names there are."""
 
-    def get(self, name: str) -> Line:
+    def get(self, name: str) -> OpenBranch:
         """Return a branch. Raises `NotFoundError`."""
 
-    def containing(self, commit_id: str) -> tuple[Line, GraphCommit]:
+    def containing(self, commit_id: str) -> tuple[OpenBranch, GraphCommit]:
         """Return a branch whose history holds a commit, and the commit."""
 
-    def at(self, branch: BranchId, version: int) -> tuple[Line, Capture]:
+    def at(self, branch: BranchId, version: int) -> tuple[OpenBranch, BranchState]:
         """Return the state of a branch at a version."""
 
-    def state(self, line: Line, version: int) -> Capture:
+    def state(self, line: OpenBranch, version: int) -> BranchState:
         """Return the state of an open branch at a version, if it can still be read."""
 
 
-class PermittedLines:
+class PermittedBranches:
     """Hands out branches only after asking whether the handle's actor may have them.
 
     A branch that is named is asked for before it is looked up, so that a denial says nothing
     about whether it exists.
     """
 
-    def __init__(self, lines: Lines, permit: Permit, action: Action = Action.READ) -> None:
+    def __init__(self, lines: OpenBranches, permit: Permit, action: Action = Action.READ) -> None:
         self._lines = lines
         self._permit = permit
         self._action = action
@@ -46,22 +46,22 @@ class PermittedLines:
         """The names there are."""
         return self._lines.directory
 
-    def get(self, name: str) -> Line:
+    def get(self, name: str) -> OpenBranch:
         """Return a branch. Raises `PolicyDeniedError` and `NotFoundError`."""
         self._permit(self._action, branch=name)
         return self._lines.get(name)
 
-    def containing(self, commit_id: str) -> tuple[Line, GraphCommit]:
+    def containing(self, commit_id: str) -> tuple[OpenBranch, GraphCommit]:
         """Return a branch whose history holds a commit, and the commit."""
         line, commit = self._lines.containing(commit_id)
         self._permit(self._action, branch=line.branch.name)
         return line, commit
 
-    def at(self, branch: BranchId, version: int) -> tuple[Line, Capture]:
+    def at(self, branch: BranchId, version: int) -> tuple[OpenBranch, BranchState]:
         """Return the state of a branch at a version."""
         self._permit(self._action, branch=branch.name)
         return self._lines.at(branch, version)
 
-    def state(self, line: Line, version: int) -> Capture:
+    def state(self, line: OpenBranch, version: int) -> BranchState:
         """Return the state of an open branch at a version, if it can still be read."""
         return self._lines.state(line, version)

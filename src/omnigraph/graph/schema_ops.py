@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
+from omnigraph.commits import MAIN, GraphCommit
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.graph.acting import Acting
 from omnigraph.lang import compile_schema
-from omnigraph.manifest import MAIN, GraphCommit
 from omnigraph.ops.apply import Review, SchemaApply
 from omnigraph.policy import Action
 from omnigraph.values.schema_changes import SchemaChange as SchemaChange

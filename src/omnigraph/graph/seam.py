@@ -15,7 +15,7 @@ from omnigraph.graph.writing import load_staged as _load_staged
 from omnigraph.ops.diff import ChangeFilter
 from omnigraph.policy import Action
 from omnigraph.store import GivenOptions, Table, is_object
-from omnigraph.store.orphans import SCRATCH
+from omnigraph.store.upkeep.orphans import SCRATCH
 
 
 def _acting(session: Session) -> Acting:

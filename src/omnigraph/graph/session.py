@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.catalog import Catalog
+from omnigraph.commits import MAIN, BranchName
 from omnigraph.errors import NotFoundError
 from omnigraph.graph.acting import Acting, Caller
 from omnigraph.graph.api import Loadable, Moment, Params, Path
@@ -30,8 +30,8 @@ from omnigraph.graph.schema_ops import SchemaOps
 from omnigraph.graph.targets import At, has_branch
 from omnigraph.graph.view import BranchView, transaction
 from omnigraph.graph.writing import Terms, load, load_table, mutate
+from omnigraph.intake.inputs import Sources
 from omnigraph.limits import CLEANUP_GRACE_S
-from omnigraph.manifest import MAIN, BranchName
 from omnigraph.ops.cleanup import Retention
 from omnigraph.ops.diff import ChangeFilter
 from omnigraph.ops.export import (
@@ -46,8 +46,8 @@ from omnigraph.plan import explain
 from omnigraph.policy import Action, Policy
 from omnigraph.read import Running
 from omnigraph.store import Table, measured
-from omnigraph.store.workers import Workers
-from omnigraph.write.inputs import Sources
+from omnigraph.store.tables.workers import Workers
+from omnigraph.version import INTERNAL_SCHEMA_VERSION
 
 
 class Session:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 
+from omnigraph.commits import MAIN, BranchState
+from omnigraph.commits.open_branches import OpenBranch
 from omnigraph.errors import BadRequestError, NotFoundError
-from omnigraph.graph.lines import Line
 from omnigraph.graph.permits import Reachable
 from omnigraph.ids import is_ulid
-from omnigraph.manifest import MAIN, Capture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class At:
         return not self._given()
 
 
-def resolve(lines: Reachable, at: At) -> tuple[Line, Capture]:
+def resolve(lines: Reachable, at: At) -> tuple[OpenBranch, BranchState]:
     """Return a branch and its state at the given point."""
     if at.tag is not None:
         found = lines.directory.find_tag(at.tag)
@@ -58,7 +58,7 @@ def resolve(lines: Reachable, at: At) -> tuple[Line, Capture]:
     return line, newest
 
 
-def _at_commit(lines: Reachable, commit: str, branch: str | None) -> tuple[Line, Capture]:
+def _at_commit(lines: Reachable, commit: str, branch: str | None) -> tuple[OpenBranch, BranchState]:
     """Return the state a commit made; `branch` is where it is looked for first."""
     if branch is not None:
         line = lines.get(branch)
@@ -70,7 +70,7 @@ def _at_commit(lines: Reachable, commit: str, branch: str | None) -> tuple[Line,
     return line, lines.state(line, known.manifest_version)
 
 
-def resolve_name(lines: Reachable, name: str | int) -> tuple[Line, Capture]:
+def resolve_name(lines: Reachable, name: str | int) -> tuple[OpenBranch, BranchState]:
     """Return the state a single name means: commit id, version of main, branch or tag.
 
     `branch@version` is a version of a branch. A branch wins over a tag of the same name.

@@ -6,12 +6,12 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypedDict, Unpack
 
+from omnigraph.commits import MAIN, GraphCommit
 from omnigraph.graph.api import GraphApi, Loadable, Moment, Params, Path
 from omnigraph.graph.changes import Diff
-from omnigraph.graph.merging import MergePlan, MergeResult, Resolution
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
-from omnigraph.manifest import MAIN, GraphCommit
+from omnigraph.ops.merge.merging import MergePlan, MergeResult, Resolution
 
 
 class WriteOptions(TypedDict, total=False):

@@ -10,21 +10,28 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from omnigraph.catalog import AcceptedSchema
+from omnigraph.commits import (
+    MAIN,
+    Base,
+    ChangeSet,
+    GraphCommit,
+    Operation,
+    Request,
+    SchemaMovedError,
+)
+from omnigraph.commits.open_branches import OpenBranch
 from omnigraph.embed import Embedder
 from omnigraph.errors import NotFoundError
 from omnigraph.graph.acting import Acting
 from omnigraph.graph.api import Loadable, Params
 from omnigraph.graph.branches import Branches
-from omnigraph.graph.lines import Line
 from omnigraph.graph.results import LoadResult, MutationResult
 from omnigraph.lang import bind_parameters
-from omnigraph.manifest import MAIN, GraphCommit
 from omnigraph.ops.load import Load, LoadMode
 from omnigraph.ops.mutate import Mutation
 from omnigraph.policy import Action
+from omnigraph.rows.embeddings import Embeddings
 from omnigraph.store import measured, reaching
-from omnigraph.write import Base, ChangeSet, Operation, Request, SchemaMovedError
-from omnigraph.write.embeddings import Embeddings
 
 
 class LoadOperation(Operation, Protocol):
@@ -72,11 +79,11 @@ class Writing:
         self.acting = acting
         self.terms = terms
 
-    def line(self) -> Line:
+    def line(self) -> OpenBranch:
         """Return the branch to write to. Raises `NotFoundError`."""
         return self.acting.engine.lines.get(self.terms.branch)
 
-    def line_or_new(self) -> tuple[Line, bool]:
+    def line_or_new(self) -> tuple[OpenBranch, bool]:
         """Return the branch to load into, and whether it was made for it."""
         terms = self.terms
         try:
@@ -98,7 +105,7 @@ class Writing:
         branch, source = self.terms.branch, self.terms.create_from
         return replace(result, branch=branch, base_branch=source, branch_created=True)
 
-    def request(self, line: Line) -> Request:
+    def request(self, line: OpenBranch) -> Request:
         """Return what was said about the write."""
         terms = self.terms
         return self.acting.request(
@@ -117,7 +124,7 @@ class Writing:
     def finish(
         self,
         load: LoadOperation,
-        line: Line,
+        line: OpenBranch,
         schema: AcceptedSchema,
         request: Request,
         io: Mapping[str, int],
@@ -125,7 +132,7 @@ class Writing:
         """Commit a load that has read its input, or only check it."""
         commit, repeated = None, False
         if self.terms.dry_run:
-            line.writer.rehearse(load, request, schema)
+            line.writer.prepare_only(load, request, schema)
         else:
             commit, changes = line.writer.run(load, request, schema)
             self.acting.settle(line, commit, changes, fold=self.terms.index)
@@ -178,7 +185,7 @@ def mutate(
 
 def _mutate(
     acting: Acting,
-    line: Line,
+    line: OpenBranch,
     source: str,
     name: str | None,
     params: Params,
@@ -196,7 +203,7 @@ def _mutate(
         embeddings=Embeddings(engine.embedder),
     )
     if dry_run:
-        return mutation, None, line.writer.rehearse(mutation, request, schema)
+        return mutation, None, line.writer.prepare_only(mutation, request, schema)
     return mutation, *line.writer.run(mutation, request, schema)
 
 
@@ -247,6 +254,6 @@ def load_staged(acting: Acting, make: MakeLoad, terms: Terms) -> LoadResult:
         line.coordinator.capture()
         done = line.coordinator.commit_of(request.operation_id)
         if done is None and not terms.dry_run:
-            line.writer.rehearse(found, request, schema)
+            line.writer.prepare_only(found, request, schema)
             found.stage_ahead(line.writer.base(schema))
         return work.finish(found, line, schema, request, io)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from omnigraph import __version__
 from omnigraph.errors import BadRequestError, OmniGraphError
 from omnigraph.mcp.bearer import ACTOR, App, BearerGuard, Tokens
 from omnigraph.mcp.tools import Tool, Toolbox
+from omnigraph.version import __version__
 
 if TYPE_CHECKING:
     from mcp.server import Server

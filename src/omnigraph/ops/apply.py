@@ -17,6 +17,28 @@ from omnigraph.catalog import (
     IndexConstraint,
     TypeKind,
 )
+from omnigraph.commits import (
+    MAIN,
+    SCHEMA_APPLY,
+    Base,
+    BranchDirectory,
+    BranchState,
+    ChangeSet,
+    GraphCommit,
+    Intent,
+    Persistence,
+    PlainOperation,
+    Publisher,
+    Request,
+    Reserve,
+    TableEntry,
+    TableStep,
+    Writer,
+    dropped,
+    registered,
+    renamed,
+)
+from omnigraph.commits.contract import SchemaContract
 from omnigraph.errors import BadRequestError, ConflictError, OmniGraphError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.lang.schema_plan import SchemaPlan, plan_schema
@@ -30,39 +52,11 @@ from omnigraph.lang.schema_steps import (
     Step,
     WidenProperty,
 )
-from omnigraph.manifest import (
-    MAIN,
-    SCHEMA_APPLY,
-    BranchDirectory,
-    Capture,
-    GraphCommit,
-    Intent,
-    Pin,
-    Publisher,
-    TableEntry,
-    dropped,
-    registered,
-    renamed,
-)
-from omnigraph.store import OPERATION_PROPERTY, ColumnChanges, Table
-from omnigraph.store.reclaim import erase_history, erase_table
-from omnigraph.store.steps import ChangeColumns
-from omnigraph.write import (
-    Base,
-    ChangeSet,
-    Persistence,
-    PlainOperation,
-    Problems,
-    Request,
-    Reserve,
-    TableStep,
-    Writer,
-    has_blobs,
-    table_folder,
-    table_schema,
-)
-from omnigraph.write.contract import SchemaContract
-from omnigraph.write.migrate import Rule, TypeChange, check_stored, missing_ids, type_changes
+from omnigraph.rows import Problems, has_blobs, table_folder, table_schema
+from omnigraph.rows.migrate import Rule, TypeChange, check_stored, missing_ids, type_changes
+from omnigraph.store import OPERATION_PROPERTY, ColumnChanges, Pin, Table
+from omnigraph.store.tables.steps import ChangeColumns
+from omnigraph.store.upkeep.reclaim import erase_history, erase_table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +92,7 @@ class SchemaApply:
     ) -> Outcome:
         """Make `desired` the schema. Raises, with nothing changed, when data stands against it."""
 
-        def review(capture: Capture) -> Review:
+        def review(capture: BranchState) -> Review:
             return self.review(capture, desired, allow_data_loss=allow_data_loss)
 
         change = _SchemaChange(self._publisher, self._directory, self._contract, review, source)
@@ -111,7 +105,7 @@ class SchemaApply:
     # ---- looking --------------------------------------------------------------------------
 
     def review(
-        self, capture: Capture, desired: Catalog, *, allow_data_loss: bool = False
+        self, capture: BranchState, desired: Catalog, *, allow_data_loss: bool = False
     ) -> Review:
         """Plan a change on a captured state, and hold it against the stored rows."""
         accepted = self._contract.at(capture.head.schema_hash)
@@ -128,13 +122,13 @@ class SchemaApply:
         rows = tuple(self._affected(capture, changes, step) for step in plan.steps)
         return Review(plan=plan, rows=rows, problems=problems)
 
-    def _table(self, capture: Capture, change: TypeChange) -> Table:
+    def _table(self, capture: BranchState, change: TypeChange) -> Table:
         if change.old is None:
             raise BadRequestError("a new type has no stored rows")
         pin = capture.pins[change.old.table_key]
         return self._publisher.tables.open(pin.path, pin.version)
 
-    def _affected(self, capture: Capture, changes: list[TypeChange], step: Step) -> int:
+    def _affected(self, capture: BranchState, changes: list[TypeChange], step: Step) -> int:
         """Return how many stored rows a step changes or removes."""
         if isinstance(step, DropType):
             return capture.pins[f"{step.type_kind}:{step.name}"].row_count
@@ -182,7 +176,7 @@ class _SchemaChange(PlainOperation):
         publisher: Publisher,
         directory: BranchDirectory,
         contract: SchemaContract,
-        review: Callable[[Capture], Review],
+        review: Callable[[BranchState], Review],
         source: str,
     ) -> None:
         self.review: Review | None = None
@@ -192,7 +186,7 @@ class _SchemaChange(PlainOperation):
         self._contract = contract
         self._judge = review
         self._source = source
-        self._before: Capture | None = None
+        self._before: BranchState | None = None
         self._changes: list[TypeChange] = []
 
     def prepare(self, base: Base) -> ChangeSet:
@@ -235,7 +229,7 @@ class _SchemaChange(PlainOperation):
                 hint="merge or delete them first, then apply and branch again",
             )
 
-    def _decide(self, capture: Capture) -> Review:
+    def _decide(self, capture: BranchState) -> Review:
         review = self._judge(capture)
         if review.plan.refusal is not None:
             raise BadRequestError(review.plan.refusal.message)
@@ -299,7 +293,7 @@ class _SchemaChange(PlainOperation):
             # The next open or write sees that the copy lags, and brings it up to date.
             return
 
-    def _erase(self, before: Capture, changes: list[TypeChange]) -> None:
+    def _erase(self, before: BranchState, changes: list[TypeChange]) -> None:
         tables = self._publisher.tables
         pins = self._publisher.coordinator.capture(fresh=False).pins
         # With main alone no merge can start from a deleted branch; they hold the data, too.

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from omnigraph.clock import now_us
+from omnigraph.commits import BranchId, GraphCommit, History, ManifestReader
 from omnigraph.errors import BadRequestError, ConflictError, OmniGraphError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.limits import CLEANUP_GRACE_S, ORPHAN_AGE_S, RETAIN_S, RETAIN_VERSIONS
-from omnigraph.manifest import BranchId, Coordinator, GraphCommit, Ledger
 from omnigraph.store import Tables, split_branch
-from omnigraph.store.floors import Floor, read_floors, write_floors
-from omnigraph.store.journal import announce_removal
-from omnigraph.store.orphans import SCRATCH, Leftover, old_scratch, orphan_files
-from omnigraph.store.reclaim import (
+from omnigraph.store.tables.journal import announce_removal
+from omnigraph.store.upkeep.floors import Floor, read_floors, write_floors
+from omnigraph.store.upkeep.orphans import SCRATCH, Leftover, old_scratch, orphan_files
+from omnigraph.store.upkeep.reclaim import (
     Reclaimed,
     erase_table,
     orphan_forks,
@@ -118,7 +118,7 @@ class BranchManifest(Protocol):
     """A branch and all its commits and published versions."""
 
     branch: BranchId
-    ledger: Ledger
+    ledger: History
 
 
 def needed_versions(
@@ -183,12 +183,12 @@ class Cleanup:
 
     def __init__(
         self,
-        coordinators: list[Coordinator],
+        coordinators: list[ManifestReader],
         states: Callable[[], Iterable[State]],
         tables: Tables,
         retention: Retention,
         *,
-        retired: Iterable[Coordinator] = (),
+        retired: Iterable[ManifestReader] = (),
         gone: Iterable[BranchId] = (),
         lapsed: Callable[[], bool],
         dry_run: bool,

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from omnigraph.commits import (
+    Base,
+    BranchDirectory,
+    BranchId,
+    ChangeSet,
+    GraphCommit,
+    Intent,
+    Persistence,
+    PlainOperation,
+    Reserve,
+    Writer,
+)
 from omnigraph.limits import BRANCH_CONTROL_ATTEMPTS_MAX
-from omnigraph.manifest import BranchDirectory, BranchId, GraphCommit, Intent
-from omnigraph.write import Base, ChangeSet, Persistence, PlainOperation, Reserve, Writer
 
 
 class DeleteBranch(PlainOperation):

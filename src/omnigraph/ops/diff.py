@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from omnigraph.catalog import AcceptedSchema, Entity, TypeKind
-from omnigraph.compute.images import RowChanges
+from omnigraph.commits import History
+from omnigraph.commits.compare import table_changes
 from omnigraph.errors import BadRequestError, NotFoundError
-from omnigraph.manifest import Ledger, Pin
-from omnigraph.store import Tables
+from omnigraph.rows.entities import envelopes
+from omnigraph.rows.images import RowChanges
+from omnigraph.store import Pin, Tables
 from omnigraph.values.changes import EntityChange as EntityChange
 from omnigraph.values.changes import TypeRef
 from omnigraph.values.value import Value
-from omnigraph.write.compare import table_changes
-from omnigraph.write.entities import envelopes
 
 OPS = ("insert", "update", "delete")
 
@@ -56,7 +56,7 @@ def entity_changes(
     tables: Tables,
     before: Mapping[str, Pin],
     after: Mapping[str, Pin],
-    ledger: Ledger,
+    ledger: History,
     wanted: ChangeFilter,
 ) -> Iterator[EntityChange]:
     """Yield what differs: nodes before edges, then by type id, id and operation.

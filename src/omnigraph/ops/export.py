@@ -10,9 +10,9 @@ import msgspec
 
 from omnigraph.catalog import Catalog, EdgeType, Entity
 from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.rows.entities import envelopes
+from omnigraph.rows.table_schema import has_blobs, rows_schema
 from omnigraph.store import Table, new_local_file, quoted
-from omnigraph.write.entities import envelopes
-from omnigraph.write.table_schema import has_blobs, rows_schema
 
 BATCH_ROWS = 8192
 

@@ -6,16 +6,9 @@ from dataclasses import dataclass
 
 from omnigraph.catalog import Entity, NodeType, Scalar
 from omnigraph.catalog.model import index_kind
+from omnigraph.commits import Base, BuildIndexes, ChangeSet, Persistence, PlainOperation, Reserve
 from omnigraph.store import IndexSpec, lacking_indexes, missing_indexes
-from omnigraph.store.workers import InProcess, Workers
-from omnigraph.write import (
-    Base,
-    BuildIndexes,
-    ChangeSet,
-    Persistence,
-    PlainOperation,
-    Reserve,
-)
+from omnigraph.store.tables.workers import InProcess, Workers
 
 _KINDS = {"vector": "IVF_FLAT", "label_list": "LABEL_LIST", "inverted": "INVERTED"}
 

@@ -7,15 +7,18 @@ import re
 
 from omnigraph.catalog import AcceptedSchema
 from omnigraph.clock import now_us
+from omnigraph.commits import GraphCommit, TableRecord, encode, manifest_schema
+from omnigraph.commits.contract import CONTRACT_FILES, write_contract, write_history
 from omnigraph.errors import AlreadyInitializedError, BadRequestError, OmniGraphError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
-from omnigraph.manifest import GraphCommit, Pin, TableRecord, encode, manifest_schema
+from omnigraph.rows import table_folder, table_schema
 from omnigraph.store import (
     OPERATION_PROPERTY,
     ControlFiles,
     Journal,
     Location,
+    Pin,
     Syncer,
     Tables,
     check_conditional_put,
@@ -23,8 +26,6 @@ from omnigraph.store import (
     side_by_side,
     version_file,
 )
-from omnigraph.write import table_folder, table_schema
-from omnigraph.write.contract import CONTRACT_FILES, write_contract, write_history
 
 MANIFEST = "__manifest"
 CLAIM = "__init_claim.json"

@@ -13,26 +13,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog import AcceptedSchema, Catalog, EdgeType, Entity
+from omnigraph.commits import Base, ChangeSet, PlainOperation
 from omnigraph.errors import BadRequestError, KeyConflictError, NotFoundError
+from omnigraph.intake.envelope_text import EnvelopeWriter
+from omnigraph.intake.envelopes import EnvelopeReader, TypeRows, file_blocks
+from omnigraph.intake.frames import complete_ids, duplicate_problem, frame_rows
+from omnigraph.intake.input_reader import InputReader
+from omnigraph.intake.inputs import Input, as_arrow
 from omnigraph.limits import EMBED_CHUNK_ROWS, LOAD_CHUNK_ROWS, PROBLEMS_MAX
+from omnigraph.rows import Problem, Problems, TableChange, validate
+from omnigraph.rows.embeddings import Embeddings
+from omnigraph.rows.problems import place_text
+from omnigraph.rows.spill import SpillFile, release_mapped, spilled
 from omnigraph.store import open_file
-from omnigraph.write import (
-    Base,
-    ChangeSet,
-    PlainOperation,
-    Problem,
-    Problems,
-    TableChange,
-    validate,
-)
-from omnigraph.write.embeddings import Embeddings
-from omnigraph.write.envelope_text import EnvelopeWriter
-from omnigraph.write.envelopes import EnvelopeReader, TypeRows, file_blocks
-from omnigraph.write.input_reader import InputReader
-from omnigraph.write.inputs import Input, as_arrow
-from omnigraph.write.intake import complete_ids, duplicate_problem, frame_rows
-from omnigraph.write.problems import place_text
-from omnigraph.write.spill import SpillFile, release_mapped, spilled
 
 Data = str | os.PathLike[str] | bytes | Iterable[Mapping[str, object]]
 
@@ -226,11 +219,11 @@ class Load(PlainOperation):
             if key.startswith(f"{kind}:")
         }
 
-    def strict_tables(self, changes: ChangeSet) -> tuple[str, ...]:
+    def tables_read_strictly(self, changes: ChangeSet) -> tuple[str, ...]:
         """An overwrite replaces what the caller saw; other modes can be prepared anew."""
         return tuple(sorted(self._rows)) if self.mode is LoadMode.OVERWRITE else ()
 
-    def sure_tables(self) -> tuple[str, ...]:
+    def tables_surely_written(self) -> tuple[str, ...]:
         """Every row is written."""
         return tuple(sorted(self._rows))
 

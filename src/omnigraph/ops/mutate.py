@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog import EdgeType, Entity, NodeType, Property, PropertyType, Scalar
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.catalog.values import convert
+from omnigraph.commits import Base, ChangeSet, PlainOperation
 from omnigraph.compute import constant_value, evaluate_condition, storage_filter
 from omnigraph.compute.types import arrow_type
 from omnigraph.errors import (
@@ -34,20 +35,10 @@ from omnigraph.plan.mutation import (
     UpsertEdge,
     UpsertNode,
 )
-from omnigraph.write import (
-    Base,
-    ChangeSet,
-    PlainOperation,
-    Problem,
-    Problems,
-    has_blobs,
-    rows_from_values,
-    rows_schema,
-    validate,
-)
-from omnigraph.write.blobs import decode_blob
-from omnigraph.write.embeddings import Embeddings
-from omnigraph.write.keys import key_ids
+from omnigraph.rows import Problem, Problems, has_blobs, rows_from_values, rows_schema, validate
+from omnigraph.rows.blobs import decode_blob
+from omnigraph.rows.embeddings import Embeddings
+from omnigraph.rows.keys import key_ids
 
 Values = Mapping[str, LiteralValue]
 
@@ -125,7 +116,7 @@ class Mutation(PlainOperation):
         self.affected_nodes = 0
         self.affected_edges = 0
 
-    def strict_tables(self, changes: ChangeSet) -> tuple[str, ...]:
+    def tables_read_strictly(self, changes: ChangeSet) -> tuple[str, ...]:
         """Updates and deletes were computed from rows that must not have changed."""
         names = {
             f"{'edge' if item.is_edge else 'node'}:{item.type_name}"
@@ -135,7 +126,7 @@ class Mutation(PlainOperation):
         cascaded = {c.entity.table_key for c in changes.effective() if c.deleted}
         return tuple(sorted(names | cascaded))
 
-    def sure_tables(self) -> tuple[str, ...]:
+    def tables_surely_written(self) -> tuple[str, ...]:
         """An insert writes whatever it finds."""
         kinds = {InsertNode: "node", UpsertNode: "node", InsertEdge: "edge"}
         return tuple(

@@ -11,21 +11,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from omnigraph.catalog import Entity
-from omnigraph.limits import OPTIMIZE_ATTEMPTS_MAX
-from omnigraph.manifest import Capture, Pin
-from omnigraph.store import DRIFT, Standing, Table, Tables, standing
-from omnigraph.store.maintenance import auto_cleanup_settings, index_name
-from omnigraph.store.steps import Compact
-from omnigraph.store.workers import InProcess, Workers
-from omnigraph.values.reports import OptimizedTable as OptimizedTable
-from omnigraph.write import (
+from omnigraph.commits import (
     Base,
+    BranchState,
     ChangeSet,
     LeftoversFound,
     Persistence,
     PlainOperation,
     TableStep,
 )
+from omnigraph.limits import OPTIMIZE_ATTEMPTS_MAX
+from omnigraph.store import DRIFT, Pin, Standing, Table, Tables, standing
+from omnigraph.store.tables.compaction import auto_cleanup_settings, index_name
+from omnigraph.store.tables.steps import Compact
+from omnigraph.store.tables.workers import InProcess, Workers
+from omnigraph.values.reports import OptimizedTable as OptimizedTable
 
 DRIFT_REASON = "drift_needs_repair"
 INHERITED = "inherited"
@@ -112,7 +112,9 @@ class Optimize(PlainOperation):
         idle = [OptimizedTable(table_key=w.pin.table_key) for w in works if not w.is_needed]
         return [work for work in works if work.is_needed], skipped + idle
 
-    def _reason_to_skip(self, tables: Tables, capture: Capture, pin: Pin) -> tuple[str | None, int]:
+    def _reason_to_skip(
+        self, tables: Tables, capture: BranchState, pin: Pin
+    ) -> tuple[str | None, int]:
         if not capture.branch.owns(pin.table_branch):
             return INHERITED, pin.version
         found = standing(tables, pin.path, pin.version)

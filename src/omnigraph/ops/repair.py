@@ -7,21 +7,21 @@ from __future__ import annotations
 
 import msgspec
 
-from omnigraph.errors import BadRequestError, ConflictError
-from omnigraph.manifest import GraphCommit, Pin
-from omnigraph.store import Standing, standing
-from omnigraph.store.maintenance import misplaced_indexes
-from omnigraph.store.steps import Adopt, DropLostIndexes, GoBack, UnstagedStep
-from omnigraph.values.reports import Classification, RepairedTable
-from omnigraph.write import (
+from omnigraph.commits import (
     Base,
     ChangeSet,
+    GraphCommit,
     Persistence,
     PlainOperation,
     Reserve,
     TableStep,
     Writer,
 )
+from omnigraph.errors import BadRequestError, ConflictError
+from omnigraph.store import Pin, Standing, standing
+from omnigraph.store.tables.compaction import misplaced_indexes
+from omnigraph.store.tables.steps import Adopt, DropLostIndexes, GoBack, UnstagedStep
+from omnigraph.values.reports import Classification, RepairedTable
 
 REPAIR_ACTOR = "omnigraph:repair"
 

@@ -20,9 +20,8 @@ import pyarrow.compute as pc
 from omnigraph.bounded import BoundedCache
 from omnigraph.errors import ResourceLimitError
 from omnigraph.limits import KEY_BYTES, KEYS_ADDED_MAX, NEWEST_KNOWN_MAX, RESIDENT_BYTES_MAX
-from omnigraph.manifest import Pin
 from omnigraph.read.arrays import Rows
-from omnigraph.store import Tables, split_branch
+from omnigraph.store import Pin, Tables, split_branch
 
 Key = tuple[str, int, str]
 Layout = tuple[str, ...]

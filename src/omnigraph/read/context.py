@@ -11,13 +11,13 @@ import numpy as np
 from omnigraph.catalog import Catalog
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.compute import evaluate_condition
-from omnigraph.manifest import Pin
 from omnigraph.plan.expression import Expression, variables_of
 from omnigraph.read.arrays import Mask, Rows
 from omnigraph.read.columns import Columns
 from omnigraph.read.frame import Frame, FrameColumns, Source, WholeColumns
 from omnigraph.read.keys import named_id
 from omnigraph.read.topology import Topology, TopologySource
+from omnigraph.store import Pin
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from omnigraph.limits import (
     PROBED_QUERIES_MAX,
     PROBED_TABLES_MAX,
 )
-from omnigraph.manifest import Pin
 from omnigraph.plan.expression import Nearest
 from omnigraph.plan.read import ReadPlan
 from omnigraph.read.arrays import Scores
@@ -39,7 +38,7 @@ from omnigraph.read.topology import Topologies
 from omnigraph.read.tree import Tree, plan_tree
 from omnigraph.read.vectors import as_query
 from omnigraph.read.walk import walk_tree
-from omnigraph.store import Tables
+from omnigraph.store import Pin, Tables
 
 
 class Fetch(StrEnum):

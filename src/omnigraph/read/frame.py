@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from omnigraph.catalog import EdgeType, NodeType
 from omnigraph.errors import ResourceLimitError
 from omnigraph.limits import QUERY_ROWS_MAX
-from omnigraph.manifest import Pin
 from omnigraph.read.arrays import Counts, Mask, Rows
 from omnigraph.read.columns import Columns
 from omnigraph.read.running import checkpoint
+from omnigraph.store import Pin
 
 
 @dataclass(frozen=True, slots=True)

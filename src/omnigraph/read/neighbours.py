@@ -18,12 +18,11 @@ from omnigraph.limits import (
     RESIDENT_BYTES_MAX,
     TAKE_SHARE,
 )
-from omnigraph.manifest import Pin
 from omnigraph.read.arrays import Rows, Scores
 from omnigraph.read.columns import ResidentCache, TableColumns
 from omnigraph.read.segments import Segment, Segments
 from omnigraph.read.vectors import VectorColumn, build_vector_segment
-from omnigraph.store import Tables, nearest_rows
+from omnigraph.store import Pin, Tables, nearest_rows
 
 
 class Neighbours:

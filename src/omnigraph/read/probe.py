@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from omnigraph.catalog import Catalog, EdgeType
 from omnigraph.limits import PROBE_FRONTIER_MAX, PROBE_HOPS_MAX, PROBE_KEYS_MAX
-from omnigraph.manifest import Pin
 from omnigraph.plan.expression import Expression, PropertyOf, walk
 from omnigraph.plan.read import (
     AntiJoin,
@@ -32,8 +31,8 @@ from omnigraph.read.columns import KeyMap
 from omnigraph.read.context import Context
 from omnigraph.read.keys import can_name_id, named_id
 from omnigraph.read.topology import Topology, node_numbers
-from omnigraph.store import Tables, count
-from omnigraph.store.keys import id_filter
+from omnigraph.store import Pin, Tables, count
+from omnigraph.store.tables.keys import id_filter
 
 Ids = frozenset[str]
 

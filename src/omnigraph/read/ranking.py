@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog import NodeType
 from omnigraph.errors import QueryError
-from omnigraph.manifest import Pin
 from omnigraph.plan.expression import INT, SCORE, Bm25, Expression, Nearest, PropertyOf, Rrf
 from omnigraph.plan.read import ReadPlan, SortKey
 from omnigraph.read.arrays import Mask, Rows, Scores
@@ -22,6 +21,7 @@ from omnigraph.read.frame import Frame, Source
 from omnigraph.read.search import COMPUTED, Constant, SearchColumns, transform_plan, words_of
 from omnigraph.read.vectors import as_query, nullable
 from omnigraph.read.words import meaningful
+from omnigraph.store import Pin
 
 Embed = Callable[[Nearest, str, int], Scores]
 """Turns the text of a `nearest` into a vector of the property's size."""

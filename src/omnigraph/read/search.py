@@ -18,7 +18,6 @@ from omnigraph.catalog.model import LiteralValue
 from omnigraph.compute import constant_value
 from omnigraph.errors import QueryError
 from omnigraph.limits import FUZZY_EDITS_DEFAULT
-from omnigraph.manifest import Pin
 from omnigraph.plan.expression import (
     Bm25,
     Change,
@@ -47,7 +46,7 @@ from omnigraph.read.neighbours import Neighbours
 from omnigraph.read.segments import Segments
 from omnigraph.read.text import TextColumn, build_text_segment
 from omnigraph.read.words import meaningful, query_words
-from omnigraph.store import Tables
+from omnigraph.store import Pin, Tables
 
 COMPUTED = "#"
 """First character of the names of columns that a query computes; no property starts with it."""

@@ -15,10 +15,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from omnigraph.limits import SEGMENT_ROWS_MIN
-from omnigraph.manifest import Pin
 from omnigraph.read.arrays import Mask
 from omnigraph.read.columns import ResidentCache
-from omnigraph.store import FragmentGroup, Table, Tables, count, fragment_groups
+from omnigraph.store import FragmentGroup, Pin, Table, Tables, count, fragment_groups
 
 
 class Sized(Protocol):

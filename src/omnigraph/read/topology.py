@@ -19,12 +19,11 @@ import pyarrow.compute as pc
 from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import EdgeType
 from omnigraph.limits import NEWEST_KNOWN_MAX, PATCHED_EDGES_MAX
-from omnigraph.manifest import Pin
 from omnigraph.plan.read import Direction
 from omnigraph.read.arrays import Mask, Rows
 from omnigraph.read.columns import ResidentCache, TableColumns
 from omnigraph.read.frame import check_rows
-from omnigraph.store import count, split_branch
+from omnigraph.store import Pin, count, split_branch
 
 
 @dataclass(frozen=True, slots=True)

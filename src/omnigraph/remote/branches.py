@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Iterable
 from urllib.parse import quote
 
-from omnigraph.graph.merging import Resolution
+from omnigraph.ops.merge.merging import Resolution
 from omnigraph.remote.connection import Connection, Json, state_fields
 from omnigraph.values.answers import BranchList, CommitMade, TagList
 from omnigraph.values.commits import MAIN, BranchInfo, GraphCommit, Tag

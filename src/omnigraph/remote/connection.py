@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from omnigraph import __version__
 from omnigraph.errors import (
     BadRequestError,
     OmniGraphError,
@@ -21,6 +20,7 @@ from omnigraph.errors import (
 from omnigraph.ids import UlidSource
 from omnigraph.remote.wire_errors import error_from
 from omnigraph.values.headers import ARROW, IDEMPOTENCY_KEY, IF_COMMIT, NDJSON
+from omnigraph.version import __version__
 
 try:
     import httpx

@@ -10,11 +10,11 @@ from typing import Any
 from omnigraph.catalog import Catalog
 from omnigraph.errors import DataError, NotFoundError, StorageError
 from omnigraph.graph.api import Loadable
+from omnigraph.intake.envelope_text import EnvelopeWriter
+from omnigraph.intake.frames import frame_rows
+from omnigraph.rows.entities import envelopes
+from omnigraph.rows.problems import Problem, Problems
 from omnigraph.store import new_local_file
-from omnigraph.write.entities import envelopes
-from omnigraph.write.envelope_text import EnvelopeWriter
-from omnigraph.write.intake import frame_rows
-from omnigraph.write.problems import Problem, Problems
 
 
 def load_bytes(data: Loadable, catalog: Callable[[], Catalog]) -> bytes:

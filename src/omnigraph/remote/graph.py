@@ -19,6 +19,7 @@ from omnigraph.graph import BranchView, Result
 from omnigraph.graph.api import Loadable, Moment, Params
 from omnigraph.graph.view import transaction
 from omnigraph.ids import UlidSource
+from omnigraph.intake.inputs import as_arrow
 from omnigraph.lang import compile_schema
 from omnigraph.limits import CLIENT_TIMEOUT_S
 from omnigraph.remote.blobs import RemoteBlobs
@@ -38,7 +39,6 @@ from omnigraph.values.changes import Diff
 from omnigraph.values.commits import MAIN, Snapshot
 from omnigraph.values.headers import ARROW
 from omnigraph.values.results import Explanation, LoadResult, MutationResult
-from omnigraph.write.inputs import as_arrow
 
 _ON_STORAGE = frozenset({"optimize", "repair", "cleanup", "bulk"})
 

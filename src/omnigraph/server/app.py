@@ -13,7 +13,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from omnigraph import __version__
 from omnigraph.errors import OmniGraphError
 from omnigraph.policy import ServerState
 from omnigraph.server.gate import Gate
@@ -40,6 +39,7 @@ from omnigraph.server.routes import (
 )
 from omnigraph.server.service import Service
 from omnigraph.values.schemas import referenced
+from omnigraph.version import __version__
 
 TITLE = "OmniGraph"
 NESTED = "/graphs/{graph_id}"

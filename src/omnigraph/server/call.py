@@ -10,10 +10,10 @@ from typing import Annotated, TypeVar
 from fastapi import Depends
 from starlette.requests import Request
 
+from omnigraph.commits import MAIN, GraphCommit
 from omnigraph.errors import BadRequestError, NotFoundError, OmniGraphError
 from omnigraph.graph import Session
 from omnigraph.ids import is_ulid
-from omnigraph.manifest import MAIN, GraphCommit
 from omnigraph.policy import Access, Action, check
 from omnigraph.server.gate import Passing
 from omnigraph.server.graphs import ServedGraph

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from omnigraph import __version__
 from omnigraph.cluster import ServedGraph as ClusterGraph
 from omnigraph.cluster import read_cluster
 from omnigraph.embed import Embedder, embedder_from
@@ -25,6 +24,7 @@ from omnigraph.server.metrics import Metrics
 from omnigraph.server.settings import Settings
 from omnigraph.server.stored import stored_in
 from omnigraph.server.threads import Threads
+from omnigraph.version import __version__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

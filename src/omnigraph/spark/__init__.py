@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from omnigraph.intake.inputs import Rows, Sources
 from omnigraph.spark.analytics import (
     connected_components,
     label_propagation,
@@ -18,7 +19,6 @@ from omnigraph.spark.merge import merge
 from omnigraph.spark.read import edges, read, vertices
 from omnigraph.spark.session import find_session, registered, start_session
 from omnigraph.spark.tasks import Tuning
-from omnigraph.write.inputs import Rows, Sources
 
 __all__ = [
     "Rows",

@@ -13,16 +13,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from omnigraph.catalog import Cardinality, Catalog, EdgeType, Entity
+from omnigraph.commits import Base
+from omnigraph.intake.frames import duplicate_problem
 from omnigraph.limits import SPARK_HELD_ROWS_MAX, SPARK_SCAN_ROWS, SPARK_VIOLATIONS_MAX
+from omnigraph.rows import Problems, RowFile
+from omnigraph.rows.problems import place_text
+from omnigraph.rows.references import cardinality_problem, endpoint_problem, orphan_problem
+from omnigraph.rows.validate import unique_problem
 from omnigraph.spark.columns import KEYS, Unit, key_batches, missing_keys, shown
 from omnigraph.spark.engine import Engine, failures
 from omnigraph.spark.tasks import Places, bundled
 from omnigraph.store import fragment_ids, new_file, reaching
-from omnigraph.write import Base, Problems, RowFile
-from omnigraph.write.intake import duplicate_problem
-from omnigraph.write.problems import place_text
-from omnigraph.write.references import cardinality_problem, endpoint_problem, orphan_problem
-from omnigraph.write.validate import unique_problem
 
 ENDS = ("src", "dst")
 

@@ -14,9 +14,9 @@ import pyarrow.feather as feather
 
 from omnigraph.catalog import FLOATS, Entity, PropertyType, Scalar
 from omnigraph.compute import python_values
+from omnigraph.rows import RowFile, canonical_texts, stored_rows
 from omnigraph.spark.tasks import GENERATED, LINE
 from omnigraph.store import reached, reaching, read_fragments, readable
-from omnigraph.write import RowFile, canonical_texts, stored_rows
 
 KEYS = "tag int, fresh boolean, generated boolean, piece long, line long, id string, key string"
 """Spark's schema of keys: `fresh` rows are of the input, the others are committed."""

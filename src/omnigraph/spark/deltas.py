@@ -16,14 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.catalog import Entity, Scalar
-from omnigraph.compute.images import RowChanges, row_changes
 from omnigraph.limits import SPARK_GROUP_BYTES, SPARK_SCAN_ROWS
+from omnigraph.rows import has_blobs, rows_schema
+from omnigraph.rows.images import RowChanges, row_changes
 from omnigraph.spark.engine import Engine
 from omnigraph.spark.tasks import bundled
 from omnigraph.store import reaching
-from omnigraph.store.bulk import read_delta
-from omnigraph.store.delta import DeltaPart
-from omnigraph.write import has_blobs, rows_schema
+from omnigraph.store.tables.delta import DeltaPart
+from omnigraph.store.tables.worker_io import read_delta
 
 _WIDTHS = {Scalar.BLOB: 16_384, Scalar.BOOL: 1, Scalar.I32: 4, Scalar.I64: 8, Scalar.F64: 8}
 _MOVED = "tag int, bucket int, side int, rows binary"

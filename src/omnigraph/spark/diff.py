@@ -7,16 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.compute.images import RowChanges
 from omnigraph.graph import Session
 from omnigraph.graph.seam import differing_tables, reach
 from omnigraph.limits import SPARK_SCAN_ROWS
 from omnigraph.ops.diff import ChangeFilter, changes_of
+from omnigraph.rows.images import RowChanges
 from omnigraph.spark.columns import image_text
 from omnigraph.spark.deltas import Delta, judged
 from omnigraph.spark.engine import Engine
 from omnigraph.spark.session import find_session
-from omnigraph.store.delta import delta_parts
+from omnigraph.store.tables.delta import delta_parts
 
 CHANGED = "kind string, type string, id string, op string, before string, after string"
 

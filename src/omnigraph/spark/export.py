@@ -25,6 +25,8 @@ from omnigraph.graph import Session
 from omnigraph.graph.seam import catalog_at, permit, reach, table_at
 from omnigraph.limits import SPARK_SCAN_ROWS
 from omnigraph.policy import Action
+from omnigraph.rows import has_blobs, rows_schema
+from omnigraph.rows.entities import envelopes
 from omnigraph.spark.engine import Engine
 from omnigraph.spark.session import find_session
 from omnigraph.spark.tasks import bundled
@@ -37,8 +39,6 @@ from omnigraph.store import (
     read_fragments,
     remove_folder,
 )
-from omnigraph.write import has_blobs, rows_schema
-from omnigraph.write.entities import envelopes
 
 FORMS = ("jsonl", "csv", "parquet")
 COMPLETE = "_SUCCESS"

@@ -14,9 +14,9 @@ from omnigraph.errors import BadRequestError, QueryError
 from omnigraph.graph import Session, Snapshot
 from omnigraph.graph.seam import catalog_at, table_at
 from omnigraph.limits import SPARK_SCAN_ROWS
+from omnigraph.rows import has_blobs
 from omnigraph.spark.tasks import bundled
 from omnigraph.store import fragment_ids, read_fragments
-from omnigraph.write import has_blobs
 
 _SQL = {
     Scalar.STRING: "string",

@@ -18,6 +18,8 @@ from omnigraph.errors import DataError
 from omnigraph.graph import LoadResult, Session, open_graph
 from omnigraph.graph.seam import check_writable, load_staged, reach, scratch_folder
 from omnigraph.graph.writing import Terms
+from omnigraph.intake.inputs import Rows, Sources
+from omnigraph.intake.rejects import Rejects
 from omnigraph.ops.load import LoadMode
 from omnigraph.spark.engine import Engine
 from omnigraph.spark.operation import SparkLoad
@@ -25,8 +27,6 @@ from omnigraph.spark.progress import Reporter, Stage
 from omnigraph.spark.session import find_session
 from omnigraph.spark.tasks import Job, Tuning
 from omnigraph.store import reaching, remove_folder
-from omnigraph.write.inputs import Rows, Sources
-from omnigraph.write.rejects import Rejects
 
 
 def load(

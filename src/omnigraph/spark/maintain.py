@@ -14,8 +14,8 @@ from omnigraph.spark.engine import Engine
 from omnigraph.spark.session import find_session
 from omnigraph.spark.tasks import bundled
 from omnigraph.store import Table, fragment_ids
-from omnigraph.store.bulk import build_index, built_index, compact, compacted
-from omnigraph.store.workers import IndexPart, dividable, joined, plan_rewrite
+from omnigraph.store.tables.worker_io import build_index, built_index, compact, compacted
+from omnigraph.store.tables.workers import IndexPart, dividable, joined, plan_rewrite
 
 
 def optimize(

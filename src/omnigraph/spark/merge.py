@@ -18,13 +18,18 @@ import pyarrow as pa
 import pyarrow.feather as feather
 
 from omnigraph.catalog import Entity
-from omnigraph.compute.images import RowChanges
 from omnigraph.errors import OmniGraphError
 from omnigraph.graph import Session
-from omnigraph.graph.merging import MergeResult
 from omnigraph.graph.seam import check_writable, reach, scratch_folder
 from omnigraph.limits import SPARK_DELTA_ROWS_MIN, SPARK_SCAN_ROWS
-from omnigraph.ops.merge import Sides
+from omnigraph.ops.merge.merging import MergeResult
+from omnigraph.ops.merge.operation import Sides
+from omnigraph.rows import Problem, Problems, RowFile, RowsElsewhere, TableChange, rows_schema
+from omnigraph.rows.images import RowChanges
+from omnigraph.rows.same_edges import key_columns, same_keys
+from omnigraph.rows.three_way import Conflict, Decide, Merged, RowsOf, merge_table
+from omnigraph.rows.validate import check_values
+from omnigraph.rows.virtual_base import Rebased, rebased
 from omnigraph.spark.deltas import Delta, judged
 from omnigraph.spark.engine import Engine, failures
 from omnigraph.spark.session import find_session
@@ -37,13 +42,8 @@ from omnigraph.store import (
     readable,
     remove_folder,
 )
-from omnigraph.store.bulk import read_delta
-from omnigraph.store.delta import delta_parts
-from omnigraph.write import Problem, Problems, RowFile, RowsElsewhere, TableChange, rows_schema
-from omnigraph.write.same_edges import key_columns, same_keys
-from omnigraph.write.three_way import Conflict, Decide, Merged, RowsOf, merge_table
-from omnigraph.write.validate import check_values
-from omnigraph.write.virtual_base import Rebased, rebased
+from omnigraph.store.tables.delta import delta_parts
+from omnigraph.store.tables.worker_io import read_delta
 
 
 def merge(

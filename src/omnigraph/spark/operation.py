@@ -14,9 +14,13 @@ import msgspec
 import pyarrow as pa
 
 from omnigraph.catalog import EdgeType, Entity
+from omnigraph.commits import Base, ChangeSet, PlainOperation
+from omnigraph.commits.forks import owned_table
 from omnigraph.errors import BadRequestError, EmbeddingError
+from omnigraph.intake.inputs import Sources
 from omnigraph.limits import SPARK_FRAME_ROWS
 from omnigraph.ops.load import LoadMode, empty_overwrite, existing_id
+from omnigraph.rows import Problem, Problems, RowFile, RowsElsewhere, TableChange
 from omnigraph.spark.checks import Checks, Taken
 from omnigraph.spark.engine import Engine
 from omnigraph.spark.parse import parse, parse_frame
@@ -25,18 +29,6 @@ from omnigraph.spark.sources import plan
 from omnigraph.spark.staging import RowWorkers, is_plain
 from omnigraph.spark.tasks import Job, Parsed, Piece, Places, Tuning
 from omnigraph.store import StagedTable, Table
-from omnigraph.write import (
-    Base,
-    ChangeSet,
-    PlainOperation,
-    Problem,
-    Problems,
-    RowFile,
-    RowsElsewhere,
-    TableChange,
-)
-from omnigraph.write.forks import owned_table
-from omnigraph.write.inputs import Sources
 
 
 class SparkLoad(PlainOperation):
@@ -186,7 +178,7 @@ class SparkLoad(PlainOperation):
             if key.startswith(f"{kind}:")
         }
 
-    def strict_tables(self, changes: ChangeSet) -> tuple[str, ...]:
+    def tables_read_strictly(self, changes: ChangeSet) -> tuple[str, ...]:
         """An overwrite replaces what the caller saw; other modes can be prepared anew."""
         return tuple(sorted(self._rows)) if self.mode is LoadMode.OVERWRITE else ()
 

@@ -19,14 +19,14 @@ import pyarrow.parquet as pq
 from omnigraph.catalog import Entity
 from omnigraph.errors import EmbeddingError, OmniGraphError, StorageError
 from omnigraph.ids import UlidSource
+from omnigraph.intake.csv_rows import csv_columns
+from omnigraph.intake.envelopes import EnvelopeReader, read_line, skip_line
+from omnigraph.intake.frames import complete_ids, frame_rows
+from omnigraph.rows import Problems
+from omnigraph.rows.embeddings import Embeddings
+from omnigraph.rows.validate import check_values
 from omnigraph.spark.tasks import GENERATED, LINE, Job, Parsed, Piece, Written
 from omnigraph.store import new_file, open_file, readable
-from omnigraph.write import Problems
-from omnigraph.write.csv_rows import csv_columns
-from omnigraph.write.embeddings import Embeddings
-from omnigraph.write.envelopes import EnvelopeReader, read_line, skip_line
-from omnigraph.write.intake import complete_ids, frame_rows
-from omnigraph.write.validate import check_values
 
 _BOM = b"\xef\xbb\xbf"
 

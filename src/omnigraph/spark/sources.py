@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 
 from omnigraph.catalog import Catalog
 from omnigraph.errors import BadRequestError
+from omnigraph.intake.inputs import Input, Sources, as_arrow, find_inputs
 from omnigraph.limits import SPARK_FRAME_ROWS, SPARK_PIECE_BYTES
 from omnigraph.spark.tasks import Piece, bundled
 from omnigraph.store import new_file, readable
-from omnigraph.write.inputs import Input, Sources, as_arrow, find_inputs
 
 
 def plan(

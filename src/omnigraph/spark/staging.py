@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from omnigraph.catalog import Entity
 from omnigraph.limits import ROWS_PER_FILE_MAX
+from omnigraph.rows import RowFile, RowsElsewhere, TableChange, table_schema
 from omnigraph.spark.columns import scratch_rows
 from omnigraph.spark.engine import Engine
 from omnigraph.spark.tasks import bundled
@@ -26,7 +27,6 @@ from omnigraph.store import (
     stage_upsert,
     write_rows,
 )
-from omnigraph.write import RowFile, RowsElsewhere, TableChange, table_schema
 
 Wanted = tuple[Entity, Table, Sequence[RowFile]]
 

@@ -14,7 +14,7 @@ from omnigraph.limits import (
     SPARK_MERGE_ROWS_MIN,
     SPARK_PIECE_BYTES,
 )
-from omnigraph.write import Problem
+from omnigraph.rows import Problem
 
 LINE = "#line"
 GENERATED = "#generated"

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from omnigraph.store.any_files import (
+from omnigraph.store.files.conditional import check_conditional_put
+from omnigraph.store.files.control import ControlFiles
+from omnigraph.store.files.counters import count, measured
+from omnigraph.store.files.durability import Durability, Syncer, new_syncer
+from omnigraph.store.files.location import Location, locate
+from omnigraph.store.files.parallel import side_by_side
+from omnigraph.store.files.paths import (
     FoundFile,
     find_files,
     is_object,
@@ -13,8 +19,10 @@ from omnigraph.store.any_files import (
     readable,
     remove_folder,
 )
-from omnigraph.store.blobs import BlobRef, find_blob, open_blob
-from omnigraph.store.branches import (
+from omnigraph.store.files.storage_options import GivenOptions, reached, reaching
+from omnigraph.store.slots.protocol import HeldSlot, Slots, open_slots
+from omnigraph.store.tables.blobs import BlobRef, find_blob, open_blob
+from omnigraph.store.tables.branches import (
     BranchRef,
     branch_exists,
     branch_files,
@@ -36,22 +44,10 @@ from omnigraph.store.branches import (
     split_branch,
     tag_file,
 )
-from omnigraph.store.bulk import (
-    fragment_ids,
-    joined_rewrites,
-    read_fragments,
-    rewrite_fragments,
-    write_rows,
-)
-from omnigraph.store.columns import ColumnChanges, change_columns
-from omnigraph.store.conditional import check_conditional_put
-from omnigraph.store.control import ControlFiles
-from omnigraph.store.counters import count, measured
-from omnigraph.store.delta import table_delta
-from omnigraph.store.durability import Durability, Syncer, new_syncer
-from omnigraph.store.floors import read_floors
-from omnigraph.store.fragments import FragmentGroup, fragment_groups
-from omnigraph.store.indexing import (
+from omnigraph.store.tables.columns import ColumnChanges, change_columns
+from omnigraph.store.tables.delta import table_delta
+from omnigraph.store.tables.fragments import FragmentGroup, fragment_groups
+from omnigraph.store.tables.indexing import (
     IndexSpec,
     lacking_indexes,
     missing_indexes,
@@ -59,13 +55,10 @@ from omnigraph.store.indexing import (
     rebased,
     stage_indexes,
 )
-from omnigraph.store.journal import Journal, JournalView, StagedAppend, StaleJournal
-from omnigraph.store.keys import ID_INDEX, KeyProbe, addresses_of, id_filter, quoted
-from omnigraph.store.location import Location, locate
-from omnigraph.store.parallel import side_by_side
-from omnigraph.store.pins import Pin, Place
-from omnigraph.store.slots import HeldSlot, Slots, open_slots
-from omnigraph.store.staging import (
+from omnigraph.store.tables.journal import Journal, JournalView, StagedAppend, StaleJournal
+from omnigraph.store.tables.keys import ID_INDEX, IdLookup, addresses_of, id_filter, quoted
+from omnigraph.store.tables.pins import Pin, Place
+from omnigraph.store.tables.staging import (
     StagedTable,
     batch_rows,
     commit_staged,
@@ -76,7 +69,7 @@ from omnigraph.store.staging import (
     stage_overwrite,
     version_file,
 )
-from omnigraph.store.standing import (
+from omnigraph.store.tables.standing import (
     COLUMN_OPERATIONS,
     DRIFT,
     UNDOABLE,
@@ -85,8 +78,7 @@ from omnigraph.store.standing import (
     refuse_drift,
     standing,
 )
-from omnigraph.store.storage_options import GivenOptions, reached, reaching
-from omnigraph.store.tables import (
+from omnigraph.store.tables.table import (
     OPERATION_PROPERTY,
     Table,
     Tables,
@@ -95,8 +87,16 @@ from omnigraph.store.tables import (
     new_session,
     primary_key_field,
 )
-from omnigraph.store.torn import newest_version, set_aside_torn
-from omnigraph.store.upsert import stage_rewritten, stage_upsert
+from omnigraph.store.tables.torn_versions import newest_version, set_aside_torn
+from omnigraph.store.tables.upsert import stage_rewritten, stage_upsert
+from omnigraph.store.tables.worker_io import (
+    fragment_ids,
+    joined_rewrites,
+    read_fragments,
+    rewrite_fragments,
+    write_rows,
+)
+from omnigraph.store.upkeep.floors import read_floors
 
 __all__ = [
     "COLUMN_OPERATIONS",
@@ -113,10 +113,10 @@ __all__ = [
     "FragmentGroup",
     "GivenOptions",
     "HeldSlot",
+    "IdLookup",
     "IndexSpec",
     "Journal",
     "JournalView",
-    "KeyProbe",
     "Location",
     "Pin",
     "Place",

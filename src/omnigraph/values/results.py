@@ -54,7 +54,7 @@ class LoadedType(Value, frozen=True, kw_only=True):
 if TYPE_CHECKING:
     Counts = Mapping[str, int]
     Milliseconds = float
-    Lines = str
+    OpenBranches = str
 else:
     Counts = form(
         list[LoadedType],
@@ -62,7 +62,7 @@ else:
         read=lambda items: {item.name: item.entities_loaded for item in items},
     )
     Milliseconds = form(float, send=lambda seconds: seconds * 1e3, read=lambda ms: ms / 1e3)
-    Lines = form(list[str], send=lambda text: text.split("\n"), read="\n".join)
+    OpenBranches = form(list[str], send=lambda text: text.split("\n"), read="\n".join)
 
 
 class LoadResult(Value, frozen=True, kw_only=True):
@@ -121,7 +121,7 @@ class Stage(Value, frozen=True, kw_only=True, rename={"text": "step", "seconds":
 class Explanation(Value, frozen=True, kw_only=True, rename={"rows": "row_count", "seconds": "ms"}):
     """The plan of a query, what each step did, and what it cost in storage calls."""
 
-    plan: Lines
+    plan: OpenBranches
     stages: tuple[Stage, ...]
     rows: int
     seconds: Milliseconds

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from omnigraph.commits import BranchId, GraphCommit, History
+from omnigraph.commits.branch_ids import MAIN_BRANCH, new_branch
+from omnigraph.commits.records import Record
 from omnigraph.errors import BadRequestError
 from omnigraph.limits import RETAIN_S, RETAIN_VERSIONS
-from omnigraph.manifest import BranchId, GraphCommit, Ledger, Pin
-from omnigraph.manifest.branch_ids import MAIN_BRANCH, new_branch
-from omnigraph.manifest.records import Record
 from omnigraph.ops.cleanup import Needed, Retention, needed_versions
+from omnigraph.store import Pin
 
 NOW = 1_000_000_000
 DEV = new_branch("dev", "01ARZ3NDEKTSV4RRFFQ69G5FAV")
@@ -96,7 +97,7 @@ def test_rules_that_would_keep_nothing_are_refused() -> None:
 @dataclass
 class Branch:
     branch: BranchId
-    ledger: Ledger
+    ledger: History
 
 
 def pin(seq: int, version: int, path: str = TABLE) -> Pin:
@@ -112,7 +113,7 @@ def pin(seq: int, version: int, path: str = TABLE) -> Pin:
 
 
 def history(branch: BranchId, *records: Record) -> Branch:
-    found = Branch(branch, Ledger())
+    found = Branch(branch, History())
     found.ledger.fold(records)
     return found
 

@@ -8,7 +8,7 @@ from omnigraph.catalog import accept_initial
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.ops.diff import ChangeFilter, changes_of, wanted_types
 from omnigraph.values.changes import EntityChange, TypeRef
-from tests.unit.write.arrow_rows import catalog_of, changes
+from tests.unit.rows.arrow_rows import catalog_of, changes
 
 CATALOG = catalog_of("node Zebra { n: I32? }  node Ant { n: I32? }  edge Eats: Zebra -> Ant { }")
 SCHEMA = accept_initial(CATALOG, domain="TEST")

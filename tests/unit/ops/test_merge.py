@@ -8,10 +8,10 @@ import pytest
 
 from omnigraph.catalog import accept_initial
 from omnigraph.errors import BadRequestError, DataError
-from omnigraph.manifest import Pin
-from omnigraph.ops.merge import Origin, decided_row
-from omnigraph.write.virtual_base import Join
-from tests.unit.write.arrow_rows import catalog_of, rows_in
+from omnigraph.ops.merge.operation import Origin, decided_row
+from omnigraph.rows.virtual_base import Join
+from omnigraph.store import Pin
+from tests.unit.rows.arrow_rows import catalog_of, rows_in
 
 CATALOG = catalog_of("""
 node City { name: String @key  people: I32? }

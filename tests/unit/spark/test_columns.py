@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from omnigraph.spark.columns import _key as key_texts
 from omnigraph.spark.columns import image_text, shown
-from tests.unit.write.arrow_rows import catalog_of, table
+from tests.unit.rows.arrow_rows import catalog_of, table
 
 ENTITY = catalog_of("""
 node Item {

@@ -8,7 +8,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 
-from omnigraph.store.branches import make_branch
+from omnigraph.store.tables.branches import make_branch
 
 
 def test_a_shared_handle_can_be_read_while_a_branch_is_made(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.store import locate
-from omnigraph.store.object_files import ObjectFiles
+from omnigraph.store.files.object_files import ObjectFiles
 
 SECRET = "a very secret key"  # noqa: S105 - nobody's
 KEYS = {"AWS_ACCESS_KEY_ID": "who", "AWS_SECRET_ACCESS_KEY": SECRET}

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.store import Table, Tables, commit_staged, locate, primary_key_field, stage_upsert
-from omnigraph.store import upsert as upserting
+from omnigraph.store.tables import upsert as upserting
 
 SCHEMA = pa.schema([primary_key_field("id"), pa.field("v", pa.int64())])
 

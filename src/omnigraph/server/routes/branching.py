@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Query
 from starlette.responses import Response
 
-from omnigraph.manifest import MAIN
+from omnigraph.commits import MAIN
 from omnigraph.policy import Action
 from omnigraph.server.call import CallOf, state_of
 from omnigraph.server.json_routes import Sent, topic

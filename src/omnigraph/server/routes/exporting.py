@@ -9,9 +9,9 @@ from typing import Any, BinaryIO
 
 from starlette.responses import Response
 
+from omnigraph.commits import MAIN
 from omnigraph.errors import BadRequestError
 from omnigraph.limits import STREAM_CHUNK_BYTES
-from omnigraph.manifest import MAIN
 from omnigraph.ops.export import type_of_table
 from omnigraph.policy import Action
 from omnigraph.server.call import CallOf, state_of

@@ -9,10 +9,10 @@ from fastapi import Query
 from starlette.responses import Response
 
 from omnigraph.catalog.temporal import parse_datetime
+from omnigraph.commits import MAIN, GraphCommit
 from omnigraph.errors import BadRequestError
 from omnigraph.graph import Session
 from omnigraph.limits import FEED_CHANGES_DEFAULT, FEED_CHANGES_MAX
-from omnigraph.manifest import MAIN, GraphCommit
 from omnigraph.policy import Action
 from omnigraph.server.call import Call, CallOf
 from omnigraph.server.json_routes import Sent, topic

@@ -5,7 +5,6 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from omnigraph import INTERNAL_SCHEMA_VERSION
 from omnigraph.policy import Access, Action, check
 from omnigraph.server.call import CallOf
 from omnigraph.server.gate import PROTECTED_RESOURCE
@@ -16,6 +15,7 @@ from omnigraph.server.responses import json_response
 from omnigraph.server.routes.describing import answers, body, errors
 from omnigraph.server.service import Service
 from omnigraph.values.answers import GraphInfo, GraphList, Health, ProtectedResource, Readiness
+from omnigraph.version import INTERNAL_SCHEMA_VERSION
 
 router = topic("operations")
 

@@ -8,8 +8,8 @@ from typing import Literal, TypeVar
 
 from starlette.responses import Response
 
+from omnigraph.commits import MAIN
 from omnigraph.graph import Result, Session
-from omnigraph.manifest import MAIN
 from omnigraph.server.call import Call, CallOf, state_of
 from omnigraph.server.json_routes import Sent, topic
 from omnigraph.server.responses import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from omnigraph.commits import MAIN
 from omnigraph.errors import ConflictError
 from omnigraph.graph import Session
 from omnigraph.graph.seam import check_schema
-from omnigraph.manifest import MAIN
 from omnigraph.policy import Action
 from omnigraph.server.call import CallOf
 from omnigraph.server.json_routes import Sent, topic

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from omnigraph.commits import MAIN, GraphCommit
 from omnigraph.errors import NotFoundError, PolicyDeniedError
 from omnigraph.graph import Session
 from omnigraph.ids import is_ulid
-from omnigraph.manifest import MAIN, GraphCommit
 from omnigraph.server.call import Call
 
 

@@ -8,8 +8,8 @@ from fastapi import Header, Query
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
+from omnigraph.commits import MAIN
 from omnigraph.graph import LoadResult
-from omnigraph.manifest import MAIN
 from omnigraph.policy import Action
 from omnigraph.server.call import Call, CallOf
 from omnigraph.server.http_errors import HttpProblem

@@ -1,0 +1,367 @@
+"""Which branches and tags exist. A branch is a line of manifest versions; that line is the truth.
+
+Creating and deleting happens one at a time, under a slot of their own. Creating a branch is one
+step whatever the graph holds: no table is touched before somebody writes to it there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from omnigraph.commits.branch_ids import (
+    MAIN_BRANCH,
+    MANIFEST,
+    BranchId,
+    check_branch_name,
+    collides,
+    new_branch,
+    parse_incarnation,
+)
+from omnigraph.commits.manifest_reader import BranchState, ManifestReader
+from omnigraph.commits.records import MAIN
+from omnigraph.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    ConflictError,
+    NotFoundError,
+    OmniGraphError,
+    VersionReclaimedError,
+)
+from omnigraph.failpoints import Failpoint, fire
+from omnigraph.limits import BRANCH_CONTROL_ATTEMPTS_MAX, SLOT_WAIT_S
+from omnigraph.store import (
+    BranchRef,
+    HeldSlot,
+    JournalView,
+    Slots,
+    Syncer,
+    Tables,
+    branch_exists,
+    branch_files,
+    branch_names,
+    children_first,
+    create_tag,
+    delete_branch,
+    delete_forks,
+    delete_tag,
+    forget_retired,
+    is_stored,
+    list_branches,
+    list_tags,
+    make_branch,
+    read_branch,
+    read_floors,
+    retire_branch,
+    retired_branches,
+    tag_file,
+)
+from omnigraph.values.commits import BranchInfo as BranchInfo
+from omnigraph.values.commits import Tag as Tag
+
+CONTROL_SLOT = "branches@control.json"
+CLEANING_SLOT = "cleanup@control.json"
+TAG_RESERVED = "omnigraph_"
+_MAIN_INFO = BranchInfo(name=MAIN, branch_uid=MAIN)
+
+
+def _known_branch(ref: BranchRef) -> BranchInfo | None:
+    """Return the branch a line of versions is; None for one that somebody else made."""
+    branch = parse_incarnation(ref.name)
+    parent = parse_incarnation(ref.parent or MAIN)
+    if branch is None or parent is None:
+        return None
+    return BranchInfo(
+        name=branch.name,
+        branch_uid=branch.incarnation,
+        parent=parent.incarnation,
+        forked_at=ref.parent_version,
+        created_at_s=ref.created_at_s,
+    )
+
+
+class BranchDirectory:
+    """Lists, makes and removes the branches and tags of one graph."""
+
+    def __init__(
+        self,
+        main: ManifestReader,
+        tables: Tables,
+        slots: Slots,
+        syncer: Syncer,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._main = main
+        self._tables = tables
+        self._files = tables.files
+        self._root = tables.folder(MANIFEST)
+        self._slots = slots
+        self._syncer = syncer
+        self._new_id = new_id
+        self.check_graph: Callable[[], None] = lambda: None
+        """Raises when another graph lies here by now; asked before branches change."""
+
+    # ---- looking --------------------------------------------------------------------------
+
+    def branches(self) -> list[BranchInfo]:
+        """Return every branch: main first, the others by name."""
+        retired = retired_branches(self._files, self._root)
+        lines = self._lines()
+        return [info for info in lines if info.id.incarnation not in retired]
+
+    def retired(self) -> list[BranchInfo]:
+        """Return deleted branches whose history is kept, each before the one it was made from."""
+        retired = retired_branches(self._files, self._root)
+        found = [info for info in self._lines() if info.id.incarnation in retired]
+        return children_first(found, name=lambda info: info.id.incarnation)
+
+    def _lines(self) -> list[BranchInfo]:
+        known = map(_known_branch, list_branches(self._files, self._root))
+        return [_MAIN_INFO, *(info for info in known if info is not None)]
+
+    def ids(self) -> list[BranchId]:
+        """Return every branch without where it was made: two listings, however many there are."""
+        retired = retired_branches(self._files, self._root)
+        names = branch_names(self._files, self._root)
+        found = (parse_incarnation(name) for name in names if name not in retired)
+        return [MAIN_BRANCH, *(branch for branch in found if branch is not None)]
+
+    def find(self, name: str) -> BranchInfo:
+        """Return a branch by name. Raises `NotFoundError`."""
+        found = next((branch for branch in self.ids() if branch.name == name), None)
+        if found is None:
+            raise NotFoundError(f"branch '{name}' does not exist")
+        return self.info(found)
+
+    def info(self, branch: BranchId) -> BranchInfo:
+        """Return where a branch was made. Raises `NotFoundError`."""
+        if branch.is_main:
+            return _MAIN_INFO
+        ref = read_branch(self._files, self._root, branch.incarnation)
+        info = None if ref is None else _known_branch(ref)
+        if info is None:
+            raise NotFoundError(f"branch '{branch.name}' does not exist")
+        return info
+
+    def exists(self, branch: BranchId) -> bool:
+        """Whether this life of a branch still goes on."""
+        return branch.is_main or branch_exists(self._files, self._root, branch.incarnation)
+
+    def check_kept(self, branch: BranchId, version: int) -> None:
+        """Refuse a state that a cleanup gave up. Raises `VersionReclaimedError`."""
+        floors = read_floors(self._files, self._root).by_branch
+        asked = branch
+        while (floor := floors.get(branch.incarnation)) is None:
+            # Made since the last cleanup: what it has of its parent is as old as there.
+            info = None if branch.is_main else self.info(branch)
+            parent = None if info is None else parse_incarnation(info.parent or MAIN)
+            if info is None or parent is None or version >= info.forked_at:
+                return
+            branch = parent
+        if not floor.holds(version):
+            raise VersionReclaimedError(
+                f"graph version {version} of branch '{asked.name}' is no longer kept",
+                hint="a cleanup removed it; tag states that must stay",
+            )
+
+    # ---- changing -------------------------------------------------------------------------
+
+    def control(self) -> contextlib.AbstractContextManager[HeldSlot]:
+        """Hold the slot that lets one process at a time change branches or the schema."""
+        return self._alone(CONTROL_SLOT, "branches have been changing")
+
+    def cleaning(self) -> contextlib.AbstractContextManager[HeldSlot]:
+        """Hold the slot that lets one process at a time clean up."""
+        return self._alone(CLEANING_SLOT, "another cleanup has been running")
+
+    @contextlib.contextmanager
+    def _alone(self, name: str, what: str) -> Iterator[HeldSlot]:
+        for _attempt in range(BRANCH_CONTROL_ATTEMPTS_MAX):
+            slot = self._slots.take(name, b"") or self._slots.seize(name)
+            if slot is not None:
+                break
+            if not self._slots.wait(name, timeout_s=SLOT_WAIT_S):
+                raise ConflictError(
+                    f"{what} for more than {SLOT_WAIT_S:g} seconds", hint="try again"
+                )
+        else:
+            raise ConflictError(f"{what}, again and again", hint="try again")
+        with slot:
+            try:
+                self.check_graph()
+                yield slot
+            except NotFoundError as error:
+                if not slot.lapsed:
+                    raise
+                # Its owner was out for so long that another deleted what it was looking at.
+                raise ConflictError(
+                    f"{error.message}: it went while this was stopped", hint="try again"
+                ) from error
+            finally:
+                slot.remove()
+
+    def create(self, name: str, capture: BranchState) -> tuple[BranchInfo, JournalView | None]:
+        """Make a branch whose first state is the captured one; return also its open manifest.
+
+        That is None when the storage's answer was lost.
+        """
+        check_branch_name(name)
+        with self.control():
+            for other in self.ids():
+                if collides(name, other.name):
+                    raise AlreadyExistsError(
+                        f"branch '{name}' exists already"
+                        if name == other.name
+                        else f"branch '{name}' cannot exist beside '{other.name}'",
+                        hint="choose another name",
+                    )
+            self._refuse_missing(capture.branch)
+            if self._main.capture().head.schema_hash != capture.head.schema_hash:
+                # A branch of its own schema could never be merged, nor the schema changed again.
+                raise ConflictError(
+                    f"the schema has changed since graph version {capture.version}, so no branch "
+                    "can start there",
+                    hint="read the old state by its version, commit or tag, or branch from main",
+                )
+            branch = new_branch(name, self._new_id())
+            view = None
+            try:
+                made = make_branch(capture.view.dataset, branch.incarnation, capture.version)
+                view = JournalView(made, dict(capture.view.rows_by_file))
+            except OmniGraphError:
+                # The answer may be lost, not the branch: nobody else makes this incarnation.
+                if not self.exists(branch):
+                    raise
+            fire(Failpoint.BRANCH_CREATE_POST_NATIVE)
+            try:
+                # After the branch is there, which a cleanup would see: see `store.floors`.
+                self.check_kept(capture.branch, capture.version)
+            except VersionReclaimedError:
+                self._delete_line(branch)
+                raise
+            self._syncer.sync(branch_files(self._files, self._root, branch.incarnation))
+            return self.info(branch), view
+
+    @contextlib.contextmanager
+    def deleting(self, branch: BranchId) -> Iterator[None]:
+        """Hold `control` around the removal of a branch.
+
+        Raises `ConflictError` while branches or tags rest on it.
+        """
+        if branch.is_main:
+            raise BadRequestError("the main branch cannot be deleted")
+        with self.control():
+            self._refuse_missing(branch)
+            self._refuse_needed(branch)
+            yield
+
+    def is_used(self, branch: BranchId, capture: BranchState) -> bool:
+        """Whether a branch has commits of its own, or kept branches that were made from it."""
+        return capture.version > self.info(branch).forked_at or any(
+            info.parent == branch.incarnation for info in self.retired()
+        )
+
+    def retire(self, branch: BranchId) -> None:
+        """Put a branch out of sight whose last commit was made. Needs its slot."""
+        fire(Failpoint.BRANCH_DELETE_POST_FENCE)
+        self._syncer.sync([retire_branch(self._files, self._root, branch.incarnation)])
+        fire(Failpoint.BRANCH_DELETE_POST_NATIVE)
+
+    def delete_line(self, branch: BranchId) -> None:
+        """Remove the manifest of a branch that was never written to. Needs its slot."""
+        self._delete_line(branch)
+        fire(Failpoint.BRANCH_DELETE_POST_NATIVE)
+
+    def _delete_line(self, branch: BranchId) -> None:
+        try:
+            delete_branch(self._main.view.dataset, branch.incarnation)
+        except OmniGraphError:
+            # A writer may still put files into its folder, which then cannot go. Without its ref
+            # the branch is gone all the same; cleanup takes the folder.
+            if is_stored(self._files, self._root, branch.incarnation):
+                raise
+        self._syncer.sync_folder(f"{self._root}/_refs/branches")
+
+    def delete_forks(self, branch: BranchId) -> None:
+        """Free what a branch that is gone left behind: it is only space."""
+        for path in sorted({p.path for p in self._main.capture(fresh=False).pins.values()}):
+            with contextlib.suppress(OmniGraphError):
+                delete_forks(self._tables, path, prefix=f"{branch.incarnation}.")
+
+    def purge(self, branch: BranchId) -> None:
+        """Remove the history of a retired branch for good. The caller holds `control`."""
+        self.delete_forks(branch)
+        self._delete_line(branch)
+        fire(Failpoint.BRANCH_PURGE_POST_NATIVE)
+        forget_retired(self._files, self._root, branch.incarnation)
+
+    def _refuse_missing(self, branch: BranchId) -> None:
+        if not self.exists(branch):
+            raise NotFoundError(f"branch '{branch.name}' does not exist")
+
+    def _refuse_needed(self, branch: BranchId) -> None:
+        children = [info.name for info in self.branches() if info.parent == branch.incarnation]
+        if children:
+            raise ConflictError(
+                f"branch '{branch.name}' has branches of its own: {', '.join(children)}",
+                hint="delete or merge them first",
+            )
+        tags = [tag.name for tag in self.tags() if tag.branch == branch]
+        if tags:
+            raise ConflictError(
+                f"branch '{branch.name}' carries tags: {', '.join(tags)}", hint="delete them first"
+            )
+
+    # ---- tags -----------------------------------------------------------------------------
+
+    def tags(self) -> list[Tag]:
+        """Return every tag, by name."""
+        found: list[Tag] = []
+        for ref in list_tags(self._main.view.dataset):
+            branch = parse_incarnation(ref.branch or MAIN)
+            if branch is not None and not ref.name.startswith(TAG_RESERVED):
+                found.append(
+                    Tag(
+                        name=ref.name,
+                        branch_name=branch.name,
+                        branch_uid=branch.incarnation,
+                        version=ref.version,
+                        created_at_us=ref.created_at_us,
+                    )
+                )
+        return found
+
+    def create_tag(self, name: str, capture: BranchState) -> Tag:
+        """Name a captured state."""
+        check_branch_name(name)
+        if "/" in name or name.startswith(TAG_RESERVED):
+            raise BadRequestError(
+                f"{name!r} is not a tag name", hint=f"no '/', and no '{TAG_RESERVED}' in front"
+            )
+        with self.control():
+            if any(tag.name == name for tag in self.tags()):
+                raise AlreadyExistsError(f"tag '{name}' exists already")
+            self._refuse_missing(capture.branch)
+            branch = None if capture.branch.is_main else capture.branch.incarnation
+            create_tag(self._main.view.dataset, name, branch, capture.version)
+            try:
+                self.check_kept(capture.branch, capture.version)
+            except VersionReclaimedError:
+                delete_tag(self._main.view.dataset, name)
+                raise
+            self._syncer.sync([tag_file(self._root, name)])
+            return self.find_tag(name)
+
+    def find_tag(self, name: str) -> Tag:
+        """Return a tag. Raises `NotFoundError`."""
+        for tag in self.tags():
+            if tag.name == name:
+                return tag
+        raise NotFoundError(f"tag '{name}' does not exist")
+
+    def delete_tag(self, name: str) -> None:
+        """Forget a tag; the state it named stays as long as any other."""
+        with self.control():
+            self.find_tag(name)
+            delete_tag(self._main.view.dataset, name)
+            self._syncer.sync_folder(f"{self._root}/_refs/tags")

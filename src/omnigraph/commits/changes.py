@@ -1,0 +1,46 @@
+"""What an operation wants to do, before anything is staged. All of it is data.
+
+A closed set: rows that are inserted, replaced or deleted (`TableChange`, whose rows may also lie in
+files of workers), indexes to build (`BuildIndexes`), and steps that Lance cannot stage
+(`TableStep`). The write loop is their only interpreter, and all of them can be pickled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omnigraph.commits.records import TableEntry
+from omnigraph.rows.changes import TableChanges
+from omnigraph.store import IndexSpec
+from omnigraph.store.tables.steps import UnstagedStep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildIndexes:
+    """Make indexes of a table cover every row; no row changes."""
+
+    table_key: str
+    specs: tuple[IndexSpec, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableStep:
+    """Do something to a table that Lance cannot stage; `becomes` is its new key, if it gets one."""
+
+    table_key: str
+    step: UnstagedStep
+    becomes: str | None = None
+
+
+@dataclass(slots=True)
+class ChangeSet(TableChanges):
+    """The changes of one operation: those of rows, and whatever else it does."""
+
+    indexes: tuple[BuildIndexes, ...] = ()
+    steps: tuple[TableStep, ...] = ()
+    entries: tuple[TableEntry, ...] = ()
+    """What is said about tables that do not move."""
+    schema_hash: str | None = None
+    """The schema from this commit on, if it is another."""
+    alone: bool = False
+    """Whether the commit is made even if no table changes."""

@@ -1,0 +1,198 @@
+"""The warm view of one branch's manifest, and captures of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from omnigraph.commits.branch_ids import MAIN_BRANCH, BranchId
+from omnigraph.commits.history import History
+from omnigraph.commits.intents import slot_name
+from omnigraph.commits.records import STAMP_KEY, GraphCommit, Record, decode
+from omnigraph.errors import (
+    FormatVersionError,
+    NotFoundError,
+    StorageError,
+    StorageFailureKind,
+)
+from omnigraph.limits import MANIFEST_READS_MAX
+from omnigraph.store import Journal, JournalView, Pin
+
+REBUILD = (
+    "export the graph with the release that wrote it, then init and load it with this one "
+    "(data, vectors and blobs are kept; history and branches are not)"
+)
+
+
+class GraphReplacedError(NotFoundError):
+    """The graph a handle was opened on is gone; another one lies at its place."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the graph was removed and another one was made at its place", hint="open it again"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchState:
+    """An accepted view: the manifest at one version. Everything a write decides rests on it."""
+
+    view: JournalView
+    version: int
+    head: GraphCommit
+    pins: Mapping[str, Pin]
+    branch: BranchId
+
+    @property
+    def slot(self) -> str:
+        """The name of the slot whoever moves this head must own."""
+        return slot_name(self.branch.incarnation, self.head.graph_commit_id)
+
+
+class ManifestReader:
+    """Keeps the manifest of one branch folded in memory. Safe to share between threads."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        stamp: int,
+        branch: BranchId = MAIN_BRANCH,
+        parent: ManifestReader | None = None,
+        forked_at: int = 0,
+        view: JournalView | None = None,
+    ) -> None:
+        self.journal = journal
+        self.branch = branch
+        self.ledger = History()
+        self._lock = threading.RLock()
+        self._seen: set[str] = set()
+        known = None if parent is None else parent.view.rows_by_file
+        inherited = parent.history_to(forked_at) if parent is not None else None
+
+        def open_newest() -> None:
+            self._view = view or journal.open_latest(known)
+            check_stamp(self._view, stamp)
+            if inherited is not None and self._view.version == forked_at:
+                # Nobody has written to the branch yet: it holds what its parent held there.
+                self.ledger = inherited
+                self._seen.update(self._view.files)
+            else:
+                self._take_in(self._view)
+
+        self._read(open_newest)
+
+    @property
+    def view(self) -> JournalView:
+        """The warm view as it is, without looking for anything newer."""
+        return self._view
+
+    def _take_in(self, view: JournalView) -> None:
+        for rows in self.journal.unread_rows(view, self._seen):
+            self.ledger.fold(decode(rows))
+        self._view = view
+
+    def history_to(self, version: int) -> History | None:
+        """Return what was known at a version, to be grown on its own; None for a later one."""
+        with self._lock:
+            return self.ledger.to(version) if 0 < version <= self._view.version else None
+
+    def capture(self, *, fresh: bool = True) -> BranchState:
+        """Return the newest manifest state: one listing, and reads only if it moved.
+
+        Without `fresh` the warm state is returned as it is.
+        """
+        with self._lock:
+            if fresh and (self._newest() != self._view.version or self._view.must_reopen):
+                self._read(lambda: self._take_in(self.journal.advance(self._view)))
+            self._check_origin()
+            return self._capture_at(self._view.version)
+
+    def _read(self, read: Callable[[], None]) -> None:
+        """Read the newest version; once more when a cleanup removed it after it was found."""
+        for attempt in range(MANIFEST_READS_MAX):
+            try:
+                return read()
+            except (NotFoundError, StorageError) as error:
+                if not self.branch.is_main and not self.journal.exists():
+                    raise self._deleted() from error
+                missing = getattr(error, "failure", StorageFailureKind.NOT_FOUND)
+                gone = missing is StorageFailureKind.NOT_FOUND and self.journal.exists()
+                if not gone or attempt == MANIFEST_READS_MAX - 1:
+                    raise
+        return None
+
+    def _deleted(self) -> NotFoundError:
+        return NotFoundError(f"branch '{self.branch.name}' was deleted")
+
+    def _check_origin(self) -> None:
+        """Refuse to go on when the rows are those of two graphs."""
+        if self.ledger.origins > 1:
+            raise GraphReplacedError
+
+    def _newest(self) -> int:
+        try:
+            newest = self.journal.latest_version(self._view)
+        except StorageError as error:
+            if self.journal.exists():
+                raise
+            raise self._deleted() from error
+        if newest < self._view.version:
+            # The newest version is never removed, but with everything else.
+            raise GraphReplacedError if self.branch.is_main else self._deleted()
+        return newest
+
+    def _capture_at(self, version: int) -> BranchState:
+        return BranchState(
+            view=self._view,
+            version=version,
+            head=self.ledger.head_at(version),
+            pins=self.ledger.pins_at(version),
+            branch=self.branch,
+        )
+
+    def at_version(self, version: int) -> BranchState:
+        """Return the state at an older manifest version. Raises `NotFoundError`."""
+        with self._lock:
+            newest = self._view.version
+            if not 1 <= version <= newest:
+                raise NotFoundError(
+                    f"graph version {version} does not exist; versions are 1 to {newest}"
+                )
+            return self._capture_at(version)
+
+    def adopt(self, view: JournalView, records: list[Record]) -> None:
+        """Take over what an own publish just wrote, without reading it back."""
+        with self._lock:
+            if view.version > self._view.version:
+                self.ledger.fold(records)
+                if view.version == self._view.version + 1:
+                    self._seen |= set(view.rows_by_file)
+                    self._view = view
+
+    def commit_of(self, operation_id: str) -> GraphCommit | None:
+        """Return the commit an operation made, if it made one."""
+        with self._lock:
+            return self.ledger.by_operation.get(operation_id)
+
+
+def check_stamp(view: JournalView, supported: int) -> None:
+    """Refuse a graph of any other storage format. Raises `FormatVersionError`."""
+    raw = view.metadata.get(STAMP_KEY)
+    if raw is None:
+        raise FormatVersionError(
+            found=None,
+            supported=supported,
+            remedy="the graph was not initialised to the end, or is damaged",
+        )
+    text = raw.decode(errors="replace")
+    found: int | str = int(text) if text.isascii() and text.isdigit() else text
+    if found == supported:
+        return
+    newer = isinstance(found, int) and found > supported
+    raise FormatVersionError(
+        found=found,
+        supported=supported,
+        remedy="upgrade omnigraph first" if newer else REBUILD,
+    )

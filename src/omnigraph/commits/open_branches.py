@@ -1,0 +1,358 @@
+"""The branches a handle works on, each with its warm manifest and its writer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+from weakref import WeakValueDictionary
+
+from omnigraph.bounded import BoundedCache
+from omnigraph.commits.audit import RecoveryAudit
+from omnigraph.commits.branch_ids import (
+    MAIN_BRANCH,
+    MANIFEST,
+    BranchId,
+    BranchName,
+    parse_incarnation,
+)
+from omnigraph.commits.branches import BranchDirectory, BranchInfo
+from omnigraph.commits.loop import Writer
+from omnigraph.commits.manifest_reader import BranchState, ManifestReader
+from omnigraph.commits.publisher import Publisher
+from omnigraph.commits.records import MAIN, GraphCommit
+from omnigraph.commits.recovery import Recovery, Verdict
+from omnigraph.errors import (
+    ConflictError,
+    NotFoundError,
+    OmniGraphError,
+    StorageError,
+    VersionReclaimedError,
+)
+from omnigraph.ids import UlidSource
+from omnigraph.limits import (
+    BRANCH_CONTROL_ATTEMPTS_MAX,
+    COMMIT_THREADS,
+    MADE_BRANCHES_MAX,
+    OPEN_BRANCHES_MAX,
+    PAST_BRANCHES_MAX,
+)
+from omnigraph.store import (
+    IdLookup,
+    Journal,
+    JournalView,
+    Location,
+    Syncer,
+    Tables,
+    new_session,
+    open_slots,
+    split_branch,
+)
+from omnigraph.store.upkeep.relocate import is_moved, relocate_branches
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, weakref_slot=True)
+class OpenBranch:
+    """One branch: its manifest, and who writes and recovers it."""
+
+    branch: BranchId
+    coordinator: ManifestReader
+    publisher: Publisher
+    recovery: Recovery
+    writer: Writer
+
+
+class OpenBranches:
+    """Opens branches and keeps them warm. Safe to share between threads."""
+
+    def __init__(
+        self,
+        location: Location,
+        *,
+        tables: Tables,
+        syncer: Syncer,
+        probe: IdLookup,
+        ids: UlidSource,
+        audit: RecoveryAudit,
+        stamp: int,
+        writable: bool,
+    ) -> None:
+        self._location = location
+        self._tables = tables
+        self._syncer = syncer
+        self._probe = probe
+        self._ids = ids
+        self._audit = audit
+        self._stamp = stamp
+        self._writable = writable
+        self._lock = threading.RLock()
+        self._slots = open_slots(location, syncer)
+        self._placed = False
+        self._session = new_session()
+        self._threads = ThreadPoolExecutor(COMMIT_THREADS, thread_name_prefix="omnigraph-commit")
+        self.main = self._open(MAIN_BRANCH, self._manifest(MAIN_BRANCH))
+        self._recent: BoundedCache[str, OpenBranch] = BoundedCache(OPEN_BRANCHES_MAX)
+        # What left the cache while a caller uses it is still the one line of its branch.
+        self._alive: WeakValueDictionary[str, OpenBranch] = WeakValueDictionary()
+        self._made: BoundedCache[str, tuple[BranchInfo, JournalView]] = BoundedCache(
+            MADE_BRANCHES_MAX
+        )
+        self._past: BoundedCache[str, ManifestReader] = BoundedCache(PAST_BRANCHES_MAX)
+        self.directory = BranchDirectory(
+            self.main.coordinator, tables, self._slots, syncer, ids.next
+        )
+
+    def get(self, name: str) -> OpenBranch:
+        """Return a branch, opening it if need be. Raises `NotFoundError`.
+
+        A `BranchName` finds the life it was made for, and no other.
+        """
+        line = self._get(name)
+        if isinstance(name, BranchName) and line.branch.incarnation != name.incarnation:
+            raise NotFoundError(
+                f"branch '{name}' was deleted, and another of this name was made",
+                hint="ask the graph for the branch again",
+            )
+        return line
+
+    def _get(self, name: str) -> OpenBranch:
+        if name == MAIN:
+            return self.main
+        with self._lock:
+            known = self._alive.get(name)
+            if known is not None and self.directory.exists(known.branch):
+                self._recent.put(name, known)
+                return known
+            self.forget(name)
+            info, view = self._made.pop(name) or (None, None)
+            if info is None or not self.directory.exists(info.id):
+                info, view = self.directory.find(name), None
+            line = self._open_branch(info, view)
+            self._alive[name] = line
+            self._recent.put(name, line)
+            if self._writable:
+                line.recovery.set_aside_torn()
+                line.writer.clear_leftovers()
+            return line
+
+    def _open_branch(self, info: BranchInfo, view: JournalView | None) -> OpenBranch:
+        """Open a branch; what it shares with a parent in use is not read again."""
+        lines = (self.main, *self._alive.values())
+        parent = next((line for line in lines if line.branch.incarnation == info.parent), None)
+        if parent is None:
+            return self._open(info.id, self._manifest(info.id, self.main.coordinator))
+        manifest = self._manifest(info.id, parent.coordinator, info.forked_at, view)
+        return self._open(info.id, manifest)
+
+    def _open(self, branch: BranchId, coordinator: ManifestReader) -> OpenBranch:
+        publisher = Publisher(coordinator, self._tables, self._slots, self._syncer, self._threads)
+        publisher.check_kept = self._check_kept
+        recovery = Recovery(publisher, self._audit)
+        writer = Writer(publisher, recovery, self._probe, self._ids)
+        return OpenBranch(
+            branch=branch,
+            coordinator=coordinator,
+            publisher=publisher,
+            recovery=recovery,
+            writer=writer,
+        )
+
+    def _manifest(
+        self,
+        branch: BranchId,
+        parent: ManifestReader | None = None,
+        forked_at: int = 0,
+        view: JournalView | None = None,
+    ) -> ManifestReader:
+        journal = Journal(self._location, branch.path, self._session)
+        if self._writable and view is None:
+            journal.set_aside_torn()
+        if not branch.is_main and not self._placed:
+            self._place(branch)
+        return ManifestReader(
+            journal,
+            stamp=self._stamp,
+            branch=branch,
+            parent=parent,
+            forked_at=forked_at,
+            view=view,
+        )
+
+    def _place(self, branch: BranchId) -> None:
+        """Make branches of a graph that was moved or copied share the files of this place."""
+        dataset = Journal(self._location, branch.path, self._session).open_latest().dataset
+        if is_moved(dataset, self._location.path(MANIFEST)):
+            if not self._writable:
+                raise StorageError(
+                    "the graph was moved since its branches were made",
+                    hint="open it read-write once: they are then pointed to this place",
+                )
+            pins = self.main.coordinator.ledger.pins_at(self.main.coordinator.view.version)
+            for path in sorted({split_branch(pin.path)[0] for pin in pins.values()}):
+                relocate_branches(self._location.files, self._tables.folder(path))
+            # Last: until then the next open finds that there is work to do.
+            relocate_branches(self._location.files, self._location.path(MANIFEST))
+        self._placed = True
+
+    def sweep(self) -> list[Verdict]:
+        """Resolve the interrupted writes of every branch, then what they left on main's tables."""
+        found: list[Verdict] = []
+        self.main.recovery.set_aside_torn()
+        self._slots.remove_unfinished()
+        names = self._slots.names()
+        self._slots.settle(names)
+        for name in names:
+            verdict = self._resolve(name)
+            if verdict is not None:
+                found.append(verdict)
+        if self.main.writer.clear_leftovers():
+            found.append(Verdict.ROLLED_BACK)
+        return found
+
+    def _resolve(self, slot: str) -> Verdict | None:
+        branch = self.main.recovery.branch_of(slot)
+        if branch is None or branch.is_main:
+            return self.main.recovery.resolve(slot)
+        try:
+            line = self.get(BranchName(branch))
+            return line.recovery.resolve(slot)
+        except NotFoundError:
+            if self.directory.exists(branch):
+                raise
+            return self.main.recovery.discard(slot)
+
+    def containing(self, commit_id: str) -> tuple[OpenBranch, GraphCommit]:
+        """Return a branch whose history holds a commit, and the commit. Raises `NotFoundError`."""
+        for line in self.warm():
+            if (found := line.coordinator.ledger.commits.get(commit_id)) is not None:
+                return line, found
+        for info in self.directory.branches():
+            try:
+                line = self.get(info.name)
+                line.coordinator.capture()
+            except OmniGraphError:
+                if self.directory.exists(info.id):
+                    raise
+                # Deleted since it was listed: what is looked for may lie elsewhere.
+                continue
+            if (found := line.coordinator.ledger.commits.get(commit_id)) is not None:
+                return line, found
+        raise NotFoundError(f"commit '{commit_id}' does not exist")
+
+    def history(self, incarnation: str) -> ManifestReader | None:
+        """Return the manifest of a branch, deleted ones that are kept included, for reading."""
+        with self._lock:
+            for line in (self.main, *self._alive.values()):
+                if line.branch.incarnation == incarnation:
+                    return line.coordinator
+            found = self._past.get(incarnation)
+            branch = parse_incarnation(incarnation)
+            if found is not None or branch is None:
+                return found
+            try:
+                found = self._manifest(branch, self.main.coordinator)
+            except NotFoundError:
+                return None
+            self._past.put(incarnation, found)
+            return found
+
+    def at(self, branch: BranchId, version: int) -> tuple[OpenBranch, BranchState]:
+        """Return the state of a branch at a version it holds, in the life that is meant."""
+        line = self.get(branch.name)
+        if line.branch != branch:
+            raise NotFoundError(f"branch '{branch.name}' was deleted and made again")
+        line.coordinator.capture()
+        return line, self.state(line, version)
+
+    def state(self, line: OpenBranch, version: int) -> BranchState:
+        """Return the state of a branch at a version, if it can still be read.
+
+        Raises `NotFoundError` and `VersionReclaimedError`.
+        """
+        found = line.coordinator.at_version(version)
+        if version < line.coordinator.view.version:
+            self.directory.check_kept(line.branch, version)
+        return found
+
+    def _check_kept(self, branch: BranchId, version: int) -> None:
+        self.directory.check_kept(branch, version)
+
+    def is_stored(self, capture: BranchState) -> bool:
+        """Whether every table of a state is still there."""
+        try:
+            tables = [self._tables.open(pin.path, pin.version) for pin in capture.pins.values()]
+        except NotFoundError:
+            return False
+        return not any(table.is_gone is not None and table.is_gone() for table in tables)
+
+    def naming(self, find: Callable[[], BranchState], name: Callable[[BranchState], T]) -> T:
+        """Find a state and name it; another one if that was given up before it had its name.
+
+        A branch that is written to moves on, and a cleanup may take the state found first.
+        """
+        for _attempt in range(BRANCH_CONTROL_ATTEMPTS_MAX):
+            capture = find()
+            try:
+                return name(capture)
+            except VersionReclaimedError:
+                if find().version == capture.version:
+                    raise
+        raise ConflictError("the branch is written to all the time", hint="try again")
+
+    def create(self, name: str, capture: BranchState) -> BranchInfo:
+        """Make a branch whose first state is the captured one."""
+        info, view = self.directory.create(name, self.holding(capture))
+        if view is not None:
+            with self._lock:
+                self._made.put(name, (info, view))
+        return info
+
+    def holding(self, capture: BranchState) -> BranchState:
+        """Return the same state as its own line of manifest versions holds it.
+
+        A branch knows its parent's history, but the versions of it lie with the parent.
+        """
+        branch = capture.branch
+        while not branch.is_main:
+            info = self.directory.info(branch)
+            parent = parse_incarnation(info.parent or MAIN)
+            if parent is None or capture.version >= info.forked_at:
+                break
+            line = self.get(parent.name)
+            line.coordinator.capture()
+            branch, capture = line.branch, line.coordinator.at_version(capture.version)
+        return capture
+
+    def maker(self, capture: BranchState) -> BranchId:
+        """Return the branch that the head of a captured state was made on."""
+        branch = capture.branch
+        while not branch.is_main:
+            info = self.directory.info(branch)
+            parent = parse_incarnation(info.parent or MAIN)
+            if parent is None or capture.head.manifest_version > info.forked_at:
+                break
+            branch = parent
+        return branch
+
+    def warm(self) -> list[OpenBranch]:
+        """Return the branches in use that still exist."""
+        with self._lock:
+            known = sorted(self._alive.items())
+            for name, line in known:
+                if not self.directory.exists(line.branch):
+                    self.forget(name)
+            return [self.main, *(line for name, line in known if name in self._alive)]
+
+    def forget(self, name: str) -> None:
+        """Drop a branch that is gone."""
+        with self._lock:
+            self._recent.pop(name)
+            self._alive.pop(name, None)
+
+    def close(self) -> None:
+        """Stop the threads."""
+        self._threads.shutdown()

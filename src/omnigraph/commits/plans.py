@@ -1,0 +1,108 @@
+"""What one publish does, as data: which tables move and how, and what is said about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from omnigraph.commits.branch_ids import BranchId
+from omnigraph.commits.identity import CommitIdentity
+from omnigraph.commits.intents import UNSTAGED, Intent, IntentTable
+from omnigraph.commits.manifest_reader import BranchState
+from omnigraph.commits.records import TableEntry, renamed
+from omnigraph.store import Pin, StagedTable
+from omnigraph.store.tables.steps import Adopt, UnstagedStep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTable:
+    """One table of a plan: where it is published, and what is to be done to it."""
+
+    pin: Pin
+    step: StagedTable | UnstagedStep
+    becomes: str | None = None
+    """The key it is published under from now on, if its type gets another name."""
+
+    @property
+    def path(self) -> str:
+        """The table's own line of versions, which moves."""
+        return self.step.path if isinstance(self.step, StagedTable) else self.pin.path
+
+    @property
+    def announced(self) -> IntentTable | None:
+        """What recovery has to know of it; None when there is nothing to finish or undo."""
+        if isinstance(self.step, Adopt):
+            return None
+        version, uuid = self.pin.version, UNSTAGED
+        if isinstance(self.step, StagedTable):
+            version, uuid = self.step.parent.version, self.step.uuid
+        return IntentTable(
+            table_key=self.pin.table_key,
+            incarnation=self.pin.incarnation,
+            path=self.path,
+            expected_version=version,
+            transaction_uuid=uuid,
+        )
+
+    def entries(self, version: int, row_count: int, transaction_uuid: str) -> list[TableEntry]:
+        """Return what a manifest says of the table when it has moved."""
+        pin = replace(
+            self.pin,
+            path=self.path,
+            version=version,
+            row_count=row_count,
+            transaction_uuid=transaction_uuid,
+            seq=0,
+        )
+        return [pin] if self.becomes is None else renamed(pin, self.becomes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishPlan:
+    """Everything one publish does, as data. `rollback_id` is new for every attempt."""
+
+    identity: CommitIdentity
+    rollback_id: str
+    tables: tuple[PlannedTable, ...] = ()
+    entries: tuple[TableEntry, ...] = ()
+    """What is said about tables that do not move: new ones, renamed ones, those that go."""
+    merged_state: tuple[BranchId, int] | None = None
+    """The state a merge takes in: its commit names it, so it must still be kept."""
+
+    @property
+    def staged(self) -> list[StagedTable]:
+        """The tables that are moved by one staged commit each."""
+        return [item.step for item in self.tables if isinstance(item.step, StagedTable)]
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether it is known beforehand what will be published."""
+        return len(self.staged) == len(self.tables)
+
+    def staged_entries(self, versions: Sequence[int]) -> list[TableEntry]:
+        """Return what is said about tables, the staged ones at the given versions."""
+        found: list[TableEntry] = list(self.entries)
+        tables = [item for item in self.tables if isinstance(item.step, StagedTable)]
+        for item, staged, version in zip(tables, self.staged, versions, strict=True):
+            found += item.entries(version, staged.rows_after, staged.uuid)
+        return found
+
+    def intent(self, capture: BranchState) -> Intent:
+        """Return what the slot of its owner says."""
+        identity = self.identity
+        announced = [item.announced for item in self.tables]
+        return Intent(
+            operation_id=identity.operation_id,
+            commit_id=identity.commit_id,
+            rollback_id=self.rollback_id,
+            kind=identity.kind,
+            branch=capture.branch.incarnation,
+            merged_parent_commit_id=identity.merged_parent_commit_id,
+            merged_branch=identity.merged_branch,
+            head_commit_id=capture.head.graph_commit_id,
+            manifest_version=capture.version,
+            actor_id=identity.actor_id,
+            schema_hash=identity.schema_hash,
+            created_at_us=identity.created_at_us,
+            tables=tuple(item for item in announced if item is not None),
+        )

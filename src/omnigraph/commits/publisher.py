@@ -1,0 +1,466 @@
+"""The one function that makes anything visible, and the protocol around it.
+
+Safety rests on three rules. The publish is an exact compare-and-swap from the captured manifest
+version. A published version moves only to a table version this plan proved exact. An outcome is
+decided by the commit id in the lineage, never by a number, an exception or giving up. The slot
+only gives order: losing it costs a retry, never data.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from omnigraph.clock import elapsed_s
+from omnigraph.commits.branch_ids import MANIFEST, BranchId
+from omnigraph.commits.identity import CommitIdentity
+from omnigraph.commits.intents import Intent, encode_intent
+from omnigraph.commits.manifest_reader import BranchState, ManifestReader
+from omnigraph.commits.plans import PlannedTable, PublishPlan
+from omnigraph.commits.records import GraphCommit, Record, TableEntry, encode
+from omnigraph.errors import (
+    ConflictError,
+    DriftError,
+    NotFoundError,
+    OmniGraphError,
+    OutcomeUnknownError,
+    StorageError,
+)
+from omnigraph.failpoints import Failpoint, fire
+from omnigraph.limits import (
+    LEASE_S,
+    PUBLISH_ATTEMPTS_MAX,
+    SLOT_WAIT_S,
+)
+from omnigraph.store import (
+    OPERATION_PROPERTY,
+    HeldSlot,
+    Slots,
+    StagedAppend,
+    StagedTable,
+    StaleJournal,
+    Syncer,
+    Table,
+    Tables,
+    branch_exists,
+    commit_staged,
+    version_file,
+)
+from omnigraph.store.tables.steps import UnstagedStep, perform
+from omnigraph.store.tables.workers import Workers
+
+
+class Attendant(Protocol):
+    """Who asked for a publish: helps with it, and hears of it while the slot is still held."""
+
+    @property
+    def workers(self) -> Workers:
+        """Who does the long work."""
+
+    def undo(self, slot: HeldSlot) -> None:
+        """Resolve the slot of a publish that failed half-way, as recovery would."""
+
+    def finish(self, intent: Intent, commit: GraphCommit) -> None:
+        """Do what follows from a commit before another owner can come."""
+
+
+class HeadMoved(Exception):
+    """Somebody else's commit came first.
+
+    Nothing of this attempt is visible. Unless `may_land`, nothing of it ever will be: recovery may
+    finish an attempt whose tables had all moved when its owner's lease lapsed.
+    """
+
+    def __init__(self, *, may_land: bool = False) -> None:
+        super().__init__()
+        self.may_land = may_land
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedRows:
+    """The manifest rows of a commit, written but not part of the manifest yet."""
+
+    entries: list[TableEntry]
+    records: list[Record]
+    append: StagedAppend
+
+
+class _Tenure:
+    """How long an owner may rely on what it saw when it had just taken the slot.
+
+    While the slot is held nobody else moves the head, and no version above the captured one can
+    have been removed. An owner that was out for longer than a lease knows neither, even if its own
+    lease looks good: its slot may have been removed by a request that was late.
+    """
+
+    def __init__(self, slot: HeldSlot) -> None:
+        self._slot = slot
+        self._since = elapsed_s()
+
+    @property
+    def holds(self) -> bool:
+        """Whether what was seen still holds."""
+        return not self._slot.lapsed and elapsed_s() - self._since <= LEASE_S
+
+    def check(self) -> None:
+        """Raise `Lost` when another owner may be at work by now: the next attempt looks again."""
+        if self._slot.lapsed:
+            raise HeadMoved(may_land=True)
+
+
+class Publisher:
+    """Executes plans on one graph."""
+
+    def __init__(
+        self,
+        coordinator: ManifestReader,
+        tables: Tables,
+        slots: Slots,
+        syncer: Syncer,
+        threads: ThreadPoolExecutor,
+    ) -> None:
+        self.coordinator = coordinator
+        self.tables = tables
+        self.slots = slots
+        self.syncer = syncer
+        self.threads = threads
+        self.check_kept: Callable[[BranchId, int], None] = lambda _branch, _version: None
+        """Raises when a state of a branch was given up by a cleanup."""
+
+    def reserve(
+        self, capture: BranchState, identity: CommitIdentity, rollback_id: str
+    ) -> HeldSlot | None:
+        """Take the branch's slot with an empty table list, so that nobody moves its head.
+
+        Waits for a living owner; None when there was one, or the head has moved meanwhile.
+        """
+        plan = PublishPlan(identity=identity, rollback_id=rollback_id)
+        slot = self._take(capture, encode_intent(plan.intent(capture)))
+        if slot is None:
+            return None
+        try:
+            moved = self._moved(capture)
+        except OmniGraphError:
+            slot.remove()
+            raise
+        if moved:
+            slot.remove()
+            return None
+        return slot
+
+    def _take(self, capture: BranchState, body: bytes, *, wait: bool = True) -> HeldSlot | None:
+        name = capture.slot
+        slot = self.slots.take(name, body)
+        if slot is None and wait and not self.slots.wait(name, timeout_s=SLOT_WAIT_S):
+            raise ConflictError(
+                f"another writer has held the branch for more than {SLOT_WAIT_S:g} seconds",
+                hint="try again",
+            )
+        return slot
+
+    def exists(self) -> bool:
+        """Whether the branch exists. Whoever deletes it owns its slot, so ask under the slot."""
+        branch = self.coordinator.branch
+        if branch.is_main:
+            return True
+        return branch_exists(self.tables.files, self.tables.folder(MANIFEST), branch.incarnation)
+
+    def failure(self, error: OmniGraphError) -> OmniGraphError:
+        """Return what to raise for files that are missing: the branch, if that is what is gone."""
+        if self.exists():
+            return error
+        return NotFoundError(f"branch '{self.coordinator.branch.name}' was deleted")
+
+    def _moved(self, capture: BranchState) -> bool:
+        """Whether the manifest moved since the capture."""
+        return self.coordinator.journal.latest_version(capture.view) != capture.version
+
+    def publish(
+        self,
+        capture: BranchState,
+        plan: PublishPlan,
+        attendant: Attendant,
+        *,
+        reserved: HeldSlot | None = None,
+        wait: bool = True,
+    ) -> GraphCommit:
+        """Move a plan's tables and make that visible as one graph commit.
+
+        With `wait`, a living owner of the slot is waited for. Raises `Lost` when the head moved
+        first, `ConflictError` when another writer does not finish, and `OutcomeUnknownError` when
+        it cannot be told whether the commit landed.
+        """
+        intent = plan.intent(capture)
+        body = encode_intent(intent)
+        ahead = self._stage_ahead(capture, plan)
+        self._sync_staged(plan)
+        slot = reserved or self._take(capture, body, wait=wait)
+        if slot is None:
+            raise HeadMoved
+        with slot:
+            if reserved is not None:
+                slot.rewrite(body)
+            if not self.exists():
+                slot.remove()
+                raise NotFoundError(f"branch '{capture.branch.name}' was deleted")
+            tenure = _Tenure(slot)
+            if self._moved(capture) or slot.lapsed:
+                slot.remove()
+                raise HeadMoved
+            self._check_merged(plan.merged_state, slot)
+            try:
+                fire(Failpoint.PUBLISH_POST_SLOT_PRE_EFFECT)
+                entries, staged = self._move(plan, ahead, tenure, attendant.workers)
+                fire(Failpoint.PUBLISH_POST_EFFECTS)
+            except (HeadMoved, OmniGraphError) as error:
+                self._give_up(plan, slot, error, attendant)
+                raise
+            identity = plan.identity
+            try:
+                commit = self.append(capture, identity, entries, slot, staged=staged, tenure=tenure)
+                attendant.finish(intent, commit)
+            except OutcomeUnknownError:
+                raise
+            except OmniGraphError as error:
+                # Every table has moved: whoever finds the slot finishes the commit.
+                raise _interrupted(identity, error) from error
+            self.release(slot)
+            return commit
+
+    def _stage_ahead(self, capture: BranchState, plan: PublishPlan) -> Future[StagedRows] | None:
+        """Write the manifest's rows while the tables commit, if it is known what they will be.
+
+        It is if every table moves by exactly one version.
+        """
+        if not plan.is_staged:
+            return None
+        versions = [item.parent.version + 1 for item in plan.staged]
+        entries = plan.staged_entries(versions)
+        run = contextvars.copy_context().run
+        return self.threads.submit(run, self._stage_rows, capture, plan.identity, entries)
+
+    def _sync_staged(self, plan: PublishPlan) -> None:
+        """Data before the version that names it: a power loss must not leave a version without."""
+        try:
+            self.syncer.sync(
+                f"{self.tables.folder(item.path)}/{name}"
+                for item in plan.staged
+                for name in item.files
+            )
+        except StorageError as error:
+            raise self.failure(error) from error
+
+    def _check_merged(self, state: tuple[BranchId, int] | None, slot: HeldSlot) -> None:
+        """Refuse a merge whose source state was given up: later merges would start from it."""
+        if state is None:
+            return
+        try:
+            self.check_kept(*state)
+        except OmniGraphError:
+            slot.remove()
+            raise
+
+    def _give_up(
+        self, plan: PublishPlan, slot: HeldSlot, error: Exception, attendant: Attendant
+    ) -> None:
+        """After a failed effect: leave nothing behind that recovery could not tell.
+
+        Raises `OutcomeUnknownError` unless it is sure that nothing will be published.
+        """
+        if not plan.is_staged and not slot.lapsed:
+            try:
+                attendant.undo(slot)
+            except OmniGraphError as second:
+                raise _interrupted(plan.identity, second) from error
+            return
+        if not plan.is_staged and not isinstance(error, HeadMoved):
+            # Its lease lapsed on the way: whoever takes the slot over undoes the rest.
+            raise HeadMoved from error
+        if isinstance(error, (HeadMoved, ConflictError, DriftError)):
+            # No right to undo anything here: what lies above a pin goes with the next owner.
+            slot.remove()
+        elif isinstance(error, OmniGraphError):
+            raise _interrupted(plan.identity, error) from error
+
+    def release(self, slot: HeldSlot) -> None:
+        """Give up the slot of a commit that landed. It stands even if the slot cannot go."""
+        try:
+            fire(Failpoint.PUBLISH_PRE_SLOT_DELETE)
+            slot.remove()
+        except OmniGraphError:
+            # Whoever finds it sees the commit in the lineage and removes it.
+            slot.close()
+
+    def _stage_rows(
+        self, capture: BranchState, identity: CommitIdentity, entries: Sequence[TableEntry]
+    ) -> StagedRows:
+        """Write the manifest rows of a commit from a captured head; nothing is visible yet."""
+        seq = capture.view.version + 1
+        records: list[Record] = [replace(item, seq=seq) for item in entries]
+        records.append(_commit(identity, seq, capture))
+        rows = encode(records, capture.view.dataset.schema)
+        append = self.coordinator.journal.stage(capture.view, rows)
+        return StagedRows(entries=list(entries), records=records, append=append)
+
+    def _move(
+        self,
+        plan: PublishPlan,
+        ahead: Future[StagedRows] | None,
+        tenure: _Tenure,
+        workers: Workers,
+    ) -> tuple[list[TableEntry], StagedRows | None]:
+        """Move every table; return what to publish, and the manifest's rows if they are written."""
+        moved = self._commit_tables(plan.staged, tenure)
+        files = [f"{self.tables.folder(table.path)}/{version_file(table)}" for table in moved]
+        entries = plan.staged_entries([table.version for table in moved])
+        ready = None
+        if ahead is not None:
+            ready = ahead.result()
+            if ready.entries != entries:
+                ready = None
+            else:
+                files += self.coordinator.journal.data_files(ready.append)
+        # A manifest must never name unsynced files.
+        self.syncer.sync(files)
+        for item in plan.tables:
+            if not isinstance(item.step, StagedTable):
+                tenure.check()
+                entries += self._perform(plan.identity, item, item.step, workers)
+        return entries, ready
+
+    def _perform(
+        self, identity: CommitIdentity, planned: PlannedTable, step: UnstagedStep, workers: Workers
+    ) -> list[TableEntry]:
+        pin, mark = planned.pin, identity.operation_id
+        table = perform(self.tables, pin.path, pin.version, step, workers, mark)
+        self.syncer.sync_tree(self.tables.folder(pin.path))
+        return planned.entries(table.version, table.count_rows(), table.transaction_uuid())
+
+    def _commit_tables(self, staged: Sequence[StagedTable], tenure: _Tenure) -> list[Table]:
+        if len(staged) == 1:
+            return [self._commit_table(staged[0], tenure)]
+        futures = [
+            self.threads.submit(contextvars.copy_context().run, self._commit_table, item, tenure)
+            for item in staged
+        ]
+        # Every commit is awaited before any failure is raised: none may land later unseen.
+        errors = [future.exception() for future in futures]
+        for error in errors:
+            if error is not None:
+                raise error
+        return [future.result() for future in futures]
+
+    def _commit_table(self, staged: StagedTable, tenure: _Tenure) -> Table:
+        fire(Failpoint.PUBLISH_PRE_TABLE_COMMIT)
+        tenure.check()
+        table = commit_staged(self.tables, staged)
+        fire(Failpoint.PUBLISH_POST_TABLE_COMMIT)
+        return table
+
+    def append(
+        self,
+        capture: BranchState,
+        identity: CommitIdentity,
+        entries: Sequence[TableEntry],
+        slot: HeldSlot,
+        *,
+        staged: StagedRows | None = None,
+        tenure: _Tenure | None = None,
+    ) -> GraphCommit:
+        """Publish entries under a commit, from the captured head. The slot stays, unless lost.
+
+        This is the only place where anything becomes visible.
+        """
+        journal = self.coordinator.journal
+        properties = {OPERATION_PROPERTY: identity.operation_id}
+        tenure = tenure or _Tenure(slot)
+        for _attempt in range(PUBLISH_ATTEMPTS_MAX):
+            if staged is None:
+                staged = self._stage_rows(capture, identity, entries)
+                self.syncer.sync(journal.data_files(staged.append))
+            fire(Failpoint.PUBLISH_PRE_CAS)
+            tenure.check()
+            try:
+                view, version = journal.append(staged.append, properties)
+            except StaleJournal:
+                staged = None
+                capture = self._look_again(capture, identity, slot)
+                found = self.coordinator.ledger.commits.get(identity.commit_id)
+                if found is not None:
+                    # The answer was lost, not the commit: it must be as durable as any other.
+                    self._acknowledge(identity, journal.version_path(found.manifest_version))
+                    return found
+                continue
+            fire(Failpoint.PUBLISH_POST_MANIFEST_COMMIT)
+            self._acknowledge(identity, version)
+            if not tenure.holds:
+                return self._found_in_latest(identity)
+            self.coordinator.adopt(view, staged.records)
+            return self.coordinator.ledger.commits[identity.commit_id]
+        raise OutcomeUnknownError(
+            "the manifest could not be written", operation_id=identity.operation_id
+        )
+
+    def _found_in_latest(self, identity: CommitIdentity) -> GraphCommit:
+        """Return our commit as the newest manifest holds it; raise `Lost` when it does not.
+
+        An owner that was out for too long may have made anew a version that a cleanup removed:
+        such a version lies below the newest one and nobody reads it. So what was made proves
+        nothing; only the lineage of the newest manifest does.
+        """
+        if not self.exists():
+            raise NotFoundError(f"branch '{self.coordinator.branch.name}' was deleted")
+        try:
+            self.coordinator.capture()
+        except OmniGraphError as error:
+            raise _interrupted(identity, error) from error
+        found = self.coordinator.ledger.commits.get(identity.commit_id)
+        if found is None:
+            raise HeadMoved
+        return found
+
+    def _look_again(
+        self, capture: BranchState, identity: CommitIdentity, slot: HeldSlot
+    ) -> BranchState:
+        """After a failed append: go on from the newest manifest if the head is still ours."""
+        now = self.coordinator.capture()
+        landed = identity.commit_id in self.coordinator.ledger.commits
+        if not landed and now.head.graph_commit_id != capture.head.graph_commit_id:
+            slot.remove()
+            raise HeadMoved
+        return now
+
+    def _acknowledge(self, identity: CommitIdentity, version: str) -> None:
+        try:
+            self.syncer.sync([version])
+        except OmniGraphError as error:
+            raise OutcomeUnknownError(
+                f"the commit is visible but may not survive a power loss: {error.message}",
+                operation_id=identity.operation_id,
+            ) from error
+
+
+def _interrupted(identity: CommitIdentity, error: OmniGraphError) -> OutcomeUnknownError:
+    return OutcomeUnknownError(
+        f"the commit was interrupted: {error.message}", operation_id=identity.operation_id
+    )
+
+
+def _commit(identity: CommitIdentity, seq: int, capture: BranchState) -> GraphCommit:
+    return GraphCommit(
+        graph_commit_id=identity.commit_id,
+        manifest_version=seq,
+        parent_commit_id=capture.head.graph_commit_id,
+        merged_parent_commit_id=identity.merged_parent_commit_id,
+        merged_branch=identity.merged_branch,
+        branch=None if capture.branch.is_main else capture.branch.name,
+        actor_id=identity.actor_id,
+        created_at_us=identity.created_at_us,
+        operation_id=identity.operation_id,
+        kind=identity.kind,
+        schema_hash=identity.schema_hash,
+        recovery_for_actor=identity.recovery_for_actor,
+    )

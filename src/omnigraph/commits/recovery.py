@@ -1,0 +1,327 @@
+"""Resolves the slot of a dead owner: finish its commit, or undo it, or forget it.
+
+The verdict needs three things only: the lineage, each table's version right above the expected
+one, and the slot itself. The right to act is the slot's lock, which only a dead owner gives up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from enum import StrEnum
+
+from omnigraph.commits.audit import RecoveryAudit, RecoveryKind, TableOutcome, new_record
+from omnigraph.commits.branch_ids import BranchId, parse_incarnation
+from omnigraph.commits.identity import finishing, undoing
+from omnigraph.commits.intents import Intent, IntentTable, decode_intent, newer_format
+from omnigraph.commits.manifest_reader import BranchState
+from omnigraph.commits.publisher import HeadMoved, Publisher
+from omnigraph.commits.records import RECOVERY, RECOVERY_ACTOR, SCHEMA_APPLY, GraphCommit
+from omnigraph.errors import FormatError
+from omnigraph.failpoints import Failpoint, fire
+from omnigraph.store import (
+    COLUMN_OPERATIONS,
+    UNDOABLE,
+    HeldSlot,
+    Pin,
+    Standing,
+    Table,
+    restore,
+    set_aside_torn,
+    side_by_side,
+    standing,
+)
+from omnigraph.values.recoveries import PendingWrite as PendingWrite
+
+
+class Verdict(StrEnum):
+    """What became of an interrupted write."""
+
+    NEVER_ARMED = "never_armed"
+    BRANCH_GONE = "branch_gone"
+    ALREADY_DECIDED = "already_decided"
+    HEAD_MOVED = "head_moved"
+    NOTHING_MOVED = "nothing_moved"
+    ROLLED_FORWARD = "rolled_forward"
+    ROLLED_BACK = "rolled_back"
+    NEEDS_REPAIR = "needs_repair"
+    """Its tables hold rows of another program, which only `repair` may keep or drop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableEvidence:
+    """What stands above a table's expected version."""
+
+    table: IntentTable
+    head_version: int
+    next_is_ours: bool
+    verdict: Standing = Standing.LEFTOVER
+
+    @property
+    def must_be_undone(self) -> bool:
+        """Whether the table has moved, and going back loses no row of another program."""
+        return self.head_version > self.table.expected_version and self.verdict in UNDOABLE
+
+
+def judge(intent: Intent | None, lineage: Container[str], head: str) -> Verdict | None:
+    """Decide what can be told without looking at tables; None when they must be looked at."""
+    if intent is None or not intent.tables:
+        return Verdict.NEVER_ARMED
+    if intent.commit_id in lineage or intent.rollback_id in lineage:
+        return Verdict.ALREADY_DECIDED
+    if intent.head_commit_id != head:
+        # The tables belong to somebody else now: touching them would undo live work.
+        return Verdict.HEAD_MOVED
+    return None
+
+
+def judge_tables(evidence: list[TableEvidence]) -> Verdict:
+    """Decide from the tables: complete, partial or untouched."""
+    if all(item.next_is_ours for item in evidence):
+        return Verdict.ROLLED_FORWARD
+    if any(item.must_be_undone for item in evidence):
+        return Verdict.ROLLED_BACK
+    if any(item.head_version > item.table.expected_version for item in evidence):
+        return Verdict.NEEDS_REPAIR
+    return Verdict.NOTHING_MOVED
+
+
+class Recovery:
+    """Resolves slots of one graph."""
+
+    def __init__(self, publisher: Publisher, audit: RecoveryAudit) -> None:
+        self._publisher = publisher
+        self._audit = audit
+
+    def set_aside_torn(self) -> None:
+        """Move version files of this branch's tables that a power loss tore out of the way."""
+        self._audit.set_aside_torn()
+        publisher = self._publisher
+        for pin in self._own_pins(publisher.coordinator.capture(fresh=False)):
+            tables = publisher.tables
+            set_aside_torn(tables.files, tables.folder(pin.path), above=pin.version)
+
+    @staticmethod
+    def _own_pins(capture: BranchState) -> list[Pin]:
+        """Return the tables only this branch moves; an inherited one goes on without it."""
+        return [pin for pin in capture.pins.values() if capture.branch.owns(pin.table_branch)]
+
+    def leftovers(self, capture: BranchState) -> list[Pin]:
+        """Return the branch's tables that stand above their published version for no reason.
+
+        What another program made is not among them.
+        """
+        own = self._own_pins(capture)
+        tables = self._publisher.tables
+        found = side_by_side(
+            lambda pin: standing(tables, pin.path, pin.version),
+            own,
+            at_once=tables.files.calls_at_once,
+        )
+        pairs = zip(own, found, strict=True)
+        return [pin for pin, item in pairs if item.verdict is Standing.LEFTOVER]
+
+    def pending(self) -> list[PendingWrite]:
+        """Return the writes that hold or left a slot, without touching anything."""
+        found: list[PendingWrite] = []
+        names = self._publisher.slots.names()
+        self._publisher.slots.settle(names)
+        for name in names:
+            seen = self._publisher.slots.peek(name)
+            if seen is None:
+                continue
+            body, alive = seen
+            intent = decode_intent(body)
+            found.append(
+                PendingWrite(
+                    slot=name,
+                    alive=alive,
+                    operation_id=intent.operation_id if intent else None,
+                    writer_kind=intent.kind if intent else None,
+                    actor_id=intent.actor_id if intent else None,
+                    branch=intent.branch if intent else None,
+                    tables=tuple(table.table_key for table in intent.tables) if intent else (),
+                )
+            )
+        return found
+
+    def branch_of(self, name: str) -> BranchId | None:
+        """Return whose slot it is; None when it is gone or cannot be read."""
+        seen = self._publisher.slots.peek(name)
+        intent = None if seen is None else decode_intent(seen[0])
+        return None if intent is None else parse_incarnation(intent.branch)
+
+    def discard(self, name: str) -> Verdict | None:
+        """Remove the slot of a dead owner whose branch is gone; None when its owner lives."""
+        slot = self._publisher.slots.seize(name)
+        if slot is None:
+            return None
+        with slot:
+            intent = decode_intent(slot.body)
+            if intent is not None and intent.tables:
+                self._audit.add(
+                    new_record(
+                        commit_id=intent.commit_id,
+                        kind=RecoveryKind.ORPHANED_BRANCH_DISCARDED,
+                        actor_id=intent.actor_id,
+                        operation_id=intent.operation_id,
+                        writer_kind=intent.kind,
+                        tables=(),
+                    )
+                )
+            slot.remove()
+        return Verdict.BRANCH_GONE
+
+    def resolve(self, name: str, *, forward_only: bool = False) -> Verdict | None:
+        """Resolve one slot; None when it is gone or its owner lives.
+
+        With `forward_only` what would have to be undone is left for a write or an open.
+        """
+        if forward_only and self._is_to_undo(name):
+            return None
+        slot = self._publisher.slots.seize(name)
+        if slot is None:
+            return None
+        with slot:
+            return self._resolve(slot, forward_only=forward_only)
+
+    def _is_to_undo(self, name: str) -> bool:
+        """Whether a slot asks for an undo, told without taking it: whoever wants it would wait."""
+        seen = self._publisher.slots.peek(name)
+        intent = None if seen is None or seen[1] else decode_intent(seen[0])
+        head = self._publisher.coordinator.capture().head.graph_commit_id
+        lineage = self._publisher.coordinator.ledger.commits
+        if intent is None or judge(intent, lineage, head) is not None:
+            return False
+        evidence = [self._evidence(table, intent.kind) for table in intent.tables]
+        return judge_tables(evidence) is Verdict.ROLLED_BACK
+
+    def undo(self, slot: HeldSlot) -> None:
+        """Resolve the slot of an owner that lives and gives up half-way."""
+        self._resolve(slot, forward_only=False)
+
+    def _resolve(self, slot: HeldSlot, *, forward_only: bool) -> Verdict | None:
+        number = newer_format(slot.body)
+        if number is not None:
+            raise FormatError(
+                f"the interrupted write {slot.name} has format {number}, which is newer than "
+                "this release",
+                hint="resolve it with the release that wrote it, then go on",
+            )
+        intent = decode_intent(slot.body)
+        capture = self._publisher.coordinator.capture()
+        lineage = self._publisher.coordinator.ledger.commits
+        fire(Failpoint.RECOVERY_POST_SEIZE)
+        verdict = judge(intent, lineage, capture.head.graph_commit_id)
+        if verdict is not None or intent is None:
+            if intent is not None and verdict is Verdict.ALREADY_DECIDED:
+                commit = lineage.get(intent.commit_id) or lineage[intent.rollback_id]
+                self.record(intent, commit)
+            slot.remove()
+            return verdict or Verdict.NEVER_ARMED
+        evidence = [self._evidence(table, intent.kind) for table in intent.tables]
+        verdict = judge_tables(evidence)
+        if verdict is Verdict.ROLLED_BACK and forward_only:
+            return None
+        if verdict in (Verdict.NOTHING_MOVED, Verdict.NEEDS_REPAIR):
+            slot.remove()
+            return verdict
+        try:
+            if verdict is Verdict.ROLLED_FORWARD:
+                commit = self._roll_forward(capture, intent, slot)
+            else:
+                commit = self._roll_back(capture, intent, evidence, slot)
+        except HeadMoved:
+            slot.remove()
+            return Verdict.HEAD_MOVED
+        self.record(intent, commit)
+        self._publisher.release(slot)
+        return verdict
+
+    def record(self, intent: Intent, commit: GraphCommit) -> None:
+        """Record who was finished or undone. Repeating it adds nothing.
+
+        A commit its own owner published, who then died, needed no recovery.
+        """
+        if commit.actor_id != RECOVERY_ACTOR:
+            return
+        fire(Failpoint.RECOVERY_POST_PUBLISH_PRE_AUDIT)
+        forward = commit.graph_commit_id == intent.commit_id and intent.kind != RECOVERY
+        published = self._publisher.coordinator.ledger.pins_at(commit.manifest_version)
+        outcomes: list[TableOutcome] = []
+        for table in intent.tables:
+            pin = published.get(table.table_key)
+            if pin is None or pin.seq != commit.manifest_version:
+                continue
+            before, to = table.expected_version, pin.version
+            if not forward:
+                # The published number is the restoring commit's; what counts is what it restored.
+                before, to = pin.version - 1, table.expected_version
+            outcomes.append(
+                TableOutcome(table_key=table.table_key, from_version=before, to_version=to)
+            )
+        self._audit.add(
+            new_record(
+                commit_id=commit.graph_commit_id,
+                kind=RecoveryKind.ROLLED_FORWARD if forward else RecoveryKind.ROLLED_BACK,
+                actor_id=intent.actor_id,
+                operation_id=intent.operation_id,
+                writer_kind=intent.kind,
+                tables=outcomes,
+            )
+        )
+        fire(Failpoint.RECOVERY_POST_AUDIT)
+
+    def _evidence(self, table: IntentTable, kind: str) -> TableEvidence:
+        tables, expected = self._publisher.tables, table.expected_version
+        ours = COLUMN_OPERATIONS if kind == SCHEMA_APPLY else ()
+        found = standing(tables, table.path, expected, ours=ours)
+        next_is_ours = (
+            found.head > expected
+            and tables.open(table.path, expected + 1).transaction_uuid() == table.transaction_uuid
+        )
+        return TableEvidence(
+            table=table,
+            head_version=found.head,
+            next_is_ours=next_is_ours,
+            verdict=found.verdict,
+        )
+
+    def _roll_forward(self, capture: BranchState, intent: Intent, slot: HeldSlot) -> GraphCommit:
+        pins = [
+            self._pin(table, self._publisher.tables.open(table.path, table.expected_version + 1))
+            for table in intent.tables
+        ]
+        fire(Failpoint.RECOVERY_PRE_PUBLISH)
+        return self._publisher.append(capture, finishing(intent), pins, slot)
+
+    def _roll_back(
+        self,
+        capture: BranchState,
+        intent: Intent,
+        evidence: list[TableEvidence],
+        slot: HeldSlot,
+    ) -> GraphCommit:
+        pins: list[Pin] = []
+        for item in evidence:
+            if item.must_be_undone:
+                path, version = item.table.path, item.table.expected_version
+                restored = restore(self._publisher.tables, path, version)
+                fire(Failpoint.RECOVERY_POST_RESTORE)
+                pins.append(self._pin(item.table, restored))
+        identity = undoing(intent, capture.head.schema_hash)
+        fire(Failpoint.RECOVERY_PRE_PUBLISH)
+        return self._publisher.append(capture, identity, pins, slot)
+
+    def _pin(self, table: IntentTable, at: Table) -> Pin:
+        # The dead owner may not have come to it, and a manifest must never name unsynced files.
+        self._publisher.syncer.sync_tree(self._publisher.tables.folder(table.path))
+        return Pin(
+            table_key=table.table_key,
+            incarnation=table.incarnation,
+            path=table.path,
+            version=at.version,
+            row_count=at.count_rows(),
+            transaction_uuid=at.transaction_uuid(),
+            seq=0,
+        )

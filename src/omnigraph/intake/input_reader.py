@@ -1,0 +1,217 @@
+"""Reads several files and frames as one input: rows by type, each with the place it came from.
+
+Lines are numbered through all files, so that "first in the input" has one meaning; `Places` turns
+such a number back into a file and its line.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from omnigraph.catalog import Catalog, Entity
+from omnigraph.errors import BadRequestError
+from omnigraph.intake.csv_rows import csv_columns
+from omnigraph.intake.envelopes import EnvelopeReader, TypeRows, file_blocks
+from omnigraph.intake.frames import frame_rows
+from omnigraph.intake.inputs import Input, as_arrow
+from omnigraph.limits import (
+    BULK_MEMORY_BYTES_MAX,
+    BULK_MEMORY_SHARE,
+    LOAD_MEMORY_BYTES,
+    SPARK_FRAME_ROWS,
+)
+from omnigraph.rows.problems import Problem, Problems
+from omnigraph.store import open_file, readable
+
+
+class Places:
+    """Files one after the other, as one range of lines."""
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        distinct = set(labels)
+        self.several = len(distinct) > 1
+        self._starts: list[int] = []
+        self._labels: list[str] = []
+        self.end = 0
+
+    def enter(self, label: str) -> int:
+        """Start a file; return what to add to its lines."""
+        self._starts.append(self.end)
+        self._labels.append(label)
+        return self.end
+
+    def leave(self, lines: int) -> None:
+        """End the file that was started last."""
+        self.end = self._starts[-1] + lines
+
+    def of(self, line: int) -> tuple[str | None, int]:
+        """Return file and line; the file is None when the input is one file."""
+        at = bisect_right(self._starts, line - 1) - 1
+        return self._labels[at] if self.several else None, line - self._starts[at]
+
+    def line(self, file: str | None, line: int) -> int:
+        """Return the number, through all files, of a line of a file."""
+        return line + (0 if file is None else self._starts[self._labels.index(file)])
+
+
+def bulk_memory_bytes() -> int:
+    """Return how much of a bulk load is kept in memory."""
+    try:
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return LOAD_MEMORY_BYTES
+    return max(LOAD_MEMORY_BYTES, min(BULK_MEMORY_BYTES_MAX, machine // BULK_MEMORY_SHARE))
+
+
+class InputReader:
+    """Reads inputs against one schema; problems are collected with file and line."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        problems: Problems,
+        inputs: Sequence[Input],
+        *,
+        skip: frozenset[int] = frozenset(),
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        self.places = Places([item.label for item in inputs])
+        self.types: dict[str, TypeRows] = {}
+        self._catalog = catalog
+        self._inputs = inputs
+        self._problems = problems
+        self._skip = skip
+        self._progress = progress or (lambda _done: None)
+        self._done = 0
+        self._memory_bytes = bulk_memory_bytes()
+        self._general: set[Problem] = set()
+        problems.place_of = self.places.of
+
+    def read(self) -> None:
+        """Take in everything."""
+        envelopes = [item for item in self._inputs if item.entity is None]
+        if envelopes:
+            reader = EnvelopeReader(self._catalog, self._problems, memory_bytes=self._memory_bytes)
+            self.types = reader.types
+            try:
+                reader.read_blocks(self._blocks(envelopes))
+            finally:
+                self.types = reader.types
+        for item in self._inputs:
+            if item.entity is not None:
+                self._frames(item, item.entity)
+        self.types = {key: found for key, found in self.types.items() if found.count}
+
+    def close(self) -> None:
+        """Let go of temporary files that will not be read."""
+        for found in self.types.values():
+            if found.spill is not None:
+                found.spill.close()
+
+    def _blocks(self, inputs: Sequence[Input]) -> Iterator[list[bytes]]:
+        for item in inputs:
+            offset, lines = self.places.enter(item.label), 0
+            with open_file(item.path) as handle:
+                start = self._done
+                for block in file_blocks(handle, self._counted(start)):
+                    # A place is known while its line is judged.
+                    self.places.leave(lines + len(block))
+                    for index in self._skipped(offset + lines, len(block)):
+                        block[index] = b""
+                    lines += len(block)
+                    yield block
+            self._done = start + item.size_bytes
+
+    def _skipped(self, before: int, lines: int) -> list[int]:
+        """Return which of the next lines are left out."""
+        if not self._skip:
+            return []
+        return [index for index in range(lines) if before + index + 1 in self._skip]
+
+    def _counted(self, start: int) -> Callable[[int], None]:
+        return lambda done: self._progress(start + done)
+
+    def _frames(self, item: Input, entity: Entity) -> None:
+        """Take in rows of one type, chunk by chunk."""
+        offset, lines = self.places.enter(item.label), 0
+        if item.form == "csv":
+            with open_file(item.path) as handle:
+                raw = handle.read()
+            found = Problems()
+            frame, starts, lines = csv_columns(
+                entity,
+                raw,
+                item.columns,
+                found,
+                skip=(lambda line: offset + line in self._skip) if self._skip else None,
+            )
+            self.places.leave(lines)
+            self._report(item, found, offset)
+            if not found.items:
+                self._chunk(item, entity, frame, np.asarray(starts, dtype=np.int64), offset)
+        else:
+            for frame in self._chunks(item):
+                at = np.arange(lines + 1, lines + 1 + frame.num_rows, dtype=np.int64)
+                lines += frame.num_rows
+                self.places.leave(lines)
+                if self._skip:
+                    frame, at = self._kept(frame, at, offset)
+                self._chunk(item, entity, frame, at, offset)
+        self._done += item.size_bytes
+        self._progress(self._done)
+
+    def _kept(self, frame: Any, at: Any, offset: int) -> tuple[Any, Any]:
+        keep = np.array([offset + line not in self._skip for line in at.tolist()], dtype=bool)
+        return frame.filter(pa.array(keep)), at[keep]
+
+    def _chunks(self, item: Input) -> Iterator[Any]:
+        if item.form == "frame":
+            whole = as_arrow(item.data)
+            for start in range(0, max(whole.num_rows, 1), SPARK_FRAME_ROWS):
+                yield whole.slice(start, SPARK_FRAME_ROWS)
+            return
+        try:
+            with pq.ParquetFile(readable(item.path)) as found:
+                for batch in found.iter_batches(batch_size=SPARK_FRAME_ROWS):
+                    yield pa.Table.from_batches([batch])
+        except pa.ArrowInvalid as error:
+            raise BadRequestError(f"{item.path} is no Parquet file: {error}") from error
+
+    def _chunk(self, item: Input, entity: Entity, frame: Any, at: Any, offset: int) -> None:
+        problems = Problems()
+        rows = frame_rows(
+            entity,
+            item.renamed(frame),
+            from_col=item.from_col,
+            to_col=item.to_col,
+            lines=at,
+            problems=problems,
+        )
+        self._report(item, problems, offset)
+        if rows is None or problems.items or not rows.num_rows:
+            return
+        key = entity.table_key
+        kept = self.types.setdefault(key, TypeRows(entity, None, ()))
+        kept.keep(rows)
+        kept.lines.frombytes((at + offset).tobytes())
+        if sum(found.kept_bytes for found in self.types.values()) > self._memory_bytes:
+            max(self.types.values(), key=lambda found: found.kept_bytes).move_to_file()
+
+    def _report(self, item: Input, found: Problems, offset: int) -> None:
+        for problem in found.items:
+            if problem.line is not None:
+                self._problems.add(replace(problem, line=int(problem.line) + offset))
+                continue
+            # What is wrong with a column is wrong in every chunk.
+            general = replace(problem, file=item.label if self.places.several else None)
+            if general not in self._general:
+                self._general.add(general)
+                self._problems.add(general)

@@ -1,0 +1,100 @@
+"""Keeps one-row commits cheap: folds the tail of small fragments a table gathers.
+
+Runs after a write that made a tail long, as a commit of its own that changes no row. If another
+process is writing, it is skipped, and the next write tries again; but not for ever.
+"""
+
+from __future__ import annotations
+
+from omnigraph.catalog import AcceptedSchema, EdgeType, Entity
+from omnigraph.commits import (
+    Base,
+    ChangeSet,
+    Persistence,
+    PlainOperation,
+    Reserve,
+    TableStep,
+    Writer,
+)
+from omnigraph.errors import OmniGraphError
+from omnigraph.limits import FOLD_FRAGMENTS, FOLD_ROWS
+from omnigraph.store.tables.compaction import rewrite_small_fragments
+from omnigraph.store.tables.steps import Compact
+
+OVERDUE = 2.0
+"""Times the length at which a tail is folded, from which on others have to wait for it."""
+_DUE = Persistence(attempts=1, reserve=Reserve.NEVER, waits=False, takes_turn=False, looks=False)
+_OVERDUE = Persistence(attempts=4, reserve=Reserve.AT_ONCE, takes_turn=False)
+"""Writers of other processes kept coming first: now they wait for this one."""
+
+
+def indexed_columns(entity: Entity) -> tuple[str, ...]:
+    """Return the columns every write probes: ids, endpoints and the first of each unique tuple."""
+    implicit = ("id", "src", "dst") if isinstance(entity, EdgeType) else ("id",)
+    uniques = tuple(sorted({item.columns[0] for item in entity.uniques} - set(implicit)))
+    return implicit + uniques
+
+
+class CompactTail(PlainOperation):
+    """Folds the tail of one table."""
+
+    kind = "optimize"
+
+    def __init__(self, entity: Entity, *, overdue: bool) -> None:
+        self.persistence = _OVERDUE if overdue else _DUE
+        self._entity = entity
+
+    def prepare(self, base: Base) -> ChangeSet:
+        """Write larger fragments."""
+        rewrites = rewrite_small_fragments(base.table(self._entity))
+        step = Compact(rewrites=tuple(rewrites), columns=indexed_columns(self._entity))
+        return ChangeSet(steps=(TableStep(table_key=self._entity.table_key, step=step),))
+
+
+class TailCompaction:
+    """Folds tails of one branch.
+
+    It takes its turn among the writers of this process: beside them it would hardly ever come
+    first, and each of them would try.
+    """
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._publisher = writer.publisher
+
+    def run_if_due(self, schema: AcceptedSchema) -> int:
+        """Fold the tables the newest commit touched whose tail has grown long."""
+        if not self._due(schema):
+            return 0
+        with self._writer.turn:
+            # The writer that had the turn before may have folded them.
+            due = self._due(schema)
+            return sum(self._fold(schema, entity, overdue=overdue) for entity, overdue in due)
+
+    def _due(self, schema: AcceptedSchema) -> list[tuple[Entity, bool]]:
+        """Return the tables to fold, and of each whether that was put off for long."""
+        capture = self._publisher.coordinator.capture(fresh=False)
+        if capture.head.schema_hash != schema.ir_hash():
+            return []
+        found: list[tuple[Entity, bool]] = []
+        for entity in schema.catalog.entities():
+            pin = capture.pins.get(entity.table_key)
+            if pin is None or pin.seq != capture.version:
+                continue
+            try:
+                table = self._publisher.tables.open(pin.path, pin.version)
+                fragments, rows = self._writer.probe.tail(table)
+            except OmniGraphError:
+                # The write before it stands: what could not be folded now is folded later.
+                continue
+            length = max(fragments / FOLD_FRAGMENTS, rows / FOLD_ROWS)
+            if length >= 1:
+                found.append((entity, length >= OVERDUE))
+        return found
+
+    def _fold(self, schema: AcceptedSchema, entity: Entity, *, overdue: bool) -> int:
+        try:
+            self._writer.maintain(CompactTail(entity, overdue=overdue), schema)
+        except OmniGraphError:
+            return 0
+        return 1

@@ -1,0 +1,1 @@
+"""Merging branches: where they parted, what changed, conflicts, the merge itself."""

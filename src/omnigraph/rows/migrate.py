@@ -1,0 +1,226 @@
+"""What a change of schema asks of stored data: which columns change, and whether rows allow it.
+
+Types and properties are matched by their stable identities, never by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog import (
+    AcceptedSchema,
+    CheckConstraint,
+    EdgeType,
+    Entity,
+    Property,
+    RangeConstraint,
+    Scalar,
+    UniqueConstraint,
+)
+from omnigraph.compute.types import arrow_type
+from omnigraph.rows.problems import Problem, Problems
+from omnigraph.rows.references import cardinality_problem
+from omnigraph.rows.table_schema import table_schema
+from omnigraph.rows.validate import check_unique, check_values
+from omnigraph.store import ColumnChanges, Table
+from omnigraph.store.tables.columns import converted
+
+Rule = UniqueConstraint | RangeConstraint | CheckConstraint
+IDS_NAMED_MAX = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class TypeChange:
+    """A node or edge type before and after; one side is None for a new or a dropped type.
+
+    `sources` maps every property of the type after the change to the stored one it continues.
+    """
+
+    old: Entity | None
+    new: Entity | None
+    sources: Mapping[str, Property] = field(default_factory=dict)
+
+    def columns(self) -> ColumnChanges:
+        """Return what becomes of the table's columns."""
+        if self.old is None or self.new is None:
+            return ColumnChanges()
+        fields = {item.name: item for item in table_schema(self.new)}
+        nullable: list[str] = []
+        required: list[str] = []
+        recomputed: dict[str, tuple[Any, Any]] = {}
+        added: list[Any] = []
+        filled: dict[str, tuple[Any, Any]] = {}
+        for name, wanted in self.new.properties.items():
+            stored = self.sources.get(name)
+            if stored is None:
+                if self._fills(wanted):
+                    filled[name] = (fields[name], _plain(wanted.default))
+                else:
+                    added.append(fields[name])
+            elif stored.type.scalar is not wanted.type.scalar or self._fills(wanted):
+                recomputed[name] = (fields[name], self._default(wanted))
+            elif stored.type.nullable != wanted.type.nullable:
+                (nullable if wanted.type.nullable else required).append(name)
+        kept = {stored.name for stored in self.sources.values()}
+        return ColumnChanges(
+            dropped=tuple(name for name in self.old.properties if name not in kept),
+            renamed={old.name: new for new, old in self.sources.items() if old.name != new},
+            nullable=tuple(nullable),
+            recomputed=recomputed,
+            required=tuple(required),
+            added=tuple(added),
+            filled=filled,
+        )
+
+    def _fills(self, wanted: Property) -> bool:
+        """Whether rows without a value get the property's default."""
+        stored = self.sources.get(wanted.name)
+        missing = stored is None or stored.type.nullable
+        return missing and wanted.required and wanted.has_default
+
+    def _default(self, wanted: Property) -> object:
+        """Return what takes the place of nulls, None if nothing does."""
+        return _plain(wanted.default) if self._fills(wanted) else None
+
+    def must_fill_itself(self) -> tuple[str, ...]:
+        """Return the properties that become required while nothing fills their nulls."""
+        if self.new is None:
+            return ()
+        return tuple(
+            name
+            for name, stored in self.sources.items()
+            if stored.type.nullable
+            and self.new.properties[name].required
+            and not self.new.properties[name].has_default
+        )
+
+    def revised(self, added: Iterable[Rule]) -> Entity | None:
+        """Return the type with only those rules that stored rows were never checked against.
+
+        A rule that held so far must be checked again where a default takes the place of a null.
+        """
+        if self.old is None or self.new is None:
+            return None
+        new, wanted = self.new, set(added)
+        touched = {name for name, item in new.properties.items() if self._fills(item)}
+        uniques = tuple(r for r in new.uniques if r in wanted or touched & set(r.columns))
+        ranges = tuple(r for r in new.ranges if r in wanted or r.property in touched)
+        checks = tuple(r for r in new.checks if r in wanted or r.property in touched)
+        if not (uniques or ranges or checks):
+            return None
+        return replace(new, properties={}, uniques=uniques, ranges=ranges, checks=checks)
+
+    def rows_after(self, new: Entity, table: Table, columns: Iterable[str]) -> Any:
+        """Return ids and some columns of a stored table as they will be."""
+        names = [name for name in dict.fromkeys(columns) if name != "id"]
+        stored = {n: self.sources[n].name if n in self.sources else n for n in names}
+        held = [n for n in names if n in self.sources or n in new.implicit_columns]
+        rows = table.scan(columns=["id", *(stored[n] for n in held)])
+        arrays = {"id": rows["id"]}
+        for name in names:
+            wanted = new.properties.get(name)
+            if wanted is None:
+                arrays[name] = rows[name]
+            elif name in held:
+                column = rows[stored[name]].combine_chunks()
+                kind, default = arrow_type(wanted.type), self._default(wanted)
+                arrays[name] = converted(column, kind=kind, default=default)
+            else:
+                value = pa.scalar(self._default(wanted), arrow_type(wanted.type))
+                arrays[name] = pa.repeat(value, len(rows))
+        return pa.table(arrays)
+
+
+def _plain(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def type_changes(before: AcceptedSchema, after: AcceptedSchema) -> list[TypeChange]:
+    """Match node and edge types by identity: those that stay or are new, then the dropped ones."""
+    old_ids, new_ids = before.identities, after.identities
+    known = {old_ids.type_id(e.kind, e.name): e for e in before.catalog.entities()}
+    found: list[TypeChange] = []
+    for new in after.catalog.entities():
+        type_id = new_ids.type_id(new.kind, new.name)
+        old = known.pop(type_id, None)
+        sources: dict[str, Property] = {}
+        if old is not None:
+            by_id = {old_ids.property_id(type_id, p): old.properties[p] for p in old.properties}
+            for name in new.properties:
+                stored = by_id.get(new_ids.property_id(type_id, name))
+                if stored is not None:
+                    sources[name] = stored
+        found.append(TypeChange(old=old, new=new, sources=sources))
+    return found + [TypeChange(old=old, new=None) for old in known.values()]
+
+
+# ---- checking stored rows -------------------------------------------------------------------
+
+
+def check_stored(
+    change: TypeChange, added: Iterable[Rule], table: Table, problems: Problems
+) -> None:
+    """Check a table's rows against what its type will ask for; name those that do not fit."""
+    old, new = change.old, change.new
+    if old is None or new is None:
+        return
+    for name in change.must_fill_itself():
+        for entity_id in missing_ids(table, change.sources[name]):
+            problems.add(
+                Problem(
+                    message=f"{new.name} '{entity_id}' has no {name}, which shall be required",
+                    type_name=new.name,
+                    entity_id=entity_id,
+                    field=name,
+                    table_key=old.table_key,
+                )
+            )
+    revised = change.revised(added)
+    if revised is not None:
+        columns = [c for rule in revised.uniques for c in rule.columns]
+        columns += [rule.property for rule in revised.ranges]
+        columns += [rule.property for rule in revised.checks]
+        found = Problems()
+        rows = change.rows_after(new, table, columns)
+        check_values(revised, rows, found)
+        check_unique(revised, rows, found)
+        for item in found.items:
+            problems.add(replace(item, message=_named(item)))
+    if isinstance(old, EdgeType) and isinstance(new, EdgeType):
+        _check_cardinality(old, new, table, problems)
+
+
+def _named(item: Problem) -> str:
+    if item.kind == "unique_violation":
+        return item.message
+    return f"{item.type_name} '{item.entity_id}': {item.message}"
+
+
+def missing_ids(table: Table, stored: Property, limit: int = IDS_NAMED_MAX) -> Iterator[str]:
+    """Yield the ids of rows without a value."""
+    if stored.type.scalar is Scalar.BLOB:
+        for batch in table.batches(columns=["id", stored.name], blob_bytes=True):
+            yield from batch["id"].filter(pc.is_null(batch[stored.name])).to_pylist()
+        return
+    rows = table.scan(columns=["id"], where=f"`{stored.name}` IS NULL", limit=limit)
+    yield from rows["id"].to_pylist()
+
+
+def _check_cardinality(old: EdgeType, new: EdgeType, table: Table, problems: Problems) -> None:
+    before, limits = old.cardinality, new.cardinality
+    if before == limits:
+        return
+    rows = table.scan(columns=["id", "src"])
+    counts = rows.group_by("src").aggregate([("id", "count")]).sort_by("src")
+    wrong = pc.less(counts["id_count"], limits.minimum)
+    if limits.maximum is not None:
+        wrong = pc.or_(wrong, pc.greater(counts["id_count"], limits.maximum))
+    for row in counts.filter(wrong).slice(0, IDS_NAMED_MAX).to_pylist():
+        problem = cardinality_problem(new, row["src"], row["id_count"])
+        if problem is not None:
+            problems.add(replace(problem, table_key=old.table_key))

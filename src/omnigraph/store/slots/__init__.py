@@ -1,0 +1,1 @@
+"""One-owner files: a lock on a disk, a lease in an object store."""

@@ -1,0 +1,1 @@
+"""Lance tables: versions, staged changes, keys, indexes, the journal."""

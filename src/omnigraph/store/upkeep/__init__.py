@@ -1,0 +1,1 @@
+"""What cleans up after old versions, interrupted writes and moved graphs."""

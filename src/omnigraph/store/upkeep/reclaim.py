@@ -1,0 +1,146 @@
+"""Removes versions nobody needs any more, by exact list, and the files only they used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.clock import now_s
+from omnigraph.store.files.counters import count
+from omnigraph.store.files.protocol import Files
+from omnigraph.store.tables.branches import (
+    branch_names,
+    branch_path,
+    children_first,
+    delete_branch,
+    list_branches,
+)
+from omnigraph.store.tables.lance_errors import translated
+from omnigraph.store.tables.table import TREE, Tables
+from omnigraph.store.tables.torn_versions import ASIDE, newest_version, version_of, versions_on_disk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reclaimed:
+    """What was, or would be, removed."""
+
+    versions: int = 0
+    bytes: int = 0
+
+
+def stored_versions(tables: Tables, path: str) -> list[int]:
+    """Return every version a dataset still has, oldest first."""
+    return sorted(versions_on_disk(tables.files, tables.folder(path)))
+
+
+def version_times_us(tables: Tables, path: str) -> dict[int, int]:
+    """Return when each version a dataset still has was made, in microseconds."""
+    folder = f"{tables.folder(path)}/_versions"
+    found: dict[int, int] = {}
+    for entry in tables.files.entries(folder):
+        version = version_of(entry.path.rpartition("/")[2])
+        if version is not None:
+            found[version] = int(entry.changed_at_s * 1e6)
+    return found
+
+
+def remove_versions(
+    tables: Tables, path: str, versions: Sequence[int], *, dry_run: bool
+) -> Reclaimed:
+    """Remove exactly these versions. Branch points, tagged versions and the newest one stay.
+
+    Files of writes that are under way are left alone: they belong to no version yet.
+    """
+    if not versions:
+        return Reclaimed()
+    count("reclaims")
+    with translated(f"cleaning up {path}"):
+        dataset: Any = tables.open_latest(path).dataset
+        run = dataset.explain_cleanup_old_versions if dry_run else dataset.cleanup_old_versions
+        found = run(versions=list(versions), error_if_tagged_old_versions=False)
+    stats = found.stats if dry_run else found
+    return Reclaimed(versions=int(stats.old_versions), bytes=int(stats.bytes_removed))
+
+
+def orphan_forks(
+    tables: Tables, root: str, *, used: set[str], older_than_s: float, gone: tuple[str, ...]
+) -> list[str]:
+    """Return the branches of a table that no branch of the graph names and nobody is making.
+
+    Names that begin with one of `gone` belonged to somebody who is not there any more.
+    """
+    now = now_s()
+    known = list_branches(tables.files, tables.folder(root))
+    return [
+        ref.name
+        for ref in children_first(known, name=lambda ref: ref.name)
+        if ref.name not in used
+        and (ref.name.startswith(gone) or now - ref.created_at_s > older_than_s)
+    ]
+
+
+def remove_forks(tables: Tables, root: str, names: Sequence[str]) -> int:
+    """Delete branches of a table; return the bytes they held."""
+    freed = 0
+    dataset = tables.open_latest(root).dataset
+    for name in names:
+        freed += tree_bytes(tables, tables.folder(branch_path(root, name)))
+        delete_branch(dataset, name)
+    return freed
+
+
+def stray_trees(tables: Tables, root: str, *, older_than_s: float) -> list[str]:
+    """Return folders of branches whose ref is gone, or never came: an interrupted step left them.
+
+    A tree is recognised by its versions folder; names may hold slashes.
+    """
+    folder = f"{tables.folder(root)}/{TREE}"
+    known = set(branch_names(tables.files, tables.folder(root)))
+    return sorted(
+        path
+        for path, changed_at_s in datasets_below(tables.files, folder).items()
+        if path.removeprefix(f"{folder}/") not in known and now_s() - changed_at_s > older_than_s
+    )
+
+
+def datasets_below(files: Files, folder: str) -> dict[str, float]:
+    """Return the datasets below a folder, with the time of their last change (seconds)."""
+    found: dict[str, float] = {}
+    for item in files.entries(folder):
+        path, separator, _name = f"{item.path}/".rpartition("/_versions/")
+        if separator:
+            found[path] = max(found.get(path, 0.0), item.changed_at_s)
+    return found
+
+
+def tree_bytes(tables: Tables, folder: str) -> int:
+    """Return the size of everything below a folder."""
+    return sum(item.size_bytes for item in tables.files.entries(folder))
+
+
+def remove_tree(tables: Tables, folder: str) -> int:
+    """Remove a folder; return the bytes it held."""
+    return tables.files.remove(folder)
+
+
+def erase_table(tables: Tables, path: str) -> int:
+    """Remove everything of a table but its place: whoever asks is told that it was reclaimed."""
+    folder = tables.folder(path)
+    tables.forget(path, below=newest_version(tables.files, folder) + 1)
+    freed = tables.files.remove(folder)
+    tables.files.make_folder(f"{folder}/_versions")
+    return freed
+
+
+def erase_history(tables: Tables, path: str, *, below: int) -> int:
+    """Remove every version of a table below one; return the bytes only they used."""
+    tables.forget(path, below=below)
+    old = [version for version in stored_versions(tables, path) if version < below]
+    return remove_versions(tables, path, old, dry_run=False).bytes
+
+
+def torn_folder(tables: Tables, path: str) -> str:
+    """Return where version files that a power loss tore were set aside."""
+    return os.path.join(tables.folder(path), ASIDE)
