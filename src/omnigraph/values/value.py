@@ -78,9 +78,9 @@ class Value(msgspec.Struct, frozen=True, kw_only=True):
     def to_json(self) -> dict[str, object]:
         """Return the wire form."""
         own = _writer(type(self))
-        found = dict(zip(own.names, own.values(self), strict=True))
+        found = dict(zip(own.names, own.values(self)))  # noqa: B905 - both are of the same class
         for name, default in own.optional:
-            if found[name] == default:
+            if found[name] is default or found[name] == default:
                 del found[name]
         for name, send in own.sent:
             if name in found:
@@ -146,8 +146,21 @@ def _writer(cls: type[Value]) -> _Writer:
     )
 
 
-def _send(kind: object) -> Callable[[Any], object]:
-    return kind.send if isinstance(kind, type) and issubclass(kind, Form) else plain
+def _send(kind: Any) -> Callable[[Any], object]:
+    """Return what makes JSON data of values of a type; the more is known of it, the less is asked."""
+    if isinstance(kind, type) and issubclass(kind, Form):
+        return kind.send
+    if isinstance(kind, type) and issubclass(kind, Value):
+        return _written
+    options = [item for item in get_args(kind) if item is not types.NoneType]
+    if get_origin(kind) in (Union, types.UnionType) and len(options) == 1:
+        send = dict if get_origin(options[0]) is Mapping else _send(options[0])
+        return lambda value: None if value is None else send(value)
+    return plain
+
+
+def _written(value: Value) -> dict[str, object]:
+    return value.to_json()
 
 
 def _is_plain(kind: object) -> bool:
