@@ -146,8 +146,8 @@ def _writer(cls: type[Value]) -> _Writer:
     )
 
 
-def _send(kind: Any) -> Callable[[Any], object]:
-    """Return what makes JSON data of values of a type; the more is known of it, the less is asked."""
+def _send(kind: object) -> Callable[[Any], object]:
+    """Return what makes JSON data of values of a type."""
     if isinstance(kind, type) and issubclass(kind, Form):
         return kind.send
     if isinstance(kind, type) and issubclass(kind, Value):
