@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from omnigraph import environment
+from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 
 if TYPE_CHECKING:
     from omnigraph.commits import GraphCommit

@@ -242,7 +242,7 @@ def test_of_racing_inits_one_wins_and_the_others_are_told(tmp_path: Path) -> Non
 KILLED = """
 import os, signal, sys
 import omnigraph as og
-from omnigraph.store.{module} import {owner}
+from omnigraph.store.tables.{module} import {owner}
 def die(*arguments, **options):
     os.kill(os.getpid(), signal.SIGKILL)
 {owner}.{method} = die
@@ -260,7 +260,7 @@ def killed_init(place: Path, *, module: str, owner: str, method: str) -> None:
 
 def test_init_after_an_init_killed_early_succeeds(tmp_path: Path) -> None:
     place = tmp_path / "g"
-    killed_init(place, module="tables", owner="Tables", method="create")
+    killed_init(place, module="table", owner="Tables", method="create")
     with pytest.raises(og.NotFoundError, match="no graph at"):
         og.open(place)
     with og.init(place, PEOPLE, durability="none") as graph:
