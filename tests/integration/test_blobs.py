@@ -77,9 +77,9 @@ def test_blobs_belong_to_a_snapshot(graph: og.Graph) -> None:
     run(graph, 'update File set { data: $d } where name = "a"', d=("Blob", text(b"new")))
     new = graph.blobs.stat("node", "File", "a", "data")
     assert (new.size, new.etag != old.etag) == (3, True)
-    then = graph.blobs.stat("node", "File", "a", "data", snapshot=before)
+    then = graph.blobs.stat("node", "File", "a", "data", commit=before)
     assert (then.size, then.etag, then.snapshot) == (11, old.etag, before)
-    with graph.blobs.open("node", "File", "a", "data", snapshot=before) as blob:
+    with graph.blobs.open("node", "File", "a", "data", commit=before) as blob:
         assert blob.read() == b"hello world"
 
 
@@ -117,11 +117,11 @@ def test_what_is_not_there(
 
 def test_a_place_is_named_once(graph: og.Graph) -> None:
     with pytest.raises(og.BadRequestError, match="a branch or a snapshot"):
-        graph.blobs.stat("node", "File", "a", "data", branch="main", snapshot="x")
+        graph.blobs.stat("node", "File", "a", "data", branch="main", commit="x")
     with pytest.raises(og.NotFoundError, match="branch 'b'"):
         graph.blobs.stat("node", "File", "a", "data", branch="b")
     with pytest.raises(og.NotFoundError):
-        graph.blobs.stat("node", "File", "a", "data", snapshot="01NOTHERE")
+        graph.blobs.stat("node", "File", "a", "data", commit="01NOTHERE")
 
 
 @pytest.mark.local

@@ -176,7 +176,7 @@ def test_schemas_of_the_past_stay_below_their_limit(
             commits.append(graph.commits.head().graph_commit_id)
         for number, commit in (*enumerate(commits), *enumerate(commits)):
             text = f"query q() {{ match {{ $a: P }} return {{ $a.p{number} }} }}"
-            rows = graph.query(text, snapshot=commit).to_pylist()
+            rows = graph.query(text, commit=commit).to_pylist()
             assert rows == [{f"a.p{number}": None}] * 2
             assert len(graph._engine.contract._known) <= 2
 

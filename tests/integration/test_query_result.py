@@ -77,7 +77,7 @@ def test_reading_an_older_version_and_commit(people: og.Graph) -> None:
     before = [{"p.name": "a", "p.age": 1}, {"p.name": "b", "p.age": 2}]
     assert read(people, NAMES) == [{"p.name": "a", "p.age": 9}, {"p.name": "c", "p.age": None}]
     assert read(people, FRIENDS) == []
-    assert read(people, NAMES, version=old) == read(people, NAMES, snapshot=commit) == before
+    assert read(people, NAMES, version=old) == read(people, NAMES, commit=commit) == before
     assert read(people, FRIENDS, version=old) == [{"a": "a", "b": "b"}]
     assert read(people, NAMES, version=old + 1)[0] == {"p.name": "a", "p.age": 9}
 
@@ -87,21 +87,21 @@ def test_a_result_names_its_snapshot(people: og.Graph) -> None:
     now = people.query(f"query q() {{ {NAMES} }}")
     assert (now.commit_id, now.target) == (commit, {"branch": "main", "snapshot": None})
     run(people, 'insert Person { name: "c" }')
-    then = people.query(f"query q() {{ {NAMES} }}", snapshot=commit)
+    then = people.query(f"query q() {{ {NAMES} }}", commit=commit)
     assert (then.commit_id, then.target) == (commit, {"branch": None, "snapshot": commit})
     assert people.query(f"query q() {{ {NAMES} }}").commit_id == head(people)
 
 
 def test_places_that_do_not_exist(people: og.Graph) -> None:
     with pytest.raises(og.NotFoundError):
-        read(people, NAMES, snapshot="01J0000000000000000000NONE")
+        read(people, NAMES, commit="01J0000000000000000000NONE")
     with pytest.raises(og.OmniGraphError) as caught:
         read(people, NAMES, version=999)
     assert isinstance(caught.value, og.NotFoundError | og.BadRequestError)
     with pytest.raises(og.NotFoundError):
         read(people, NAMES, branch="dev")
     with pytest.raises(og.BadRequestError):
-        read(people, NAMES, version=1, snapshot=head(people))
+        read(people, NAMES, version=1, commit=head(people))
 
 
 def test_the_empty_graph(new_graph: NewGraph) -> None:

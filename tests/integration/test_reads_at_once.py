@@ -79,7 +79,7 @@ def test_an_older_state_is_part_of_a_newer_one(graph: og.Graph, whole: list[str]
         graph.mutate(ADD, {"k": f"n{number}"})
         assert len(graph.query(VALUES)) == 5 + number
     read = list(whole)
-    assert [row["a.k"] for row in graph.query(VALUES, snapshot=before)] == ["a", "b", "c", "z"]
+    assert [row["a.k"] for row in graph.query(VALUES, commit=before)] == ["a", "b", "c", "z"]
     assert len(graph.query(VALUES)) == 7
     assert whole == read
 

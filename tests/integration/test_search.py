@@ -308,7 +308,7 @@ def test_each_version_answers_for_itself(place: AnyPath) -> None:
         assert docs(graph, 'search($d.body, "word7 word8 other")') == ["x8"]
         old = graph.query(
             'query q() { match { $d: Doc search($d.body, "word7 word8") } return { $d } }',
-            snapshot=first,
+            commit=first,
         )
         assert len(old) == 2
         assert docs(graph, 'search($d.body, "word7 word8 other")') == ["x8"]

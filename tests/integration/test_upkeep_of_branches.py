@@ -176,7 +176,7 @@ def test_a_state_that_was_given_up_is_given_up_for_everybody(graph: og.Graph) ->
     for handle in (graph, warm, fresh(graph), og.open(graph.uri, mode="ro")):
         for read in (
             lambda: values(handle, version=newest),  # noqa: B023 - called at once
-            lambda: values(handle, snapshot=commit),  # noqa: B023
+            lambda: values(handle, commit=commit),  # noqa: B023
             lambda: handle.snapshot(version=newest),  # noqa: B023
             lambda: list(handle.export(version=newest)),  # type: ignore[arg-type]  # noqa: B023
             lambda: handle.diff(newest, "main"),  # noqa: B023

@@ -379,7 +379,7 @@ class BranchMachine(RuleBasedStateMachine):
         wanted = self.world.commits[commit]
         assert state_of(graph, branch=branch, version=wanted.version) == state(wanted.rows)
         assert state_of(graph, commit=commit) == state(wanted.rows)
-        assert walked(graph, snapshot=commit) == walks(wanted.rows)
+        assert walked(graph, commit=commit) == walks(wanted.rows)
         for tag, (_life, named) in self.world.tags.items():
             assert state_of(graph, tag=tag) == state(self.world.commits[named].rows)
 

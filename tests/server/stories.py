@@ -111,7 +111,7 @@ def queries(graph: AnyGraph, note: Notes, _folder: Path) -> None:
     explained = graph.explain(ALL)
     note(explained.plan, explained.rows, [item.text for item in explained.stages])
     first = graph.commits.list()[-1].graph_commit_id
-    note(graph.explain(ALL, snapshot=first).rows, graph.explain(ALL, version=2).rows)
+    note(graph.explain(ALL, commit=first).rows, graph.explain(ALL, version=2).rows)
 
 
 @story
@@ -126,7 +126,7 @@ def query_failures(graph: AnyGraph, note: Notes, _folder: Path) -> None:
     note.fails(lambda: graph.query(ALL, timestamp="never"))
     note.fails(lambda: graph.query(ALL, timestamp="1999-01-01T00:00:00Z"))
     note.fails(lambda: graph.query("query q($n: I32) { match { $p: Person } return { $p.name } }"))
-    note.fails(lambda: graph.query(ALL, snapshot="01ARZ3NDEKTSV4RRFFQ69G5FAV"))
+    note.fails(lambda: graph.query(ALL, commit="01ARZ3NDEKTSV4RRFFQ69G5FAV"))
     note.fails(lambda: graph.query(ALL, {"nobody": 1}))
     note.fails(lambda: graph.explain(ALL, {"nobody": 1}))
 
@@ -263,7 +263,7 @@ def history(graph: AnyGraph, note: Notes, _folder: Path) -> None:
     note.fails(lambda: graph.commits.last_change("Nope", "x"))
     note(graph.snapshot(), graph.snapshot(version=2), graph.snapshot(commit=first.graph_commit_id))
     note.fails(lambda: graph.snapshot("nope"))
-    note(graph.query(ALL, version=2), graph.query(ALL, snapshot=first.graph_commit_id))
+    note(graph.query(ALL, version=2), graph.query(ALL, commit=first.graph_commit_id))
     note(graph.query(ALL, timestamp=first.created_at))
     note(graph.diff(1, "main"), graph.diff("main@2", "main", types=["Person"]).counts())
     note.fails(lambda: graph.diff("nope", "main"))

@@ -330,7 +330,7 @@ def _look(client: Client) -> None:
         found = _state(client, commit=commit)
         answer["digest"] = digest(found)
         text = "query q() { match { $p: Person } return { $p.slug, $p.level } }"
-        rows = client.graph.query(text, snapshot=commit)
+        rows = client.graph.query(text, commit=commit)
         people = {row["p.slug"]: row["p.level"] for row in rows}
         wanted = {i: row["data"]["level"] for (n, i), row in found.items() if n == "Person"}
         assert people == wanted, f"the query found {people}, the export {wanted}"

@@ -50,9 +50,7 @@ def stat(
 ) -> None:
     """Describe a blob: its size, or the address of an external one."""
     with open_graph(resolve_uri(None, store, None), mode="ro") as graph:
-        found = graph.blobs.stat(
-            entity, type_name, entity_id, prop, branch=branch, snapshot=snapshot
-        )
+        found = graph.blobs.stat(entity, type_name, entity_id, prop, branch=branch, commit=snapshot)
     if as_json:
         print_json(found.to_json())
         return
@@ -84,9 +82,9 @@ def get(
 
     with open_graph(resolve_uri(None, store, None), mode="ro") as graph:
         selector = (entity, type_name, entity_id, prop)
-        found = graph.blobs.stat(*selector, branch=branch, snapshot=snapshot)
+        found = graph.blobs.stat(*selector, branch=branch, commit=snapshot)
         # The stat's commit, so that both calls see the same value.
-        source = graph.blobs.open(*selector, snapshot=found.resolved_snapshot)
+        source = graph.blobs.open(*selector, commit=found.resolved_snapshot)
         with source:
             start, end = blob_range(found.size or 0, offset=offset, length=length)
             source.seek(start)

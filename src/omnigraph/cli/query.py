@@ -84,14 +84,14 @@ def query(
     form = "json" if as_json else form
     if query_path is None and text is None:
         given = read_params(params, params_file)
-        found = call_stored(place, name, params=given, branch=branch, snapshot=snapshot)
+        found = call_stored(place, name, params=given, branch=branch, commit=snapshot)
         write_result(found, form, out)
         return
     source = text if text is not None else read_text(str(query_path))
     values = read_params(params, params_file)
     state: dict[str, Any] = {
         "branch": branch,
-        "snapshot": snapshot,
+        "commit": snapshot,
         "version": at_version,
         "tag": tag,
         "timestamp": timestamp,
@@ -111,7 +111,7 @@ def call_stored(
     *,
     params: dict[str, object],
     branch: str | None,
-    snapshot: str | None = None,
+    commit: str | None = None,
 ) -> Result:
     """Run a stored query that reads."""
     if name is None or not is_served(place):
@@ -121,7 +121,7 @@ def call_stored(
             name,
             params,
             branch=branch,
-            snapshot=snapshot,
+            commit=commit,
             expect_mutation=False,
         )
     return cast("Result", found)

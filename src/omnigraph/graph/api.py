@@ -84,7 +84,7 @@ class BranchesApi(Protocol):
     def cherry_pick(
         self,
         commit_id: str,
-        into: str = MAIN,
+        branch: str = MAIN,
         *,
         resolve: Resolution | None = None,
         property_merge: bool = False,
@@ -95,7 +95,7 @@ class BranchesApi(Protocol):
     def revert(
         self,
         commit_id: str,
-        on: str = MAIN,
+        branch: str = MAIN,
         *,
         resolve: Resolution | None = None,
         property_merge: bool = False,
@@ -210,7 +210,7 @@ class BlobsApi(Protocol):
         prop: str,
         *,
         branch: str | None = None,
-        snapshot: str | None = None,
+        commit: str | None = None,
     ) -> BlobStat:
         """Describe a blob."""
 
@@ -222,7 +222,7 @@ class BlobsApi(Protocol):
         prop: str,
         *,
         branch: str | None = None,
-        snapshot: str | None = None,
+        commit: str | None = None,
     ) -> BinaryIO:
         """Open a blob as a binary file."""
 
@@ -366,7 +366,7 @@ class GraphApi(Protocol):
         *,
         name: str | None = None,
         branch: str | None = None,
-        snapshot: str | None = None,
+        commit: str | None = None,
         version: int | None = None,
         tag: str | None = None,
         timestamp: Moment = None,
@@ -381,7 +381,7 @@ class GraphApi(Protocol):
         *,
         name: str | None = None,
         branch: str | None = None,
-        snapshot: str | None = None,
+        commit: str | None = None,
         version: int | None = None,
         tag: str | None = None,
         timestamp: Moment = None,

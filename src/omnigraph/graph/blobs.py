@@ -32,10 +32,10 @@ class Blobs:
         prop: str,
         *,
         branch: str | None = None,
-        snapshot: str | None = None,
+        commit: str | None = None,
     ) -> BlobStat:
         """Describe a blob: `kind` is `node` or `edge`, `id` the entity's id."""
-        return self._find(kind, type_name, id, prop, branch, snapshot)[2]
+        return self._find(kind, type_name, id, prop, branch, commit)[2]
 
     def open(
         self,
@@ -45,10 +45,10 @@ class Blobs:
         prop: str,
         *,
         branch: str | None = None,
-        snapshot: str | None = None,
+        commit: str | None = None,
     ) -> BinaryIO:
         """Open a blob as a binary file; only what is read of it is fetched."""
-        table, found, stat = self._find(kind, type_name, id, prop, branch, snapshot)
+        table, found, stat = self._find(kind, type_name, id, prop, branch, commit)
         if stat.uri is not None:
             raise ExternalBlobSourceError(uri=stat.uri, reason="external values are not fetched")
         return open_blob(table, prop, found)
@@ -60,11 +60,11 @@ class Blobs:
         id: str,
         prop: str,
         branch: str | None,
-        snapshot: str | None,
+        commit: str | None,
     ) -> tuple[Table, BlobRef, BlobStat]:
-        if branch is not None and snapshot is not None:
-            raise BadRequestError("give a branch or a snapshot, not both")
-        capture = self._acting.state(At(branch=branch, commit=snapshot))
+        if branch is not None and commit is not None:
+            raise BadRequestError("give a branch or a commit, not both")
+        capture = self._acting.state(At(branch=branch, commit=commit))
         self._check_property(capture, kind, type_name, prop)
         pin = capture.pins[f"{kind}:{type_name}"]
         table = self._acting.engine.tables.open(pin.path, pin.version)
@@ -80,8 +80,8 @@ class Blobs:
             size=found.size,
             uri=found.uri,
             etag=found.etag,
-            branch=None if snapshot else branch or MAIN,
-            snapshot=snapshot,
+            branch=None if commit else branch or MAIN,
+            snapshot=commit,
             resolved_snapshot=capture.head.graph_commit_id,
         )
         return table, found, stat

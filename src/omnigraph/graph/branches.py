@@ -159,7 +159,7 @@ class Branches:
     def cherry_pick(
         self,
         commit_id: str,
-        into: str = MAIN,
+        branch: str = MAIN,
         *,
         resolve: Resolution | None = None,
         property_merge: bool = False,
@@ -167,12 +167,12 @@ class Branches:
         actor: str | None = None,
     ) -> GraphCommit | None:
         """Make the changes of one commit on another branch; None when they are there already."""
-        return self._apply(commit_id, into, resolve, property_merge, operation_id, actor)
+        return self._apply(commit_id, branch, resolve, property_merge, operation_id, actor)
 
     def revert(
         self,
         commit_id: str,
-        on: str = MAIN,
+        branch: str = MAIN,
         *,
         resolve: Resolution | None = None,
         property_merge: bool = False,
@@ -183,7 +183,7 @@ class Branches:
 
         Raises `MergeConflictError` when later commits changed the same entities.
         """
-        return self._apply(commit_id, on, resolve, property_merge, operation_id, actor, True)
+        return self._apply(commit_id, branch, resolve, property_merge, operation_id, actor, True)
 
     def _apply(
         self,

@@ -163,7 +163,7 @@ class Session:
         *,
         name: str | None = None,
         branch: str | None = None,
-        snapshot: str | None = None,
+        commit: str | None = None,
         version: int | None = None,
         tag: str | None = None,
         timestamp: Moment = None,
@@ -177,14 +177,14 @@ class Session:
             params: Parameter values.
             name: Which query of the text to run, if it holds several.
             branch: Branch to read.
-            snapshot: Commit id to read at, instead of the newest state.
+            commit: Commit id to read at, instead of the newest state.
             version: Graph version of the branch to read at.
             tag: Tag to read at.
             timestamp: Read the branch as it was at this moment.
             timeout: Give up after so many seconds, with `ResourceLimitError`.
             cancel: Give up when this event is set, with `QueryError`.
         """
-        at = At(branch=branch, commit=snapshot, version=version, tag=tag, timestamp=timestamp)
+        at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
         capture = self._acting.state(at)
         running = Running(timeout_s=timeout, cancel=cancel)
         compiled, table = self._engine.run(source, params, name, capture, running)
@@ -192,8 +192,8 @@ class Session:
             table,
             query_name=compiled.name,
             commit_id=capture.head.graph_commit_id,
-            branch=None if snapshot else capture.branch.name,
-            snapshot=snapshot,
+            branch=None if commit else capture.branch.name,
+            snapshot=commit,
         )
 
     def explain(
@@ -203,13 +203,13 @@ class Session:
         *,
         name: str | None = None,
         branch: str | None = None,
-        snapshot: str | None = None,
+        commit: str | None = None,
         version: int | None = None,
         tag: str | None = None,
         timestamp: Moment = None,
     ) -> Explanation:
         """Run a read query and return how: its plan, and rows, time and storage calls by step."""
-        at = At(branch=branch, commit=snapshot, version=version, tag=tag, timestamp=timestamp)
+        at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
         running = Running(trace=True)
         with measured() as io:
             capture = self._acting.state(at)

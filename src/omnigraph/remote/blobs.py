@@ -26,10 +26,10 @@ class RemoteBlobs:
         prop: str,
         *,
         branch: str | None = None,
-        snapshot: str | None = None,
+        commit: str | None = None,
     ) -> BlobStat:
         """Describe a blob."""
-        params = _selector(kind, type_name, id, prop, branch, snapshot)
+        params = _selector(kind, type_name, id, prop, branch, commit)
         found = self._connection.head("/blob", params)
         external = found.status_code == 302
         return BlobStat(
@@ -40,8 +40,8 @@ class RemoteBlobs:
             size=None if external else int(found.headers["content-length"]),
             uri=found.headers["location"] if external else None,
             etag=found.headers["etag"].strip('"'),
-            branch=None if snapshot else branch or MAIN,
-            snapshot=snapshot,
+            branch=None if commit else branch or MAIN,
+            snapshot=commit,
             resolved_snapshot=found.headers[SNAPSHOT_ID],
         )
 
@@ -53,10 +53,10 @@ class RemoteBlobs:
         prop: str,
         *,
         branch: str | None = None,
-        snapshot: str | None = None,
+        commit: str | None = None,
     ) -> BinaryIO:
         """Return a blob as a binary file; it is fetched whole."""
-        params = _selector(kind, type_name, id, prop, branch, snapshot)
+        params = _selector(kind, type_name, id, prop, branch, commit)
         with self._connection.stream("GET", "/blob", params=params) as found:
             if found.status_code == 302:
                 uri = found.headers["location"]
@@ -65,7 +65,7 @@ class RemoteBlobs:
 
 
 def _selector(
-    kind: str, type_name: str, id: str, prop: str, branch: str | None, snapshot: str | None
+    kind: str, type_name: str, id: str, prop: str, branch: str | None, commit: str | None
 ) -> Json:
     return {
         "entity": kind,
@@ -73,5 +73,5 @@ def _selector(
         "id": id,
         "property": prop,
         "branch": branch,
-        "snapshot": snapshot,
+        "snapshot": commit,
     }

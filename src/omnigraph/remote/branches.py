@@ -76,26 +76,26 @@ class RemoteBranches:
     def cherry_pick(
         self,
         commit_id: str,
-        into: str = MAIN,
+        branch: str = MAIN,
         *,
         resolve: Resolution | None = None,
         property_merge: bool = False,
         operation_id: str | None = None,
     ) -> GraphCommit | None:
         """Make the changes of one commit on another branch."""
-        return self._apply(commit_id, "pick", into, resolve, property_merge, operation_id)
+        return self._apply(commit_id, "pick", branch, resolve, property_merge, operation_id)
 
     def revert(
         self,
         commit_id: str,
-        on: str = MAIN,
+        branch: str = MAIN,
         *,
         resolve: Resolution | None = None,
         property_merge: bool = False,
         operation_id: str | None = None,
     ) -> GraphCommit | None:
         """Undo the changes of one commit in a new one."""
-        return self._apply(commit_id, "revert", on, resolve, property_merge, operation_id)
+        return self._apply(commit_id, "revert", branch, resolve, property_merge, operation_id)
 
     def _apply(
         self,

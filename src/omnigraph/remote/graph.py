@@ -126,7 +126,7 @@ class RemoteGraph:
         *,
         name: str | None = None,
         branch: str | None = None,
-        snapshot: str | None = None,
+        commit: str | None = None,
         version: int | None = None,
         tag: str | None = None,
         timestamp: Moment = None,
@@ -138,7 +138,7 @@ class RemoteGraph:
             "params": _parameters(params),
             "name": name,
             "timeout": timeout,
-        } | state_fields(branch, snapshot, version, tag, timestamp)
+        } | state_fields(branch, commit, version, tag, timestamp)
         return result_from(self._connection.post("/query", body, accept=ARROW).content)
 
     def explain(
@@ -148,7 +148,7 @@ class RemoteGraph:
         *,
         name: str | None = None,
         branch: str | None = None,
-        snapshot: str | None = None,
+        commit: str | None = None,
         version: int | None = None,
         tag: str | None = None,
         timestamp: Moment = None,
@@ -159,7 +159,7 @@ class RemoteGraph:
             "params": _parameters(params),
             "name": name,
             "explain": True,
-        } | state_fields(branch, snapshot, version, tag, timestamp)
+        } | state_fields(branch, commit, version, tag, timestamp)
         return Explanation.from_json(self._connection.post("/query", body).json()["explain"])
 
     def call(
@@ -168,7 +168,7 @@ class RemoteGraph:
         params: Params = None,
         *,
         branch: str | None = None,
-        snapshot: str | None = None,
+        commit: str | None = None,
         expect_mutation: bool | None = None,
         expected_head: str | None = None,
         operation_id: str | None = None,
@@ -178,7 +178,7 @@ class RemoteGraph:
         body = {
             "params": _parameters(params),
             "branch": branch,
-            "snapshot": snapshot,
+            "snapshot": commit,
             "expect_mutation": expect_mutation,
             "dry_run": dry_run,
         }

@@ -52,7 +52,7 @@ async def blob(
     await allow_state(call, branch=branch, commit=snapshot, tag=None)
     selector = (entity, type_, id_, property_)
     found = await call.read(
-        lambda graph: graph.blobs.stat(*selector, branch=branch, snapshot=snapshot)
+        lambda graph: graph.blobs.stat(*selector, branch=branch, commit=snapshot)
     )
     headers = {
         "ETag": f'"{found.etag}"',
@@ -121,7 +121,7 @@ def _chunks(
     graph: Session, selector: tuple[str, str, str, str], snapshot: str, start: int, end: int
 ) -> Iterator[bytes]:
     # The commit that was described, so that both calls see the same value.
-    with graph.blobs.open(*selector, snapshot=snapshot) as source:
+    with graph.blobs.open(*selector, commit=snapshot) as source:
         yield from _copied(source, start, end)
 
 
