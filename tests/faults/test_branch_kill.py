@@ -247,7 +247,7 @@ def test_a_half_made_branch_is_no_branch(place: AnyPath) -> None:
     grow(root, "merge")
     with og.open(root, durability="none") as graph:
         made = graph.branches.create("half")
-    reference = f"__manifest/_refs/branches/{made.id.incarnation}.json"
+    reference = f"__manifest/_refs/branches/{made.id.uid}.json"
     assert (root / reference).exists()
     locate(root).files.delete(f"{root}/{reference}")
     with og.open(root, durability="none") as graph:

@@ -113,7 +113,7 @@ def test_histories_of_branches_stay_below_their_limit(
             heads[info.name] = graph.commits.head(info.name)
         for info in (*made, *made):
             branch = graph._engine.lines.directory.find(info.name).id
-            found = graph._engine.lines.history(branch.incarnation)
+            found = graph._engine.lines.history(branch.uid)
             assert found is not None
             assert found.capture().head == heads[info.name]
             assert len(graph._engine.lines._past) <= 2

@@ -227,7 +227,7 @@ class BranchMachine(RuleBasedStateMachine):
             return
         made = graph.branches.create(name, from_=from_)
         # A commit lies in the history of several branches; where it was found, the engine says.
-        lives = {item.id.incarnation: item.id.name for item in graph.branches.details()}
+        lives = {item.id.uid: item.id.name for item in graph.branches.details()}
         assert made.parent is not None
         parent = lives[made.parent]
         assert commit in self.world.branches[parent].commits

@@ -211,7 +211,7 @@ class FinalLook:
         """Every tag can be read, and shows the state it was given to."""
         for tag in self.graph.tags.list():
             self._count("tags")
-            life = self.lineage.lives[tag.branch.incarnation]
+            life = self.lineage.lives[tag.branch.uid]
             commit = [c for c in self.lineage.line(life) if c.seq <= tag.version][-1]
             try:
                 self.replay.confirm(commit.id, self._state(tag=tag.name))

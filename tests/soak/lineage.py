@@ -170,7 +170,7 @@ def watch_purges(root: AnyPath, note: Callable[[dict[str, Any]], None]) -> None:
     inner = BranchDirectory.purge
 
     def purge(self: BranchDirectory, branch: Any) -> None:
-        for life in stored_lives(root, only=branch.incarnation):
+        for life in stored_lives(root, only=branch.uid):
             note({**life.to_json(), "status": "purged"})
         inner(self, branch)
 

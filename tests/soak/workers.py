@@ -161,7 +161,7 @@ def _create(client: Client) -> None:
     with client.expecting(kind, name, source=source) as answer:
         made = client.graph.branches.create(name, source)
         client.known = [*client.known, name]
-        answer |= {"incarnation": made.id.incarnation, "forked_at": made.forked_at}
+        answer |= {"incarnation": made.id.uid, "forked_at": made.forked_at}
 
 
 def _delete(client: Client) -> None:
@@ -204,7 +204,7 @@ def _tag(client: Client) -> None:
             made = client.graph.tags.create(name, branch=branch)
         else:
             made = client.graph.tags.create(name, commit=commit)
-        answer |= {"life": made.branch.incarnation, "seq": made.version}
+        answer |= {"life": made.branch.uid, "seq": made.version}
 
 
 def _untag(client: Client) -> None:

@@ -11,7 +11,7 @@ from omnigraph.commits.branch_ids import (
     BranchId,
     BranchName,
     new_branch,
-    parse_incarnation,
+    parse_branch_uid,
 )
 from omnigraph.commits.branches import CONTROL_SLOT, BranchDirectory, BranchInfo, Tag
 from omnigraph.commits.changes import BuildIndexes, ChangeSet, TableStep
@@ -110,7 +110,7 @@ __all__ = [
     "merge_bases",
     "mint",
     "new_branch",
-    "parse_incarnation",
+    "parse_branch_uid",
     "registered",
     "renamed",
     "slot_name",

@@ -20,12 +20,12 @@ _ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 class BranchName(str):
     """A name that stands for one life of a branch, and for no namesake made after it."""
 
-    incarnation: str
+    uid: str
 
     def __new__(cls, branch: BranchId) -> BranchName:
         """Name a branch."""
         found = super().__new__(cls, branch.name)
-        found.incarnation = branch.incarnation
+        found.uid = branch.uid
         return found
 
 
@@ -37,7 +37,7 @@ def new_branch(name: str, ulid: str) -> BranchId:
     return BranchId(name, f"{name}.{ulid}")
 
 
-def parse_incarnation(text: str) -> BranchId | None:
+def parse_branch_uid(text: str) -> BranchId | None:
     """Return the branch a line of manifest versions belongs to; None for a foreign one."""
     if text == MAIN:
         return MAIN_BRANCH

@@ -16,7 +16,7 @@ from omnigraph.commits.branch_ids import (
     check_branch_name,
     collides,
     new_branch,
-    parse_incarnation,
+    parse_branch_uid,
 )
 from omnigraph.commits.manifest_reader import BranchState, ManifestReader
 from omnigraph.commits.records import MAIN
@@ -67,14 +67,14 @@ _MAIN_INFO = BranchInfo(name=MAIN, branch_uid=MAIN)
 
 def _known_branch(ref: BranchRef) -> BranchInfo | None:
     """Return the branch a line of versions is; None for one that somebody else made."""
-    branch = parse_incarnation(ref.name)
-    parent = parse_incarnation(ref.parent or MAIN)
+    branch = parse_branch_uid(ref.name)
+    parent = parse_branch_uid(ref.parent or MAIN)
     if branch is None or parent is None:
         return None
     return BranchInfo(
         name=branch.name,
-        branch_uid=branch.incarnation,
-        parent=parent.incarnation,
+        branch_uid=branch.uid,
+        parent=parent.uid,
         forked_at=ref.parent_version,
         created_at_s=ref.created_at_s,
     )
@@ -107,13 +107,13 @@ class BranchDirectory:
         """Return every branch: main first, the others by name."""
         retired = retired_branches(self._files, self._root)
         lines = self._lines()
-        return [info for info in lines if info.id.incarnation not in retired]
+        return [info for info in lines if info.id.uid not in retired]
 
     def retired(self) -> list[BranchInfo]:
         """Return deleted branches whose history is kept, each before the one it was made from."""
         retired = retired_branches(self._files, self._root)
-        found = [info for info in self._lines() if info.id.incarnation in retired]
-        return children_first(found, name=lambda info: info.id.incarnation)
+        found = [info for info in self._lines() if info.id.uid in retired]
+        return children_first(found, name=lambda info: info.id.uid)
 
     def _lines(self) -> list[BranchInfo]:
         known = map(_known_branch, list_branches(self._files, self._root))
@@ -123,7 +123,7 @@ class BranchDirectory:
         """Return every branch without where it was made: two listings, however many there are."""
         retired = retired_branches(self._files, self._root)
         names = branch_names(self._files, self._root)
-        found = (parse_incarnation(name) for name in names if name not in retired)
+        found = (parse_branch_uid(name) for name in names if name not in retired)
         return [MAIN_BRANCH, *(branch for branch in found if branch is not None)]
 
     def find(self, name: str) -> BranchInfo:
@@ -137,7 +137,7 @@ class BranchDirectory:
         """Return where a branch was made. Raises `NotFoundError`."""
         if branch.is_main:
             return _MAIN_INFO
-        ref = read_branch(self._files, self._root, branch.incarnation)
+        ref = read_branch(self._files, self._root, branch.uid)
         info = None if ref is None else _known_branch(ref)
         if info is None:
             raise NotFoundError(f"branch '{branch.name}' does not exist")
@@ -145,16 +145,16 @@ class BranchDirectory:
 
     def exists(self, branch: BranchId) -> bool:
         """Whether this life of a branch still goes on."""
-        return branch.is_main or branch_exists(self._files, self._root, branch.incarnation)
+        return branch.is_main or branch_exists(self._files, self._root, branch.uid)
 
     def check_kept(self, branch: BranchId, version: int) -> None:
         """Refuse a state that a cleanup gave up. Raises `VersionReclaimedError`."""
         floors = read_floors(self._files, self._root).by_branch
         asked = branch
-        while (floor := floors.get(branch.incarnation)) is None:
+        while (floor := floors.get(branch.uid)) is None:
             # Made since the last cleanup: what it has of its parent is as old as there.
             info = None if branch.is_main else self.info(branch)
-            parent = None if info is None else parse_incarnation(info.parent or MAIN)
+            parent = None if info is None else parse_branch_uid(info.parent or MAIN)
             if info is None or parent is None or version >= info.forked_at:
                 return
             branch = parent
@@ -226,10 +226,10 @@ class BranchDirectory:
             branch = new_branch(name, self._new_id())
             view = None
             try:
-                made = make_branch(capture.view.dataset, branch.incarnation, capture.version)
+                made = make_branch(capture.view.dataset, branch.uid, capture.version)
                 view = JournalView(made, dict(capture.view.rows_by_file))
             except OmniGraphError:
-                # The answer may be lost, not the branch: nobody else makes this incarnation.
+                # The answer may be lost, not the branch: no other call makes this uid.
                 if not self.exists(branch):
                     raise
             fire(Failpoint.BRANCH_CREATE_POST_NATIVE)
@@ -239,7 +239,7 @@ class BranchDirectory:
             except VersionReclaimedError:
                 self._delete_line(branch)
                 raise
-            self._syncer.sync(branch_files(self._files, self._root, branch.incarnation))
+            self._syncer.sync(branch_files(self._files, self._root, branch.uid))
             return self.info(branch), view
 
     @contextlib.contextmanager
@@ -258,13 +258,13 @@ class BranchDirectory:
     def is_used(self, branch: BranchId, capture: BranchState) -> bool:
         """Whether a branch has commits of its own, or kept branches that were made from it."""
         return capture.version > self.info(branch).forked_at or any(
-            info.parent == branch.incarnation for info in self.retired()
+            info.parent == branch.uid for info in self.retired()
         )
 
     def retire(self, branch: BranchId) -> None:
         """Put a branch out of sight whose last commit was made. Needs its slot."""
         fire(Failpoint.BRANCH_DELETE_POST_FENCE)
-        self._syncer.sync([retire_branch(self._files, self._root, branch.incarnation)])
+        self._syncer.sync([retire_branch(self._files, self._root, branch.uid)])
         fire(Failpoint.BRANCH_DELETE_POST_NATIVE)
 
     def delete_line(self, branch: BranchId) -> None:
@@ -274,11 +274,11 @@ class BranchDirectory:
 
     def _delete_line(self, branch: BranchId) -> None:
         try:
-            delete_branch(self._main.view.dataset, branch.incarnation)
+            delete_branch(self._main.view.dataset, branch.uid)
         except OmniGraphError:
             # A writer may still put files into its folder, which then cannot go. Without its ref
             # the branch is gone all the same; cleanup takes the folder.
-            if is_stored(self._files, self._root, branch.incarnation):
+            if is_stored(self._files, self._root, branch.uid):
                 raise
         self._syncer.sync_folder(f"{self._root}/_refs/branches")
 
@@ -286,21 +286,21 @@ class BranchDirectory:
         """Free what a branch that is gone left behind: it is only space."""
         for path in sorted({p.path for p in self._main.capture(fresh=False).pins.values()}):
             with contextlib.suppress(OmniGraphError):
-                delete_forks(self._tables, path, prefix=f"{branch.incarnation}.")
+                delete_forks(self._tables, path, prefix=f"{branch.uid}.")
 
     def purge(self, branch: BranchId) -> None:
         """Remove the history of a retired branch for good. The caller holds `control`."""
         self.delete_forks(branch)
         self._delete_line(branch)
         fire(Failpoint.BRANCH_PURGE_POST_NATIVE)
-        forget_retired(self._files, self._root, branch.incarnation)
+        forget_retired(self._files, self._root, branch.uid)
 
     def _refuse_missing(self, branch: BranchId) -> None:
         if not self.exists(branch):
             raise NotFoundError(f"branch '{branch.name}' does not exist")
 
     def _refuse_needed(self, branch: BranchId) -> None:
-        children = [info.name for info in self.branches() if info.parent == branch.incarnation]
+        children = [info.name for info in self.branches() if info.parent == branch.uid]
         if children:
             raise ConflictError(
                 f"branch '{branch.name}' has branches of its own: {', '.join(children)}",
@@ -318,13 +318,13 @@ class BranchDirectory:
         """Return every tag, by name."""
         found: list[Tag] = []
         for ref in list_tags(self._main.view.dataset):
-            branch = parse_incarnation(ref.branch or MAIN)
+            branch = parse_branch_uid(ref.branch or MAIN)
             if branch is not None and not ref.name.startswith(TAG_RESERVED):
                 found.append(
                     Tag(
                         name=ref.name,
                         branch_name=branch.name,
-                        branch_uid=branch.incarnation,
+                        branch_uid=branch.uid,
                         version=ref.version,
                         created_at_us=ref.created_at_us,
                     )
@@ -342,7 +342,7 @@ class BranchDirectory:
             if any(tag.name == name for tag in self.tags()):
                 raise AlreadyExistsError(f"tag '{name}' exists already")
             self._refuse_missing(capture.branch)
-            branch = None if capture.branch.is_main else capture.branch.incarnation
+            branch = None if capture.branch.is_main else capture.branch.uid
             create_tag(self._main.view.dataset, name, branch, capture.version)
             try:
                 self.check_kept(capture.branch, capture.version)

@@ -68,9 +68,9 @@ def newer_format(body: bytes) -> int | None:
     return number if isinstance(number, int) and number > INTENT_FORMAT else None
 
 
-def slot_name(incarnation: str, head_commit_id: str) -> str:
+def slot_name(branch_uid: str, head_commit_id: str) -> str:
     """Return the slot of a branch at a head. Long branch names are hashed: names have limits."""
-    safe = quote(incarnation, safe="")
+    safe = quote(branch_uid, safe="")
     if len(safe) > NAME_CHARS_MAX:
-        safe = hashlib.sha256(incarnation.encode()).hexdigest()
+        safe = hashlib.sha256(branch_uid.encode()).hexdigest()
     return f"{safe}@{head_commit_id}.json"

@@ -47,7 +47,7 @@ class BranchState:
     @property
     def slot(self) -> str:
         """The name of the slot whoever moves this head must own."""
-        return slot_name(self.branch.incarnation, self.head.graph_commit_id)
+        return slot_name(self.branch.uid, self.head.graph_commit_id)
 
 
 class ManifestReader:

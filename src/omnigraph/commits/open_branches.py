@@ -16,7 +16,7 @@ from omnigraph.commits.branch_ids import (
     MANIFEST,
     BranchId,
     BranchName,
-    parse_incarnation,
+    parse_branch_uid,
 )
 from omnigraph.commits.branches import BranchDirectory, BranchInfo
 from omnigraph.commits.loop import Writer
@@ -112,7 +112,7 @@ class OpenBranches:
         A `BranchName` finds the life it was made for, and no other.
         """
         line = self._get(name)
-        if isinstance(name, BranchName) and line.branch.incarnation != name.incarnation:
+        if isinstance(name, BranchName) and line.branch.uid != name.uid:
             raise NotFoundError(
                 f"branch '{name}' was deleted, and another of this name was made",
                 hint="ask the graph for the branch again",
@@ -142,7 +142,7 @@ class OpenBranches:
     def _open_branch(self, info: BranchInfo, view: JournalView | None) -> OpenBranch:
         """Open a branch; what it shares with a parent in use is not read again."""
         lines = (self.main, *self._alive.values())
-        parent = next((line for line in lines if line.branch.incarnation == info.parent), None)
+        parent = next((line for line in lines if line.branch.uid == info.parent), None)
         if parent is None:
             return self._open(info.id, self._manifest(info.id, self.main.coordinator))
         manifest = self._manifest(info.id, parent.coordinator, info.forked_at, view)
@@ -243,21 +243,21 @@ class OpenBranches:
                 return line, found
         raise NotFoundError(f"commit '{commit_id}' does not exist")
 
-    def history(self, incarnation: str) -> ManifestReader | None:
+    def history(self, branch_uid: str) -> ManifestReader | None:
         """Return the manifest of a branch, deleted ones that are kept included, for reading."""
         with self._lock:
             for line in (self.main, *self._alive.values()):
-                if line.branch.incarnation == incarnation:
+                if line.branch.uid == branch_uid:
                     return line.coordinator
-            found = self._past.get(incarnation)
-            branch = parse_incarnation(incarnation)
+            found = self._past.get(branch_uid)
+            branch = parse_branch_uid(branch_uid)
             if found is not None or branch is None:
                 return found
             try:
                 found = self._manifest(branch, self.main.coordinator)
             except NotFoundError:
                 return None
-            self._past.put(incarnation, found)
+            self._past.put(branch_uid, found)
             return found
 
     def at(self, branch: BranchId, version: int) -> tuple[OpenBranch, BranchState]:
@@ -319,7 +319,7 @@ class OpenBranches:
         branch = capture.branch
         while not branch.is_main:
             info = self.directory.info(branch)
-            parent = parse_incarnation(info.parent or MAIN)
+            parent = parse_branch_uid(info.parent or MAIN)
             if parent is None or capture.version >= info.forked_at:
                 break
             line = self.get(parent.name)
@@ -332,7 +332,7 @@ class OpenBranches:
         branch = capture.branch
         while not branch.is_main:
             info = self.directory.info(branch)
-            parent = parse_incarnation(info.parent or MAIN)
+            parent = parse_branch_uid(info.parent or MAIN)
             if parent is None or capture.head.manifest_version > info.forked_at:
                 break
             branch = parent

@@ -96,7 +96,7 @@ class PublishPlan:
             commit_id=identity.commit_id,
             rollback_id=self.rollback_id,
             kind=identity.kind,
-            branch=capture.branch.incarnation,
+            branch=capture.branch.uid,
             merged_parent_commit_id=identity.merged_parent_commit_id,
             merged_branch=identity.merged_branch,
             head_commit_id=capture.head.graph_commit_id,

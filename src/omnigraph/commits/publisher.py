@@ -166,7 +166,7 @@ class Publisher:
         branch = self.coordinator.branch
         if branch.is_main:
             return True
-        return branch_exists(self.tables.files, self.tables.folder(MANIFEST), branch.incarnation)
+        return branch_exists(self.tables.files, self.tables.folder(MANIFEST), branch.uid)
 
     def failure(self, error: OmniGraphError) -> OmniGraphError:
         """Return what to raise for files that are missing: the branch, if that is what is gone."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from omnigraph.commits.audit import RecoveryAudit, RecoveryKind, TableOutcome, new_record
-from omnigraph.commits.branch_ids import BranchId, parse_incarnation
+from omnigraph.commits.branch_ids import BranchId, parse_branch_uid
 from omnigraph.commits.identity import finishing, undoing
 from omnigraph.commits.intents import Intent, IntentTable, decode_intent, newer_format
 from omnigraph.commits.manifest_reader import BranchState
@@ -149,7 +149,7 @@ class Recovery:
         """Return whose slot it is; None when it is gone or cannot be read."""
         seen = self._publisher.slots.peek(name)
         intent = None if seen is None else decode_intent(seen[0])
-        return None if intent is None else parse_incarnation(intent.branch)
+        return None if intent is None else parse_branch_uid(intent.branch)
 
     def discard(self, name: str) -> Verdict | None:
         """Remove the slot of a dead owner whose branch is gone; None when its owner lives."""

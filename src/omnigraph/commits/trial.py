@@ -59,4 +59,4 @@ def _discard(tables: Tables, branch: BranchId, paths: Sequence[str]) -> None:
     """Free what was written: it is only space, so a failure is left to a cleanup."""
     for path in paths:
         with contextlib.suppress(OmniGraphError):
-            delete_forks(tables, path, prefix=f"{branch.incarnation}.")
+            delete_forks(tables, path, prefix=f"{branch.uid}.")

@@ -38,7 +38,7 @@ class SessionBase:
     def look(self, line: OpenBranch, capture: BranchState) -> None:
         """Remember the state of a branch."""
         with self._lock:
-            self._seen[line.branch.incarnation] = _places(capture)
+            self._seen[line.branch.uid] = _places(capture)
 
     def of(self, line: OpenBranch) -> Mapping[str, Place]:
         """Return what was last looked at; at first, what a branch is when it is first used.
@@ -72,14 +72,14 @@ class SessionBase:
             return
         with self._lock:
             gone = set(self._seen)
-        gone -= {branch.incarnation for branch in lines.directory.ids()}
+        gone -= {branch.uid for branch in lines.directory.ids()}
         with self._lock:
             for branch in gone:
                 self._seen.pop(branch, None)
             self._prune_at = max(SESSION_BRANCHES_MAX, 2 * len(self._seen))
 
     def _of(self, line: OpenBranch) -> dict[str, Place]:
-        branch = line.branch.incarnation
+        branch = line.branch.uid
         if branch not in self._seen:
             self._seen[branch] = _places(line.coordinator.capture(fresh=False))
         return self._seen[branch]

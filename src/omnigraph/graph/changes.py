@@ -310,7 +310,7 @@ class _Tokens:
     def __init__(self, domain: str, line: OpenBranch, wanted: ChangeFilter) -> None:
         self._bound = {
             "graph": domain,
-            "branch": line.branch.incarnation,
+            "branch": line.branch.uid,
             "filter": zlib.crc32(json.dumps(wanted.to_json()).encode()),
         }
 

@@ -15,7 +15,7 @@ from omnigraph.commits import (
     ManifestReader,
     OwnHistory,
     lines_in_use,
-    parse_incarnation,
+    parse_branch_uid,
 )
 from omnigraph.commits.open_branches import OpenBranches
 from omnigraph.errors import Conflict, NotFoundError
@@ -150,14 +150,14 @@ class Maintenance:
         retired = [self._own_history(info) for info in infos]
         needed = lines_in_use(map(self._own_history, directory.branches()), retired)
         kept = [self._lines.history(name) for name in sorted(needed)]
-        gone = [info.id for info in infos if info.id.incarnation not in needed]
+        gone = [info.id for info in infos if info.id.uid not in needed]
         return [item for item in kept if item is not None], gone
 
     def _own_history(self, info: BranchInfo) -> OwnHistory:
-        found = self._lines.history(info.id.incarnation)
+        found = self._lines.history(info.id.uid)
         commits = [] if found is None else found.ledger.commits_to(found.capture().version)
         return OwnHistory(
-            branch=info.id.incarnation,
+            branch=info.id.uid,
             parent=info.parent,
             commits=[item for item in commits if item.manifest_version > info.forked_at],
         )
@@ -168,7 +168,7 @@ class Maintenance:
         for tag in directory.tags():
             yield tag.branch, tag.version
         for info in (*directory.branches(), *directory.retired()):
-            parent = parse_incarnation(info.parent or MAIN)
+            parent = parse_branch_uid(info.parent or MAIN)
             if not info.id.is_main and parent is not None and info.id not in gone:
                 yield parent, info.forked_at
         yield from self._merge_bases()
@@ -176,7 +176,7 @@ class Maintenance:
     def _merge_bases(self) -> list[State]:
         """Return the states that merging each branch with its parent or main would look at."""
         infos = self._lines.directory.branches()
-        names = {info.id.incarnation: info.name for info in infos}
+        names = {info.id.uid: info.name for info in infos}
         pairs = {
             frozenset((info.name, other))
             for info in infos

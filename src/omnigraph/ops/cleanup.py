@@ -339,7 +339,7 @@ class Cleanup:
             root,
             used=used,
             older_than_s=ORPHAN_AGE_S,
-            gone=tuple(f"{branch.incarnation}." for branch in self._gone),
+            gone=tuple(f"{branch.uid}." for branch in self._gone),
         )
         strays = stray_trees(self._tables, root, older_than_s=ORPHAN_AGE_S)
         if self._dry_run:
@@ -378,6 +378,6 @@ def _floors(windows: Mapping[BranchId, list[int]], states: Iterable[State]) -> d
     for branch, version in states:
         single.setdefault(branch, set()).add(version)
     return {
-        branch.incarnation: Floor(min(kept), tuple(sorted(single.get(branch, ()))))
+        branch.uid: Floor(min(kept), tuple(sorted(single.get(branch, ()))))
         for branch, kept in windows.items()
     }

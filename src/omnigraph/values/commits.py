@@ -59,17 +59,17 @@ class GraphCommit(
 class BranchId(msgspec.Struct, frozen=True):
     """A branch in one of its lives. A name deleted and made again is another branch.
 
-    Everything written for a branch carries the incarnation, so a writer that slept through
+    Everything written for a branch carries its uid, so a writer that slept through
     deletion and rebirth finds nothing of its own instead of another branch's.
     """
 
     name: str
-    incarnation: str
+    uid: str
 
     @property
     def path(self) -> str:
         """Where its manifest lies, relative to the graph's root."""
-        return MANIFEST if self.is_main else f"{MANIFEST}/tree/{self.incarnation}"
+        return MANIFEST if self.is_main else f"{MANIFEST}/tree/{self.uid}"
 
     @property
     def is_main(self) -> bool:
@@ -80,11 +80,11 @@ class BranchId(msgspec.Struct, frozen=True):
         """Whether a table's line of versions belongs to this branch."""
         if table_branch is None:
             return self.is_main
-        return table_branch.startswith(f"{self.incarnation}.")
+        return table_branch.startswith(f"{self.uid}.")
 
     def fork_name(self, operation_id: str) -> str:
         """Return a name for a table's line of versions that nothing else ever had."""
-        return f"{self.incarnation}.{operation_id}"
+        return f"{self.uid}.{operation_id}"
 
 
 class BranchInfo(Value, frozen=True, kw_only=True):

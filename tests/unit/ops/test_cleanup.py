@@ -19,7 +19,7 @@ from omnigraph.store import Pin
 NOW = 1_000_000_000
 DEV = new_branch("dev", "01ARZ3NDEKTSV4RRFFQ69G5FAV")
 TABLE = "nodes/a"
-FORK = f"{TABLE}/tree/{DEV.incarnation}.01ARZ3NDEKTSV4RRFFQ69G5FAW"
+FORK = f"{TABLE}/tree/{DEV.uid}.01ARZ3NDEKTSV4RRFFQ69G5FAW"
 
 
 def commit(version: int, *, age_s: float = 0, merged: str | None = None) -> GraphCommit:

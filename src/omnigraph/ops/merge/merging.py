@@ -150,7 +150,7 @@ class Merging:
         branch, made_on = setup.source.branch, setup.captured.head.branch
         if (made_on or MAIN) != branch.name:
             branch = self._lines.maker(setup.captured)
-        return branch.incarnation
+        return branch.uid
 
     def _outcome_of(self, commit: GraphCommit, into: OpenBranch) -> str:
         """Return what an earlier merge was; one whose source is gone counts as merged."""
