@@ -376,8 +376,14 @@ ACTOR_WRITES_MAX: Final = 16
 ACTOR_BYTES_MAX: Final = 4 * 1024 * 1024 * 1024
 """Bytes of one actor's writes in flight."""
 
+ACTOR_QUEUE_MAX: Final = 256
+"""Writes of one actor that wait for those in flight; more are told to come back."""
+
+ACTOR_WAIT_S: Final = 30.0
+"""How long a write waits for others of its actor; clients wait as long for an answer."""
+
 ACTOR_RETRY_AFTER_S: Final = 60
-"""When somebody with too many writes in flight is asked to come back."""
+"""The latest a client is told to come back when too many writes of its actor wait."""
 
 SERVER_THREADS: Final = 16
 """Threads a server reads with, and as many again it writes with."""

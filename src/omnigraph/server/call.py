@@ -109,7 +109,7 @@ class Call:
                 finally:
                     metrics.storage(graph_id=served.graph_id, work="write", io=io)
 
-        with self.service.admission.admit(self.actor, self._size_bytes):
+        async with self.service.admission.admit(self.actor, self._size_bytes, self._gone):
             return await self.service.threads.write(run)
 
     def committed(self, commit: GraphCommit | None, *, repeated: bool = False) -> None:

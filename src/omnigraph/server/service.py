@@ -64,7 +64,10 @@ class Service:
     def __post_init__(self) -> None:
         self.threads = Threads(self.settings.threads)
         self.admission = Admission(
-            writes_max=self.settings.actor_writes_max, bytes_max=self.settings.actor_bytes_max
+            writes_max=self.settings.actor_writes_max,
+            bytes_max=self.settings.actor_bytes_max,
+            queue_max=self.settings.actor_queue_max,
+            wait_s=self.settings.actor_wait_seconds,
         )
         self._watch({})
 

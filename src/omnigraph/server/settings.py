@@ -9,6 +9,8 @@ from typing import Any
 from omnigraph.errors import BadRequestError
 from omnigraph.limits import (
     ACTOR_BYTES_MAX,
+    ACTOR_QUEUE_MAX,
+    ACTOR_WAIT_S,
     ACTOR_WRITES_MAX,
     LOAD_REQUEST_BYTES_MAX,
     REQUEST_BODY_SECONDS_MAX,
@@ -48,6 +50,8 @@ class Settings:
     requests_max: int = REQUESTS_IN_FLIGHT_MAX
     actor_writes_max: int = ACTOR_WRITES_MAX
     actor_bytes_max: int = ACTOR_BYTES_MAX
+    actor_queue_max: int = ACTOR_QUEUE_MAX
+    actor_wait_seconds: float = ACTOR_WAIT_S
     query_seconds_max: float = SERVER_QUERY_SECONDS_MAX
     drain_seconds: float = SERVER_DRAIN_SECONDS
     upkeep: bool = True

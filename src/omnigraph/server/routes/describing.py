@@ -20,7 +20,7 @@ _WORDS = {
     415: "The content type is wrong.",
     416: "The range lies outside the value.",
     424: "Something outside could not be read.",
-    429: "Too many writes of this actor are in flight.",
+    429: "Too many writes of this actor are waiting.",
     503: "Not now: an interrupted write is in the way, or the server is busy.",
 }
 WRITES = (400, 404, 409, 413, 415, 424, 429, 503)
