@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
+from omnigraph.commits import HeadMoved, Publisher
 from omnigraph.failpoints import Failpoint, armed, error
 from omnigraph.store import Standing, standing
 from omnigraph.store.tables.standing import Author, judge
@@ -308,3 +309,25 @@ def test_the_verdict_follows_from_who_made_the_versions(
 ) -> None:
     assert judge(3, 3 + len(authors), authors) is verdict
     assert judge(3, 2, ()) is Standing.BEHIND
+
+
+def test_an_undo_that_was_stopped_for_too_long_is_no_failure(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Recovery never finishes what is not staged, so nothing of it can still come."""
+    leave_over(graph)
+    writer = graph._engine.lines.main.writer
+
+    def late(*_args: object, **_options: object) -> None:
+        raise HeadMoved(may_land=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Publisher, "publish", late)
+        assert not writer.clear_leftovers()
+        with pytest.raises(og.ConflictError, match="writers came first"):
+            graph.optimize()
+        # A write is staged: recovery may publish it.
+        with pytest.raises(og.OutcomeUnknownError):
+            graph.mutate(ADD, {"k": "late", "v": 1})
+    assert writer.clear_leftovers()
+    assert "late" not in keys(graph)

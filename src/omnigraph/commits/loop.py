@@ -78,6 +78,12 @@ class Prepared:
         """Whether there is anything to publish."""
         return bool(self.tables or self.changes.entries or self.changes.alone)
 
+    @property
+    def can_be_finished(self) -> bool:
+        """Whether recovery might publish it for its owner: what is not staged it only undoes."""
+        staged = [isinstance(item.step, StagedTable) for item in self.tables]
+        return bool(staged) and all(staged)
+
 
 class Writer:
     """Runs operations against one graph. In-process writers take turns; that is only politeness."""
@@ -293,7 +299,7 @@ class _Attempts:
                 try:
                     commit = self._publish(capture, prepared, slot)
                 except HeadMoved as lost:
-                    self._may_land |= lost.may_land
+                    self._may_land |= lost.may_land and prepared.can_be_finished
                     self._clear_dead_owner(capture)
                     prepared = self._reusable(prepared)
                     continue
