@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import lance
 import pytest
 
 import omnigraph as og
@@ -609,3 +610,22 @@ def test_what_vanished_while_its_owner_was_stopped_is_a_conflict(new_graph: NewG
         with stopped, directory.control():
             directory.find("gone")
     graph.branches.create("after")
+
+
+def test_a_first_write_whose_own_table_was_taken_for_left_behind_is_made_again(
+    graph: og.Graph,
+) -> None:
+    graph.branches.create("dev")
+    root = graph.snapshot().tables["node:Item"].path
+
+    def overtake() -> None:
+        with og.open(graph.uri, durability="none") as other:
+            link(other, "dev", "ba", "b", "a")
+        table = lance.dataset(os.path.join(graph.uri, root))
+        (unpublished,) = [name for name in table.branches.list() if name.startswith("dev.")]
+        table.branches.delete(unpublished)
+
+    with armed(Failpoint.WRITE_POST_STAGE, overtake):
+        put(graph, "dev", c=1)
+    assert {"a", "b", "c", "ab", "ba"} == {name for _type, name in state(graph, "dev")}
+    assert slots(graph) == []

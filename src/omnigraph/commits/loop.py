@@ -35,6 +35,7 @@ from omnigraph.commits.trial import tried
 from omnigraph.errors import (
     ConflictError,
     DriftError,
+    NotFoundError,
     OmniGraphError,
     OutcomeUnknownError,
     PreconditionFailedError,
@@ -490,7 +491,11 @@ class _Attempts:
                 return None
             if staged.transaction.read_version != staged.parent.version:
                 return None
-            latest = self._publisher.tables.open_latest(staged.path)
+            try:
+                latest = self._publisher.tables.open_latest(staged.path)
+            except NotFoundError:
+                # Made for the first write of a branch that is gone, or taken for left behind.
+                return None
             if latest.version > staged.parent.version:
                 return None
         return prepared
