@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import lance
 import pytest
 
 import omnigraph as og
@@ -22,6 +21,7 @@ from omnigraph.store import delete_branch
 from omnigraph.store.tables import compaction as maintenance
 from tests.integration.helpers import NewGraph, files
 from tests.integration.merging import SCHEMA, drop, link, pins, put, state
+from tests.places import dataset
 
 
 @pytest.fixture
@@ -621,7 +621,7 @@ def test_a_first_write_whose_own_table_was_taken_for_left_behind_is_made_again(
     def overtake() -> None:
         with og.open(graph.uri, durability="none") as other:
             link(other, "dev", "ba", "b", "a")
-        table = lance.dataset(os.path.join(graph.uri, root))
+        table = dataset(f"{graph.uri}/{root}")
         (unpublished,) = [name for name in table.branches.list() if name.startswith("dev.")]
         table.branches.delete(unpublished)
 
