@@ -116,7 +116,7 @@ def test_what_is_not_there(
 
 
 def test_a_place_is_named_once(graph: og.Graph) -> None:
-    with pytest.raises(og.BadRequestError, match="a branch or a snapshot"):
+    with pytest.raises(og.BadRequestError, match="a branch or a commit"):
         graph.blobs.stat("node", "File", "a", "data", branch="main", commit="x")
     with pytest.raises(og.NotFoundError, match="branch 'b'"):
         graph.blobs.stat("node", "File", "a", "data", branch="b")

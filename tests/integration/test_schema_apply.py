@@ -453,7 +453,7 @@ def test_the_past_is_read_under_its_own_names(graph: og.Graph) -> None:
     old = "query q() { match { $p: Person  $p knows $q } return { $p.name, $q.id } }"
     new = "query q() { match { $p: Person  $p likes $q } return { $p.title, $q.id } }"
     for at in (
-        {"snapshot": commit},
+        {"commit": commit},
         {"version": version},
         {"tag": "before"},
         {"timestamp": moment},
