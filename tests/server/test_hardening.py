@@ -509,3 +509,36 @@ def test_many_writers_of_one_actor_wait_instead_of_being_refused(serve: Serve) -
         assert set(pool.map(write, range(96))) == {200}
     found = api.ok(api.post("/query", {"query": ALL, "branch": "work"}, LENA))
     assert len([row for row in found["rows"] if row["p.name"].startswith("w")]) == 96
+
+
+def test_a_write_whose_client_hangs_up_while_it_waits_is_not_begun(serve: Serve) -> None:
+    api = serve(actor_writes_max=1, actor_queue_max=1, actor_wait_seconds=4)
+    pause = Pause()
+
+    def body(name: str) -> dict[str, Any]:
+        return {"query": ADD, "params": {"n": name}}
+
+    with armed(Failpoint.WRITE_POST_CAPTURE, pause):
+        first = threading.Thread(target=lambda: api.post("/mutate", body("first")))
+        first.start()
+        assert pause.reached.wait(10)
+        url = httpx.URL(api.url)
+        text = json.dumps(body("left")).encode()
+        head = f"POST {url.path.rstrip('/')}/mutate HTTP/1.1\r\nHost: x\r\n"
+        head += f"Content-Type: application/json\r\nContent-Length: {len(text)}\r\n\r\n"
+        begun = time.monotonic()
+        with socket.create_connection((str(url.host), url.port or 80), timeout=10) as client:
+            client.sendall(head.encode() + text)
+            time.sleep(0.5)
+            while "are waiting" not in api.post("/mutate", body("probe")).text:
+                assert time.monotonic() - begun < 20
+        # Its place in the queue is free long before it would have waited for too long.
+        third = threading.Thread(target=lambda: api.post("/mutate", body("third")))
+        third.start()
+        time.sleep(1)
+        pause.released.set()
+        first.join(10)
+        third.join(10)
+    names = {row["p.name"] for row in api.ok(api.post("/query", {"query": ALL}))["rows"]}
+    assert {"first"} <= names
+    assert "left" not in names

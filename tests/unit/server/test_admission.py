@@ -124,9 +124,24 @@ def test_the_last_byte_fits_and_the_next_waits() -> None:
 
 def test_actors_do_not_use_up_each_others_room() -> None:
     async def work() -> None:
-        found = admission(writes_max=1, bytes_max=10)
+        found = admission(writes_max=1, bytes_max=10, wait_s=0.01)
         async with found.admit("a", 10), found.admit("b", 10), found.admit(None, 10):
-            pass
+            assert "'a'" in await refused(found, "a", 0)
+            assert "'anonymous'" in await refused(found, None, 0)
+        assert found._actors == {}
+
+    run(work)
+
+
+def test_a_refusal_takes_no_room() -> None:
+    async def work() -> None:
+        found = admission(writes_max=2, bytes_max=10, wait_s=0.01)
+        async with found.admit("a", 5):
+            await refused(found, "a", 6)
+            async with found.admit("a", 5):
+                await refused(found, "a", 0)
+        async with found.admit("a", 10):
+            assert found._actors["a"].writes == 1
 
     run(work)
 
