@@ -66,7 +66,7 @@ def test_the_command_line_explains(cli: Cli, ring: og.Graph) -> None:
 
 
 def test_a_query_stops_when_its_time_is_up(cli: Cli, ring: og.Graph) -> None:
-    with pytest.raises(og.ResourceLimitError, match="milliseconds of a query"):
+    with pytest.raises(og.ResourceLimitError, match="took longer than"):
         ring.query(HOPS, {"k": "p0"}, timeout=0.0)
     assert len(ring.query(HOPS, {"k": "p0"}, timeout=60.0)) == 3
     text = "query all() { match { $p: P } return { $p.k } }"

@@ -536,14 +536,10 @@ def test_columns_are_named_by_one_rule(graph: og.Graph) -> None:
     assert grouped.columns == ["count", "i", "i.small"]
 
 
-def test_two_columns_may_have_one_name(graph: og.Graph) -> None:
-    result = graph.query(
-        'query q() { match { $i: Item { name: "low" } } return { $i.name as a, $i.small as a } }'
-    )
-    assert result.columns == ["a", "a"]
-    assert result.to_arrow().num_columns == 2
-    assert result.to_pylist() == [{"a": -7}]
-    assert result.to_json()["columns"] == ["a", "a"]
+def test_two_columns_of_one_name_are_refused(graph: og.Graph) -> None:
+    """Rows as dictionaries would lose one of them."""
+    with pytest.raises(og.CompileError, match="two columns are named `a`"):
+        graph.query("query q() { match { $i: Item } return { $i.name as a, $i.small as a } }")
 
 
 def test_values_come_back_as_they_went_in(graph: og.Graph) -> None:

@@ -46,6 +46,7 @@ from omnigraph.plan.read import (
     Expand,
     ExpandInto,
     Filter,
+    Join,
     NodeScan,
     OptionalJoin,
     Step,
@@ -177,6 +178,9 @@ class Oracle:
                 yield from self._expand_into(step, row)
             case Filter():
                 yield from self._kept(row, step.condition)
+            case Join():
+                for other in self._run(step.steps, {}):
+                    yield from self._kept({**row, **other}, step.condition)
             case AntiJoin():
                 if not self._run(step.steps, row):
                     yield row
@@ -233,10 +237,7 @@ class Oracle:
                 yield edge, edge["src"]
 
     def _reached(self, step: Expand | ExpandInto, start: str) -> set[str]:
-        """Return nodes by shortest distance; a self-loop gives its node one hop later.
-
-        Paths are measured as they are written: from the far end, the loop is on the start.
-        """
+        """Return nodes by shortest distance; the start is reached at hop 1 by its own loop."""
         source_type, target_type = self._data.ends[step.edge]
         if source_type != target_type:
             others = {other for _edge, other in self._touching(step.edge, step.direction, start)}
@@ -248,13 +249,10 @@ class Oracle:
                     distance[other] = distance[node] + 1
                     frontier.append(other)
         loops = {edge["src"] for edge in self._data.edges[step.edge] if edge["src"] == edge["dst"]}
-        reverse = isinstance(step, Expand) and step.reverse
-        found = set()
-        for node, hops in distance.items():
-            near = hops > 0 and step.min_hops <= hops <= step.max_hops
-            later = step.min_hops <= hops + 1 <= step.max_hops
-            if near or (later and (start if reverse else node) in loops):
-                found.add(node)
+        found = {node for node, hops in distance.items() if step.min_hops <= hops <= step.max_hops}
+        found.discard(start)
+        if start in loops and step.min_hops == 1:
+            found.add(start)
         return found
 
     # ---- values ---------------------------------------------------------------------------

@@ -123,7 +123,7 @@ class Writer:
     def _clause(self, scope: Scope, depth: int) -> str:
         kinds = ["binding", "traversal", "traversal", "traversal"]
         if scope.all():
-            kinds += ["filter", "filter"]
+            kinds += ["filter", "filter", "join"]
             if depth < 2:
                 kinds += ["not", "optional"]
         match self.r.choice(kinds):
@@ -133,6 +133,8 @@ class Writer:
                 return self._traversal(scope)
             case "filter":
                 return self._condition(scope, 2)
+            case "join":
+                return self._join(scope)
             case kind:
                 return self._block(scope, kind, depth)
 
@@ -159,6 +161,37 @@ class Writer:
                 matches[prop] = self._operand(before, wanted, vanishing=self.chance(0.5))
         inner = ", ".join(f"{prop}: {value}" for prop, value in matches.items())
         return f"${name}: {type_name} {{ {inner} }}"
+
+    def _join(self, scope: Scope) -> str:
+        """Bind a variable that only values connect with another: by `=`, an order or a part."""
+        outer = scope.all()
+        other = self.r.choice(sorted(outer))
+        if len(scope.nodes) > 3:
+            # Many unconnected variables multiply.
+            return self._condition(scope, 1)
+        name, type_name = self._fresh("v"), self.r.choice(["Person", "Thing"])
+        kinds, others = PROPERTIES[type_name], PROPERTIES[outer[other]]
+        shared = [kind for kind in COMPARED if kind in kinds and kind in others]
+        links = []
+        for _ in range(self.r.choice([1, 1, 1, 2])):
+            kind = self.r.choice(shared)
+            near = self.r.choice([one for one in kinds[kind] if one != "team"])
+            far = f"${other}.{self.r.choice([one for one in others[kind] if one != 'team'])}"
+            style = self.r.random()
+            number = self._any_number(kind)
+            if number in others and number in kinds and style < 0.3:
+                near = self.r.choice(kinds[number])
+            if style < 0.3 and near not in ("id", "from", "to"):
+                links.append(f"${name}.{near} = {far}")
+            elif style < 0.7:
+                links.append(f"{far} = ${name}.{near}")
+            elif style < 0.9 or kind != "text":
+                links.append(f"${name}.{near} {self.r.choice(OPERATORS)} {far}")
+            else:
+                word = self.r.choice(["contains", "starts_with"])
+                links.append(f"{far} {word} ${name}.{near}")
+        scope.nodes[name] = type_name
+        return f"${name}: {type_name} ({' and '.join(links)})"
 
     def _traversal(self, scope: Scope, must: str | None = None) -> str:
         edge = self.r.choice(list(ENDS))
@@ -214,6 +247,8 @@ class Writer:
         if nodes and style < 0.1:
             name = self.r.choice(nodes)
             first = f"${name}: {inner.nodes[name]}"
+        elif style < 0.35:
+            first = self._join(inner)
         elif nodes and style < 0.75:
             first = self._traversal(inner, must=self.r.choice(nodes))
         else:

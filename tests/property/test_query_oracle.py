@@ -146,11 +146,12 @@ def check_shuffled(world: World, first: str, second: str, values: dict[str, Any]
 
 # ---- DuckDB -------------------------------------------------------------------------------
 
-# Shortest distances, and whether the node that is reached has an edge to itself.
+# Shortest distances, and whether it is the start, which has an edge to itself.
 REACHED = (
     "WITH RECURSIVE walk AS (SELECT id AS s, id AS e, 0 AS d FROM Person UNION"
     " SELECT s, dst, d + 1 FROM walk JOIN Knows ON src = e WHERE d < 9),"
-    " near AS (SELECT s, e, min(d) AS d, e IN (SELECT src FROM Knows WHERE src = dst) AS loops"
+    " near AS (SELECT s, e, min(d) AS d,"
+    " s = e AND e IN (SELECT src FROM Knows WHERE src = dst) AS loops"
     " FROM walk GROUP BY s, e)"
 )
 SHAPES = [
@@ -208,17 +209,17 @@ SHAPES = [
     ),
     (
         "match { $a knows{2,3} $b } return { $a, $b }",
-        REACHED + " SELECT s, e FROM near WHERE d BETWEEN 2 AND 3 OR (d = 1 AND loops)",
+        REACHED + " SELECT s, e FROM near WHERE d BETWEEN 2 AND 3",
     ),
     (
         "match { $b: Person $a knows{1,2} $b } return { $a, $b }",
-        REACHED + " SELECT s, e FROM near WHERE d BETWEEN 1 AND 2 OR (d = 0 AND loops)",
+        REACHED + " SELECT s, e FROM near WHERE d BETWEEN 1 AND 2 OR loops",
     ),
     (
         "match { $a: Person not { $a knows{2,4} $b $b owns $t $t.small > 0 } } return { $a }",
         REACHED + " SELECT id FROM Person WHERE id NOT IN (SELECT s FROM near"
         " JOIN Owns ON src = e JOIN Thing t ON t.id = dst"
-        " WHERE (d BETWEEN 2 AND 4 OR (d = 1 AND loops)) AND t.small > 0)",
+        " WHERE d BETWEEN 2 AND 4 AND t.small > 0)",
     ),
     (
         "match { $p: Person $p.level > 99 } return { count(*) as n, count(distinct $p.name) as d,"

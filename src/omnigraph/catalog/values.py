@@ -9,17 +9,20 @@ import datetime
 import math
 import numbers
 import struct
+from typing import Any
 
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.catalog.temporal import parse_date, parse_datetime
 from omnigraph.catalog.types import FLOATS, INTEGERS, PropertyType, Scalar, scalar_range
-from omnigraph.limits import I64_MAX
 
 
 def convert(value: object, wanted: PropertyType) -> LiteralValue:
     """Convert one value to a type. Raises `ValueError` with the reason."""
     if wanted.is_list:
         items = _sequence(value, wanted)
+        plain = _plain(items, wanted.scalar)
+        if plain is not None:
+            return plain
         return tuple(_item(item, index, wanted.element) for index, item in enumerate(items))
     if wanted.scalar is Scalar.VECTOR:
         items = _sequence(value, wanted)
@@ -43,6 +46,20 @@ def convert(value: object, wanted: PropertyType) -> LiteralValue:
             _check_unicode(value)
         return value
     raise ValueError(f"expected {wanted}, got {_kind(value)}")
+
+
+def _plain(items: list[Any], scalar: Scalar) -> LiteralValue:
+    """Return items that are values of a type as they are, else None; one by one takes longer."""
+    kinds = set(map(type, items))
+    fit = False
+    if scalar in INTEGERS and kinds == {int}:
+        low, high = scalar_range(scalar)
+        fit = low <= min(items) and max(items) <= high
+    elif scalar is Scalar.F64 and kinds == {float}:
+        fit = all(map(math.isfinite, items))
+    elif scalar is Scalar.STRING and kinds == {str}:
+        fit = all(map(str.isascii, items))
+    return tuple(items) if fit else None
 
 
 def _check_unicode(value: str) -> None:
@@ -80,7 +97,7 @@ def _integer(value: object, scalar: Scalar) -> int:
         raise ValueError(f"expected {scalar}, got {_kind(value)}")
     number = int(value)
     low, high = scalar_range(scalar)
-    if not low <= number <= min(high, I64_MAX):
+    if not low <= number <= high:
         raise ValueError(f"value {_shown(number)} exceeds {scalar}")
     return number
 

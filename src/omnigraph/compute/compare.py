@@ -87,14 +87,18 @@ def _integers_with_floats(integers: Value, floats: Value, op: CompareOp) -> Valu
     floats = pc.cast(floats, pa.float64())
     near = pc.cast(integers, pa.float64(), safe=False)
     order = _sign(near, floats)
+    strange = np.isnan(_numbers(floats))
     # Only where rounding made them equal can the integer still lie to either side.
-    doubtful = np.nonzero((order == 0) & (np.abs(_numbers(near)) >= FLOAT_EXACT_MAX))[0]
-    for row in doubtful.tolist():
+    doubtful = (order == 0) & (np.abs(_numbers(near)) >= FLOAT_EXACT_MAX) & ~strange
+    for row in np.flatnonzero(doubtful).tolist():
         exact, other = integers[row].as_py(), floats[row].as_py()
         if exact is not None and other is not None:
             order[row] = (exact > int(other)) - (exact < int(other))
     known = pc.and_(pc.is_valid(integers), pc.is_valid(floats))
     verdict = getattr(pc, _FUNCTIONS[op])(pa.array(order), pa.scalar(0, pa.int8()))
+    if strange.any():
+        # Not-a-number is neither equal to anything nor on either side of it.
+        verdict = pc.if_else(pa.array(strange), pa.scalar(op is CompareOp.NE), verdict)
     return pc.if_else(known, verdict, pa.scalar(None, pa.bool_()))
 
 

@@ -134,7 +134,10 @@ class Evaluator:
             if not container.is_valid:
                 return _UNKNOWN
             # Membership goes by bytes, so both sides are spelled as keys: 0.0 is -0.0.
-            values = group_key(representable(container.as_py(), item.type))
+            values = container.values
+            if not values.type.equals(item.type):
+                values = representable(container.as_py(), item.type)
+            values = group_key(values)
             found = pc.is_in(group_key(item), value_set=values)
             return pc.if_else(pc.is_valid(item), found, _UNKNOWN)
         lists = container.combine_chunks() if isinstance(container, pa.ChunkedArray) else container

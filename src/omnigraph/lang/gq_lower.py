@@ -1,17 +1,17 @@
 """Puts resolved clauses into an order to run.
 
-Each connected part starts with one scan (its first binding) and grows along traversals. A
-condition on one variable goes into the step that introduces it; others become filters as soon as
-their variables are there. Conditions that can overflow wait until all rows are found, because an
-overflow on a row that does not exist is no error. Optional blocks follow the mandatory clauses,
-then what reads their variables.
+Each connected part starts with one scan (its first binding) and grows along traversals; parts that
+only conditions connect are joined by these. A condition on one variable goes into the step that
+introduces it; others become filters as soon as their variables are there. Conditions that can
+overflow wait until all rows are found, because an overflow on a row that does not exist is no
+error. Optional blocks follow the mandatory clauses, then what reads their variables.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 
+from omnigraph.lang.gq_parts import Parts
 from omnigraph.lang.gq_patterns import Binding, Block, Clause, Condition, Traversal
 from omnigraph.plan.expression import And, Expression, can_overflow, conjunction, variables_of
 from omnigraph.plan.read import (
@@ -20,6 +20,7 @@ from omnigraph.plan.read import (
     Expand,
     ExpandInto,
     Filter,
+    Join,
     NodeScan,
     OptionalJoin,
     Step,
@@ -56,9 +57,6 @@ class _Lowering:
                 bindings.setdefault(item.variable, item)
         self._bindings = bindings
         self._traversals = [c for c in clauses if isinstance(c, Traversal)]
-        # How many traversals still wait for each variable, and the bindings not looked at yet.
-        self._waiting = Counter(end for item in self._traversals for end in {item.left, item.right})
-        self._starts = iter(list(bindings.values()))
         self._blocks = [c for c in clauses if isinstance(c, Block)]
         self._steps: list[Step] = []
         self._bound: set[str] = set(outer)
@@ -66,10 +64,17 @@ class _Lowering:
         self._ready: list[_Condition] = []
         self._risky: list[Expression] = []
         self._by_variable: dict[str, list[_Condition]] = {}
-        for item in clauses:
-            if isinstance(item, Condition):
-                for part in _conjuncts(item.expression):
-                    self._await(part)
+        self._own: set[str] | None = None
+        self._links: list[Expression] = []
+        conditions = [
+            part
+            for item in clauses
+            if isinstance(item, Condition)
+            for part in _conjuncts(item.expression)
+        ]
+        for part in conditions:
+            self._await(part)
+        self._parts = Parts(bindings.values(), self._traversals, conditions, outer)
 
     def _await(self, expression: Expression) -> None:
         """Note which variables a condition still needs; it is ready when there are none."""
@@ -82,12 +87,16 @@ class _Lowering:
 
     def run(self) -> tuple[Step, ...]:
         """Lower everything."""
-        while self._traversals:
-            if not self._follow_connected():
-                self._start_component()
-        for variable, binding in self._bindings.items():
-            if variable not in self._bound:
-                self._scan(variable, binding.type_name)
+        if self._bound:
+            # What only reads rows from outside drops them before anything is looked for.
+            self._place_conditions()
+            self._follow_all()
+        while (start := self._parts.next()) is not None:
+            if self._bound:
+                self._join(*start)
+            else:
+                self._scan(*start)
+                self._follow_all()
         self._place_conditions()
         self._place_risky_conditions()
         optional_variables = {
@@ -106,13 +115,13 @@ class _Lowering:
             self._block(block)
         return tuple(self._steps)
 
-    def _start_component(self) -> None:
-        for binding in self._starts:
-            if binding.variable not in self._bound and self._waiting[binding.variable]:
-                self._scan(binding.variable, binding.type_name)
-                return
-        first = self._traversals[0]
-        self._scan(first.left, first.left_type)
+    def _join(self, variable: str, type_name: str) -> None:
+        """Lower a part on its own; what connects it with the others is the condition."""
+        before, self._steps, self._own, self._links = self._steps, [], set(), []
+        self._scan(variable, type_name)
+        self._follow_all()
+        part = Join(steps=tuple(self._steps), condition=conjunction(tuple(self._links)))
+        self._steps, self._own = [*before, part], None
 
     def _scan(self, variable: str, type_name: str) -> None:
         self._steps.append(NodeScan(variable=variable, type_name=type_name))
@@ -123,6 +132,8 @@ class _Lowering:
         if variable in self._bound:
             return
         self._bound.add(variable)
+        if self._own is not None:
+            self._own.add(variable)
         for condition in self._by_variable.pop(variable, []):
             condition.missing -= 1
             if not condition.missing:
@@ -132,11 +143,15 @@ class _Lowering:
         self._bind(variable)
         self._introduced[variable] = _Introduction(len(self._steps) - 1, is_edge)
 
+    def _follow_all(self) -> None:
+        """Follow every traversal that is connected with what is bound."""
+        while self._follow_connected():
+            pass
+
     def _follow_connected(self) -> bool:
         for index, item in enumerate(self._traversals):
             if item.left in self._bound or item.right in self._bound:
                 del self._traversals[index]
-                self._waiting.subtract({item.left, item.right})
                 self._follow(item)
                 return True
         return False
@@ -166,7 +181,6 @@ class _Lowering:
                     edge=item.edge.name,
                     direction=direction,
                     target_type=item.right_type if from_left else item.left_type,
-                    reverse=not from_left,
                     min_hops=item.min_hops,
                     max_hops=item.max_hops,
                     edge_variable=item.edge_variable,
@@ -184,7 +198,9 @@ class _Lowering:
                 self._risky.append(condition.expression)
                 continue
             names = condition.variables
-            if len(names) != 1 or not self._push(condition.expression, next(iter(names))):
+            if self._own is not None and not names <= self._own:
+                self._links.append(condition.expression)
+            elif len(names) != 1 or not self._push(condition.expression, next(iter(names))):
                 self._steps.append(Filter(condition=condition.expression))
 
     def _place_risky_conditions(self) -> None:

@@ -147,6 +147,13 @@ class _Output:
             if self.grouped:
                 self._check_grouping(node, found)
             name = column_name(node, found)
+            if any(column.name == name for column in self.columns):
+                self._scope.error(
+                    "T29",
+                    node.span,
+                    f"two columns are named `{name}`",
+                    hint="name them apart with `as`",
+                )
             self.columns.append(OutputColumn(name=name, expression=found, type=found.type))
         complete = len(self.columns) == len(self._read.projections)
         self.limit = self._cut(self._read.limit, "limit")
@@ -259,6 +266,9 @@ class _Output:
                 f"`{node.name}` cannot be combined with ranking by `nearest`",
                 hint="write `order { nearest(...) }`; the column keeps the distance",
             )
+            return None
+        if isinstance(column.expression, Rrf) and self._read.limit is None:
+            self._scope.error("T21", node.span, "`rrf` ordering needs a `limit`")
             return None
         return ColumnOf(index=index, type=column.type)
 

@@ -15,7 +15,6 @@ from omnigraph.plan.mutation import Update
 
 PARSE_FINDING = "Q000"
 UNSET_FINDING = "L201"
-DUPLICATE_COLUMN_FINDING = "L202"
 DUPLICATE_QUERY_FINDING = "L203"
 _KINDS = {
     Scalar.STRING: "string",
@@ -161,18 +160,6 @@ def _report(
                 message=f"mutation '{query.name}' has no parameters: hardcoded mutation",
                 query_names=(query.name,),
             )
-        )
-    if compiled is not None and isinstance(compiled.plan, ReadPlan):
-        names = [column.name for column in compiled.plan.columns if not column.hidden]
-        findings.extend(
-            Finding(
-                severity=Severity.WARNING,
-                code=DUPLICATE_COLUMN_FINDING,
-                message=f"query '{query.name}' returns column `{column}` more than once; "
-                "JSON rows keep the last",
-                query_names=(query.name,),
-            )
-            for column in sorted({item for item in names if names.count(item) > 1})
         )
     report = QueryReport(
         name=query.name,

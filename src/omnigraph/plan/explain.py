@@ -49,6 +49,7 @@ from omnigraph.plan.read import (
     Expand,
     ExpandInto,
     Filter,
+    Join,
     NodeScan,
     OptionalJoin,
     ReadPlan,
@@ -97,7 +98,7 @@ def _steps(steps: tuple[Step, ...], depth: int) -> list[str]:
     rows: list[str] = []
     for step in steps:
         rows.append(pad + _step(step))
-        if isinstance(step, AntiJoin | OptionalJoin):
+        if isinstance(step, AntiJoin | OptionalJoin | Join):
             rows += _steps(step.steps, depth + 1)
     return rows
 
@@ -139,6 +140,8 @@ def _step(step: Step) -> str:
         case OptionalJoin():
             added = f" adds {_variables(step.variables)}" if step.variables else ""
             return f"optional ({_variables(step.outer)}){added}"
+        case Join():
+            return f"join{_where('on', step.condition)}" if step.condition else "join every row"
 
 
 def _variables(names: tuple[str, ...]) -> str:

@@ -1,8 +1,8 @@
 """Plans of read queries.
 
-A pattern is a sequence of steps over a bag of rows that starts as one empty row. Scans add a
-variable (crossed with what is there), expansions follow edges, filters drop rows, joins nest a
-pattern. What comes after the pattern (columns, grouping, order, cut) is part of the plan itself.
+A pattern is a sequence of steps over a bag of rows that starts as one empty row. A scan adds the
+first variable, expansions follow edges, filters drop rows, joins nest a pattern. What comes after
+the pattern (columns, grouping, order, cut) is part of the plan itself.
 """
 
 from __future__ import annotations
@@ -36,10 +36,8 @@ class Expand:
     """Follow edges from a bound variable to a new one.
 
     Without `edge_variable` each distinct reached node gives one row; with it, each edge does. Over
-    several hops a node counts at its shortest distance only, and the start is never returned to
-    except over a self-loop. `edge_condition` and `target_condition` apply to the reached side.
-    `reverse` says that the pattern is written the other way round: the paths lead from `target`
-    to `source`, which decides whose self-loop counts.
+    several hops a node counts at its shortest distance only; the start is reached at hop 1 if it
+    has an edge to itself. `edge_condition` and `target_condition` apply to the reached side.
     """
 
     source: str
@@ -47,7 +45,6 @@ class Expand:
     edge: str
     direction: Direction
     target_type: str
-    reverse: bool = False
     min_hops: int = 1
     max_hops: int = 1
     edge_variable: str | None = None
@@ -93,7 +90,19 @@ class OptionalJoin:
     steps: tuple[Step, ...]
 
 
-Step = NodeScan | Expand | ExpandInto | Filter | AntiJoin | OptionalJoin
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """Join another part of the pattern, which is connected by conditions only.
+
+    Its steps start from one empty row and read none of the variables before it. Each pair of rows
+    that satisfies the condition is kept, every pair without one.
+    """
+
+    steps: tuple[Step, ...]
+    condition: Expression | None = None
+
+
+Step = NodeScan | Expand | ExpandInto | Filter | AntiJoin | OptionalJoin | Join
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -32,6 +32,8 @@ class Context:
     now: datetime.datetime
     factorise: bool = True
     """Whether ways may be counted instead of listed; the results are the same."""
+    parts: dict[int, Frame] = field(default_factory=dict)
+    """Rows of parts of the pattern that do not depend on others, made once in a query."""
 
     def node(self, name: str) -> Source:
         """Return the source of a node type."""

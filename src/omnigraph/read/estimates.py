@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 from omnigraph.limits import CONDITION_SHARE
-from omnigraph.plan.read import AntiJoin, Direction, Expand, ExpandInto, Filter, NodeScan, Step
+from omnigraph.plan.expression import And, Compare, CompareOp, Expression
+from omnigraph.plan.read import (
+    AntiJoin,
+    Direction,
+    Expand,
+    ExpandInto,
+    Filter,
+    Join,
+    NodeScan,
+    Step,
+)
 from omnigraph.read.context import Context
 
 
@@ -20,8 +32,19 @@ def growth(context: Context, step: Step) -> float:
             return CONDITION_SHARE
         case AntiJoin():
             return 1.0 - CONDITION_SHARE
+        case Join():
+            added = math.prod([growth(context, inner) for inner in step.steps], start=1.0)
+            if step.condition is None:
+                return added
+            # An equality is taken to be one with a key.
+            return 1.0 if _is_equality(step.condition) else added * CONDITION_SHARE
         case _:
             return 1.0
+
+
+def _is_equality(condition: Expression) -> bool:
+    parts = condition.operands if isinstance(condition, And) else (condition,)
+    return any(isinstance(part, Compare) and part.op is CompareOp.EQ for part in parts)
 
 
 def _degree(context: Context, edge_name: str, direction: Direction) -> float:

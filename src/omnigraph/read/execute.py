@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import pyarrow as pa
@@ -18,26 +19,31 @@ from omnigraph.embed import Embedder, embed_texts
 from omnigraph.errors import QueryError
 from omnigraph.limits import (
     COMPILED_QUERIES_MAX,
+    CONDITION_SHARE,
+    PIECE_JOINED_NODES,
+    PIECE_ROWS,
     PROBE_ROWS_MIN,
     PROBED_QUERIES_MAX,
     PROBED_TABLES_MAX,
+    QUERY_ROWS_MAX,
 )
 from omnigraph.plan.expression import Nearest
-from omnigraph.plan.read import ReadPlan
+from omnigraph.plan.read import Join, ReadPlan
 from omnigraph.read.arrays import Scores
 from omnigraph.read.columns import CacheStats, ResidentCache, TableColumns
 from omnigraph.read.context import Context
-from omnigraph.read.frame import Frame
-from omnigraph.read.output import build_output
+from omnigraph.read.estimates import growth
+from omnigraph.read.frame import Frame, concatenated
+from omnigraph.read.output import build_output, cut_size
 from omnigraph.read.pattern import run_steps
 from omnigraph.read.probe import ProbePlan, TooWide, plan_probe, probe
 from omnigraph.read.ranking import Ranker
-from omnigraph.read.running import noted
+from omnigraph.read.running import apart, noted
 from omnigraph.read.search import SearchColumns, constants, searches, transform_plan
 from omnigraph.read.topology import Topologies
 from omnigraph.read.tree import Tree, plan_tree
 from omnigraph.read.vectors import as_query
-from omnigraph.read.walk import walk_tree
+from omnigraph.read.walk import walk_in_pieces, walk_tree
 from omnigraph.store import Pin, Tables
 
 
@@ -165,7 +171,10 @@ class Reader:
         tree = prepared.tree
         if tree is None or not self._factorise:
             return run_steps(context, prepared.plan.steps, Frame(1))
-        return run_steps(context, tree.rest, walk_tree(context, tree))
+        enough = _enough(context, prepared.plan)
+        if enough is None:
+            return run_steps(context, tree.rest, walk_tree(context, tree), tree.needs)
+        return _first_rows(context, tree, enough)
 
     def _prepare(self, plan: ReadPlan, catalog: Catalog) -> Prepared:
         known = self._prepared.get(id(plan))
@@ -211,6 +220,33 @@ class Reader:
         edge = context.catalog.edges[name]
         ends = (context.pins[f"node:{edge.source}"], context.pins[f"node:{edge.target}"])
         return self._topologies.resident(pin, *ends)
+
+
+def _enough(context: Context, plan: ReadPlan) -> int | None:
+    """Return how many rows, whichever they are, make up the result; None if all are needed."""
+    if plan.grouped or plan.distinct or plan.sort_keys:
+        return None
+    found = cut_size(context, plan)
+    return None if found is None or found > QUERY_ROWS_MAX else found
+
+
+def _first_rows(context: Context, tree: Tree, enough: int) -> Frame:
+    """Walk from a few nodes, then from more of them, until there are enough rows."""
+    steps = (*(link.step for link in tree.links), *tree.rest)
+    per_node = math.prod([growth(context, step) for step in steps], start=1.0)
+    first = math.ceil(max(2 * enough, PIECE_ROWS) / max(per_node, CONDITION_SHARE))
+    if any(isinstance(step, Join) for step in steps):
+        # How many rows have one value is not known before they are joined.
+        first = min(first, PIECE_JOINED_NODES)
+    pieces = walk_in_pieces(context, tree, first)
+    found: list[Frame] = []
+    while sum(frame.rows for frame in found) < enough or not found:
+        with apart(again=bool(found)):
+            piece = next(pieces, None)
+            if piece is None:
+                break
+            found.append(run_steps(context, tree.rest, piece, replace(tree.needs, enough=enough)))
+    return concatenated(found).leading(enough)
 
 
 @contextlib.contextmanager

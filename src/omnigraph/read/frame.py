@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog import EdgeType, NodeType
 from omnigraph.errors import ResourceLimitError
-from omnigraph.limits import QUERY_ROWS_MAX
+from omnigraph.limits import QUERY_ROWS_MAX, ROW_BYTES
 from omnigraph.read.arrays import Counts, Mask, Rows
 from omnigraph.read.columns import Columns
-from omnigraph.read.running import checkpoint
+from omnigraph.read.running import checkpoint, reserve
 from omnigraph.store import Pin
 
 
@@ -43,6 +43,7 @@ class Frame:
     def take(self, rows: Rows) -> Frame:
         """Return the given rows, in that order; rows may repeat."""
         check_rows(len(rows))
+        reserve(len(rows) * ROW_BYTES * len(self.numbers))
         return replace(
             self,
             size=len(rows),
@@ -63,6 +64,22 @@ class Frame:
         """Return other rows of one variable, each a different one."""
         return Frame(len(numbers), {name: numbers}, dict(self.sources), weights, name)
 
+    @property
+    def rows(self) -> float:
+        """How many rows it stands for, about."""
+        return self.size if self.weights is None else float(self.weights.sum(dtype=np.float64))
+
+    def leading(self, rows: int) -> Frame:
+        """Return so many of the rows it stands for, or all if there are fewer."""
+        if self.weights is None:
+            return self if self.size <= rows else self.take(np.arange(rows))
+        before = np.cumsum(self.weights, dtype=np.float64) - self.weights
+        kept = self.take(np.flatnonzero(before < rows))
+        if kept.size == 0 or kept.weights is None:
+            return kept
+        left = rows - before[: kept.size].astype(np.int64)
+        return kept.weighted(np.minimum(kept.weights, left))
+
     def only(self, names: Sequence[str]) -> Frame:
         """Return the same rows with some of the variables."""
         return replace(self, numbers={name: self.numbers[name] for name in names})
@@ -77,8 +94,24 @@ class Frame:
             return self
         total = float(self.weights.sum(dtype=np.float64))
         check_rows(int(total))
+        reserve(total * ROW_BYTES * (1 + len(self.numbers)))
         rows = np.repeat(np.arange(self.size), self.weights)
         return replace(self.take(rows), weights=None)
+
+
+def concatenated(frames: Sequence[Frame]) -> Frame:
+    """Return the rows of frames that have the same variables, one after the other."""
+    if len(frames) == 1:
+        return frames[0]
+    first = frames[0]
+    numbers = {
+        name: np.concatenate([frame.numbers[name] for frame in frames]) for name in first.numbers
+    }
+    weights = None
+    if any(frame.weights is not None for frame in frames):
+        ones = [np.ones(f.size, np.int64) if f.weights is None else f.weights for f in frames]
+        weights = np.concatenate(ones)
+    return Frame(sum(frame.size for frame in frames), numbers, first.sources, weights)
 
 
 def check_rows(rows: int) -> None:
@@ -99,6 +132,7 @@ class FrameColumns:
     def __init__(self, frame: Frame, columns: Columns) -> None:
         self._frame = frame
         self._columns = columns
+        self._whole: dict[str, bool] = {}
 
     @property
     def rows(self) -> int:
@@ -115,10 +149,22 @@ class FrameColumns:
         source = self._frame.sources[variable]
         values = self._columns.column(source.pin, name)
         numbers = self._frame.numbers[variable]
+        if len(numbers) == len(values) and self._is_whole(variable, len(values)):
+            return values
+        if len(values):
+            # Texts and lists repeat with their rows, so their average size tells.
+            reserve(values.nbytes / len(values) * len(numbers))
         missing = numbers < 0
         if missing.any():
             return pc.take(values, pa.array(numbers, mask=missing))
         return pc.take(values, pa.array(numbers))
+
+    def _is_whole(self, variable: str, rows: int) -> bool:
+        """Whether the rows are those of the table, in its order."""
+        if variable not in self._whole:
+            numbers = self._frame.numbers[variable]
+            self._whole[variable] = bool((numbers == np.arange(rows)).all())
+        return self._whole[variable]
 
 
 class WholeColumns:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from omnigraph.limits import HOP_BLOCK_ROWS, HOP_STARTS
 from omnigraph.read.arrays import Rows
 from omnigraph.read.frame import check_rows
+from omnigraph.read.running import checkpoint
 from omnigraph.read.topology import Adjacency
 
 
@@ -16,46 +18,60 @@ def reach(
     least: int,
     most: int,
     nodes: int,
-    reverse: bool = False,
 ) -> tuple[Rows, Rows]:
     """Return (row, node) for every node at a shortest distance between two bounds.
 
-    The start itself is never returned to over a cycle. A self-loop is the exception: it gives the
-    node it stands on one hop later, if that was not given already. With `reverse` paths lead from
-    the nodes to the start, so the loop that counts is the one on the start.
+    The start itself is never returned to over a cycle; if it has an edge to itself, it is reached
+    at hop 1. Loops on other nodes make nothing nearer or further.
     """
     width = max(nodes, 1)
     # Rows that start at one node reach the same nodes: walk once per distinct start.
     distinct, inverse = np.unique(starts, return_inverse=True)
-    valid = distinct >= 0
-    origin = np.nonzero(valid)[0].astype(np.int64)
-    frontier = origin * width + distinct[valid]
+    origin = np.flatnonzero(distinct >= 0)
+    given: list[Rows] = []
+    total, low, size = 0, 0, HOP_STARTS
+    while low < len(origin):
+        block = origin[low : low + size]
+        found, looked_at = _reached(
+            adjacency, block * width + distinct[block], least=least, most=most, width=width
+        )
+        total += len(found)
+        check_rows(total)
+        given.append(found)
+        low += size
+        # As many starts at once as look at about so many neighbours.
+        size = max(1, min(2 * size, size * HOP_BLOCK_ROWS // max(looked_at, 1)))
+    reached = np.concatenate(given) if given else np.empty(0, dtype=np.int64)
+    return _per_row(reached, inverse, len(distinct), width)
+
+
+def _reached(
+    adjacency: Adjacency, frontier: Rows, *, least: int, most: int, width: int
+) -> tuple[Rows, int]:
+    """Return what some starts reach, as numbers that hold both, and the most looked at in a hop."""
     visited = np.sort(frontier)
     given: list[Rows] = []
-    looped_starts = np.empty(0, dtype=np.int64)
+    looked_at = 0
     for hop in range(1, most + 1):
         if len(frontier) == 0:
             break
         owners, places = np.divmod(frontier, width)
         rows, at = adjacency.follow(places)
-        check_rows(len(rows))
+        looked_at = max(looked_at, len(rows))
         targets = adjacency.targets[at]
         keys = owners[rows] * width + targets
-        looped = rows[targets == places[rows]]
-        if hop == 1:
-            looped_starts = owners[looped]
+        if hop == least == 1:
+            given.append(frontier[rows[targets == places[rows]]])
         new = np.unique(keys)
+        checkpoint()
         new = new[~np.isin(new, visited, assume_unique=True)]
-        if hop == least:
-            # Nodes one hop too near count by a loop; at later hops they were given already.
-            given.append(frontier[np.isin(owners, looped_starts) if reverse else looped])
         if hop >= least:
             given.append(new)
         visited = np.sort(np.concatenate([visited, new]))
         check_rows(len(visited))
         frontier = new
     reached = np.sort(np.concatenate(given)) if given else np.empty(0, dtype=np.int64)
-    return _per_row(reached, inverse, len(distinct), width)
+    return reached, looked_at
 
 
 def _per_row(reached: Rows, inverse: Rows, starts: int, width: int) -> tuple[Rows, Rows]:

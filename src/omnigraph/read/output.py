@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from omnigraph.compute import constant_value, evaluate_value, group_key
 from omnigraph.compute.types import arrow_type
 from omnigraph.errors import QueryError
-from omnigraph.limits import SUM_DIGITS
+from omnigraph.limits import I64_MAX, MEAN_SCALE, SUM_DIGITS
 from omnigraph.plan.expression import (
     Aggregate,
     AggregateFunction,
@@ -107,7 +107,7 @@ def _grouped(context: Context, plan: ReadPlan, frame: Frame) -> pa.Table:
     )
     groups = None
     if context.factorise:
-        groups = group_rows(context, plan, keys, wanted, frame, _cut_size(context, plan))
+        groups = group_rows(context, plan, keys, wanted, frame, cut_size(context, plan))
     if groups is None:
         groups = _listed_groups(context, keys, wanted, frame.listed())
     values: list[pa.Array] = []
@@ -140,7 +140,8 @@ def _listed_groups(
     return groups
 
 
-def _cut_size(context: Context, plan: ReadPlan) -> int | None:
+def cut_size(context: Context, plan: ReadPlan) -> int | None:
+    """Return how many leading rows of a result are asked for; None for all."""
     size = _number(context, plan.limit, "limit")
     return None if size is None else size + (_number(context, plan.offset, "offset") or 0)
 
@@ -190,8 +191,23 @@ def _aggregate(table: pa.Table, keys: list[str], wanted: list[Aggregate]) -> pa.
     arrays = {"#row": found.column("#row_min")}
     for index, item in enumerate(wanted):
         parts = [found.column(f"a{index}_{name}").combine_chunks() for name in _functions(item)]
+        if item.function is AggregateFunction.AVG and len(parts) == 1:
+            parts = [_finite_means(parts[0], table, keys, f"a{index}")]
         arrays[f"r{index}"] = _result(item, *parts)
     return pa.table(arrays)
+
+
+def _finite_means(means: pa.Array, table: pa.Table, keys: list[str], name: str) -> pa.Array:
+    """Return means again whose sums left the floats, though no mean of floats does."""
+    infinite = pc.fill_null(pc.is_inf(means), False)
+    if not pc.any(infinite).as_py():
+        return means
+    # By a power of two, so that no digit changes.
+    small = pc.multiply(pc.cast(table.column(name), pa.float64()), MEAN_SCALE)
+    part = table.select(keys).append_column(name, small)
+    scaled = part.group_by(keys, use_threads=False).aggregate([(name, "mean")])
+    again = pc.divide(scaled.column(f"{name}_mean").combine_chunks(), MEAN_SCALE)
+    return pc.if_else(infinite, again, means)
 
 
 def _result(item: Aggregate, value: pa.Array, size: pa.Array | None = None) -> pa.Array:
@@ -277,4 +293,4 @@ def _number(context: Context, expression: Expression | None, word: str) -> int |
     value = constant_value(expression, context.parameters, context.now)
     if not isinstance(value, int) or value < 0:
         raise QueryError(f"`{word}` must not be negative, got {value}")
-    return value
+    return min(value, I64_MAX)

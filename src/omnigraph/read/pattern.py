@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from omnigraph.plan.read import (
     Expand,
     ExpandInto,
     Filter,
+    Join,
     NodeScan,
     OptionalJoin,
     Step,
@@ -29,23 +31,47 @@ from omnigraph.read.frame import (
     row_numbers,
 )
 from omnigraph.read.hops import reach
+from omnigraph.read.joining import join_parts
 from omnigraph.read.running import traced
 from omnigraph.read.topology import Topology
-from omnigraph.read.tree import existence_tree
+from omnigraph.read.tree import EVERYTHING, Needs, existence_tree
 from omnigraph.read.walk import have_way
 
 _ROW = "#row"
+S = TypeVar("S", Join, Filter)
 
 
-def run_steps(context: Context, steps: tuple[Step, ...], frame: Frame) -> Frame:
-    """Run steps one after the other."""
-    for step in steps:
+def run_steps(
+    context: Context, steps: tuple[Step, ...], frame: Frame, needs: Needs = EVERYTHING
+) -> Frame:
+    """Run steps one after the other; `needs` says what of the result is read."""
+    position = 0
+    while position < len(steps):
+        step = steps[position]
+        if isinstance(step, Join):
+            joins = _leading(steps[position:], Join)
+            position += len(joins)
+            filters = _leading(steps[position:], Filter)
+            position += len(filters)
+            later = needs.ahead_of(steps[position:])
+            frame = join_parts(context, joins, filters, frame, later, run_steps)
+            continue
+        position += 1
         frame = traced(
             partial(step_text, step),
             partial(_step, context, step, frame),
             partial(growth, context, step),
         )
     return frame
+
+
+def _leading(steps: tuple[Step, ...], kind: type[S]) -> tuple[S, ...]:
+    found: list[S] = []
+    for step in steps:
+        if not isinstance(step, kind):
+            break
+        found.append(step)
+    return tuple(found)
 
 
 def _step(context: Context, step: Step, frame: Frame) -> Frame:
@@ -66,10 +92,14 @@ def _step(context: Context, step: Step, frame: Frame) -> Frame:
                 source = frame.sources[tree.root]
                 found = have_way(context, tree, source, frame.numbers[tree.root])
                 return frame.take(np.flatnonzero(~found))
-            matched = _correlated(context, step.steps, frame).numbers[_ROW]
+            # Which rows have a solution is all that is read of the inner pattern.
+            rows = Needs(frozenset([_ROW]), bag=False)
+            matched = _correlated(context, step.steps, frame, rows).numbers[_ROW]
             return frame.take(np.setdiff1d(np.arange(frame.size), matched))
         case OptionalJoin():
             return _optional(context, step, frame)
+        case Join():
+            return join_parts(context, (step,), (), frame, EVERYTHING, run_steps)
 
 
 def _scan(context: Context, step: NodeScan, frame: Frame) -> Frame:
@@ -105,7 +135,6 @@ def _expand(context: Context, step: Expand, frame: Frame) -> Frame:
             least=step.min_hops,
             most=step.max_hops,
             nodes=topology.target_count,
-            reverse=step.reverse,
         )
     source = context.node(step.target_type)
     keep = _kept(context, step, source, edges, targets)
@@ -159,14 +188,16 @@ def _width(topology: Topology, direction: Direction) -> int:
     return topology.source_count if direction is Direction.IN else topology.target_count
 
 
-def _correlated(context: Context, steps: tuple[Step, ...], frame: Frame) -> Frame:
+def _correlated(
+    context: Context, steps: tuple[Step, ...], frame: Frame, needs: Needs = EVERYTHING
+) -> Frame:
     """Run an inner pattern with every outer row fixed; `#row` says which one a result is for."""
     inner = Frame(
         frame.size,
         {**frame.numbers, _ROW: np.arange(frame.size, dtype=np.int64)},
         dict(frame.sources),
     )
-    return run_steps(context, steps, inner)
+    return run_steps(context, steps, inner, needs)
 
 
 def _optional(context: Context, step: OptionalJoin, frame: Frame) -> Frame:

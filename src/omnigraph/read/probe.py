@@ -22,6 +22,7 @@ from omnigraph.plan.read import (
     Expand,
     ExpandInto,
     Filter,
+    Join,
     NodeScan,
     OptionalJoin,
     ReadPlan,
@@ -95,9 +96,11 @@ def _collect(
                 if step.edge_variable is not None:
                     tables[step.edge_variable] = f"edge:{step.edge}"
                 expressions.append(step.edge_condition)
-            case AntiJoin() | OptionalJoin():
+            case AntiJoin() | OptionalJoin() | Join():
                 if not _collect(step.steps, catalog, tables, expressions):
                     return False
+                if isinstance(step, Join):
+                    expressions.append(step.condition)
     return True
 
 
@@ -184,7 +187,7 @@ class _Probe:
                     reached[step.target] = found
                 case ExpandInto():
                     self._expand(step, reached[step.source])
-                case AntiJoin() | OptionalJoin():
+                case AntiJoin() | OptionalJoin() | Join():
                     self._steps(step.steps, reached)
                 case Filter():
                     pass

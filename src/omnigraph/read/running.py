@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+import msgspec
+
 from omnigraph.clock import elapsed_s
 from omnigraph.errors import QueryError, ResourceLimitError
+from omnigraph.limits import QUERY_MEMORY_SHARE, QUERY_TIME
 from omnigraph.values.results import Stage as Stage
 
 
@@ -19,11 +24,23 @@ class Running:
     """What the caller wants of a query besides its answer."""
 
     timeout_s: float | None = None
+    memory_bytes: int | None = None
+    """The most memory of one table that is made on the way; None for a share of the machine."""
     cancel: threading.Event | None = None
     trace: bool = False
     stages: list[Stage] = field(default_factory=list)
     estimate: float = 1.0
+    repeating: bool = False
     _begun: float = field(default_factory=elapsed_s)
+
+    def record(self, stage: Stage) -> None:
+        """Note what a step did; one that is done again, for more rows, stays one."""
+        for index, known in enumerate(self.stages if self.repeating else ()):
+            if known.text == stage.text:
+                rows, seconds = known.rows + stage.rows, known.seconds + stage.seconds
+                self.stages[index] = msgspec.structs.replace(known, rows=rows, seconds=seconds)
+                return
+        self.stages.append(stage)
 
     def check(self) -> None:
         """Stop a query that was cancelled or has had its time."""
@@ -33,12 +50,18 @@ class Running:
             return
         taken = elapsed_s() - self._begun
         if taken > self.timeout_s:
-            raise ResourceLimitError(
-                resource="milliseconds of a query",
-                limit=int(self.timeout_s * 1e3),
-                actual=int(taken * 1e3),
-                hint="narrow the pattern, or give it more time",
-            )
+            raise out_of_time(self.timeout_s, taken)
+
+
+def out_of_time(timeout_s: float, taken_s: float) -> ResourceLimitError:
+    """Return what a query that had its time is told."""
+    return ResourceLimitError(
+        f"the query took longer than the {timeout_s:g} seconds it may take",
+        resource=QUERY_TIME,
+        limit=math.ceil(timeout_s * 1e3),
+        actual=math.ceil(taken_s * 1e3),
+        hint="narrow the pattern, or give it more time",
+    )
 
 
 class Sized(Protocol):
@@ -70,6 +93,46 @@ def checkpoint() -> None:
         running.check()
 
 
+def reserve(size_bytes: float) -> None:
+    """Refuse to make a table that memory is not meant for, before it is made."""
+    checkpoint()
+    running = _current.get()
+    limit = None if running is None else running.memory_bytes
+    if limit is None:
+        limit = _memory_share()
+    if size_bytes > limit:
+        raise ResourceLimitError(
+            resource="bytes of memory of a query",
+            limit=limit,
+            actual=int(size_bytes),
+            hint="narrow the pattern, return fewer columns, or count instead of listing",
+        )
+
+
+def _memory_share() -> int:
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return machine // QUERY_MEMORY_SHARE
+
+
+@contextlib.contextmanager
+def apart(*, again: bool = False) -> Iterator[None]:
+    """Estimate rows of steps that start anew, and go on with the estimate from before.
+
+    With `again` they are the same steps for more rows.
+    """
+    running = _current.get()
+    if running is not None:
+        running.repeating = again
+    before = 1.0 if running is None else running.estimate
+    if running is not None:
+        running.estimate = 1.0
+    try:
+        yield
+    finally:
+        if running is not None:
+            running.estimate = before
+
+
 def traced(text: Callable[[], str], work: Callable[[], F], grows: Callable[[], float]) -> F:
     """Do a step; when somebody wants to know, record it.
 
@@ -82,7 +145,7 @@ def traced(text: Callable[[], str], work: Callable[[], F], grows: Callable[[], f
     frame = work()
     seconds = elapsed_s() - begun
     running.estimate *= grows()
-    running.stages.append(
+    running.record(
         Stage(
             text=text(),
             estimated_rows=round(running.estimate),

@@ -36,6 +36,7 @@ from omnigraph.plan.read import (
     Expand,
     ExpandInto,
     Filter,
+    Join,
     NodeScan,
     OptionalJoin,
     ReadPlan,
@@ -151,6 +152,8 @@ def _conditions(steps: tuple[Step, ...]) -> list[Expression]:
                 found.append(step.edge_condition)
             case AntiJoin() | OptionalJoin():
                 found += _conditions(step.steps)
+            case Join():
+                found += [step.condition, *_conditions(step.steps)]
     return [item for item in found if item is not None]
 
 
@@ -172,17 +175,15 @@ def transform_plan(plan: ReadPlan, change: Change) -> ReadPlan:
 def _transform_steps(steps: tuple[Step, ...], change: Change) -> tuple[Step, ...]:
     found: list[Step] = []
     for step in steps:
-        match step:
-            case AntiJoin() | OptionalJoin():
-                found.append(replace(step, steps=_transform_steps(step.steps, change)))
-            case _:
-                names = [item.name for item in fields(step) if item.name.endswith("condition")]
-                conditions: Mapping[str, Any] = {
-                    name: transform(value, change)
-                    for name in names
-                    if (value := getattr(step, name)) is not None
-                }
-                found.append(replace(step, **conditions) if conditions else step)
+        if isinstance(step, AntiJoin | OptionalJoin | Join):
+            step = replace(step, steps=_transform_steps(step.steps, change))
+        names = [item.name for item in fields(step) if item.name.endswith("condition")]
+        conditions: Mapping[str, Any] = {
+            name: transform(value, change)
+            for name in names
+            if (value := getattr(step, name)) is not None
+        }
+        found.append(replace(step, **conditions) if conditions else step)
     return tuple(found)
 
 

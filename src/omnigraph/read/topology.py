@@ -18,11 +18,12 @@ import pyarrow.compute as pc
 
 from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import EdgeType
-from omnigraph.limits import NEWEST_KNOWN_MAX, PATCHED_EDGES_MAX
+from omnigraph.limits import NEWEST_KNOWN_MAX, PATCHED_EDGES_MAX, ROW_BYTES
 from omnigraph.plan.read import Direction
 from omnigraph.read.arrays import Mask, Rows
 from omnigraph.read.columns import ResidentCache, TableColumns
 from omnigraph.read.frame import check_rows
+from omnigraph.read.running import reserve
 from omnigraph.store import Pin, count, split_branch
 
 
@@ -48,7 +49,9 @@ class Adjacency:
         starts = self.offsets[safe]
         sizes = np.where(nodes < 0, 0, self.offsets[safe + 1] - starts)
         ends = np.cumsum(sizes)
-        check_rows(int(ends[-1]) if len(ends) else 0)
+        total = int(ends[-1]) if len(ends) else 0
+        check_rows(total)
+        reserve(3 * total * ROW_BYTES)
         rows = np.repeat(np.arange(len(nodes), dtype=np.int64), sizes)
         return rows, np.arange(len(rows), dtype=np.int64) + np.repeat(starts - ends + sizes, sizes)
 

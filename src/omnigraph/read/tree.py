@@ -7,6 +7,7 @@ enough to know how many ways there are.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from omnigraph.plan.expression import (
@@ -25,6 +26,7 @@ from omnigraph.plan.read import (
     Expand,
     ExpandInto,
     Filter,
+    Join,
     NodeScan,
     OptionalJoin,
     ReadPlan,
@@ -32,6 +34,35 @@ from omnigraph.plan.read import (
 )
 
 _BACK = {Direction.OUT: Direction.IN, Direction.IN: Direction.OUT, Direction.BOTH: Direction.BOTH}
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What is read after some steps: variables (None for all), and whether copies of rows count."""
+
+    variables: frozenset[str] | None
+    bag: bool = True
+    enough: int | None = None
+    """How many rows, whichever they are, suffice; None if all are needed."""
+
+    def before(self, steps: Iterable[Step]) -> frozenset[str]:
+        """Return what steps read, and what is read after them."""
+        found = self.variables or frozenset()
+        for step in steps:
+            found |= _needed_by_step(step)
+        return found
+
+    def ahead_of(self, steps: Iterable[Step]) -> Needs:
+        """Return what is read from before some steps on."""
+        steps = tuple(steps)
+        if not steps:
+            return self
+        known = None if self.variables is None else self.before(steps)
+        return Needs(known, self.bag)
+
+
+EVERYTHING = Needs(None)
+NOTHING = Needs(frozenset(), bag=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +99,8 @@ class Tree:
     """The leading part of a plan.
 
     `live` are the variables that later steps or the output read. Without `bag` it does not matter
-    how often a row occurs; with `listed` every row is given out. `rest` are the steps after it.
+    how often a row occurs; with `listed` every row is given out. `rest` are the steps after it,
+    and `needs` is what is read after these.
     """
 
     root: str
@@ -78,6 +110,7 @@ class Tree:
     bag: bool
     listed: bool
     rest: tuple[Step, ...]
+    needs: Needs
 
     @property
     def can_turn(self) -> bool:
@@ -108,32 +141,36 @@ def plan_tree(plan: ReadPlan) -> Tree | None:
     """Return the tree a plan starts with; None when every row has to be listed."""
     if plan.ranking is not None or not plan.steps or not isinstance(plan.steps[0], NodeScan):
         return None
-    scan = plan.steps[0]
+    needed = _needed_by_output(plan, _never_null(plan.steps))
+    if needed is None:
+        return None
+    listed = not (plan.grouped or plan.distinct)
+    return steps_tree(plan.steps, Needs(needed, bag=not _ignores_copies(plan)), listed=listed)
+
+
+def steps_tree(steps: tuple[Step, ...], needs: Needs, *, listed: bool) -> Tree | None:
+    """Return the tree that steps start with; None when they start with no scan."""
+    if not steps or not isinstance(steps[0], NodeScan) or needs.variables is None:
+        return None
+    scan = steps[0]
     variables = {scan.variable: Variable(scan.variable, scan.type_name, scan.condition)}
     links: list[Link] = []
-    rest = plan.steps[1:]
+    rest = steps[1:]
     for step in rest:
         if not isinstance(step, Expand) or step.min_hops > step.max_hops:
             break
         links.append(Link(len(links), step.source, step.target, step, step.direction))
         variables[step.target] = Variable(step.target, step.target_type, step.target_condition)
     rest = rest[len(links) :]
-    never_null = frozenset(variables) | {
-        link.step.edge_variable for link in links if link.step.edge_variable is not None
-    }
-    needed = _needed_by_output(plan, never_null)
-    if needed is None:
-        return None
-    for step in rest:
-        needed |= _needed_by_step(step)
     return Tree(
         root=scan.variable,
         variables=variables,
         links=tuple(links),
-        live=needed & never_null,
-        bag=not _ignores_copies(plan),
-        listed=not (plan.grouped or plan.distinct),
+        live=needs.before(rest) & _never_null(steps[: len(links) + 1]),
+        bag=needs.bag,
+        listed=listed,
         rest=rest,
+        needs=needs,
     )
 
 
@@ -157,6 +194,7 @@ def existence_tree(step: AntiJoin) -> Tree | None:
         bag=False,
         listed=False,
         rest=(),
+        needs=NOTHING,
     )
 
 
@@ -240,3 +278,24 @@ def _needed_by_step(step: Step) -> frozenset[str]:
             for inner in step.steps:
                 found |= _needed_by_step(inner)
             return found
+        case Join():
+            # Its steps read variables of their own only.
+            return frozenset() if step.condition is None else variables_of(step.condition)
+
+
+def _never_null(steps: Iterable[Step]) -> frozenset[str]:
+    """Return the variables that steps add and that are something in every row."""
+    found: set[str | None] = set()
+    for step in steps:
+        match step:
+            case NodeScan():
+                found.add(step.variable)
+            case Expand():
+                found |= {step.target, step.edge_variable}
+            case ExpandInto():
+                found.add(step.edge_variable)
+            case Join():
+                found |= _never_null(step.steps)
+            case _:
+                pass
+    return frozenset(name for name in found if name is not None)

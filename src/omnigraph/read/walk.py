@@ -7,7 +7,7 @@ and rows that have become equal are merged.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,6 +24,7 @@ from omnigraph.limits import (
     I32_MAX,
     LISTING_COST,
     PACKED_MAX,
+    PIECE_GROWTH,
     WHOLE_TABLE_SHARE,
 )
 from omnigraph.plan.explain import step_text
@@ -95,7 +96,12 @@ class Choice:
 
 def walk_tree(context: Context, tree: Tree) -> Frame:
     """Return the rows of a tree: its live variables, each row with its weight."""
-    return _Walk(context, tree).run()
+    return next(_Walk(context, tree).run())
+
+
+def walk_in_pieces(context: Context, tree: Tree, first: int) -> Iterator[Frame]:
+    """Yield the rows of a tree in pieces: from so many nodes, then from more and more."""
+    return _Walk(context, tree).run(first)
 
 
 def have_way(context: Context, tree: Tree, source: Source, nodes: Rows) -> Mask:
@@ -110,12 +116,21 @@ class _Walk:
         self._choices: dict[str, Choice] = {}
         self._done: frozenset[int] = frozenset()
 
-    def run(self) -> Frame:
+    def run(self, first: int | None = None) -> Iterator[Frame]:
+        """Yield the rows; with `first`, in pieces that start from so many nodes and grow."""
         root = self._root()
         choice = self._choices[root]
+        numbers = choice.all(self._context)
+        start, size = 0, len(numbers) if first is None else first
+        while not start or start < len(numbers):
+            yield self._walked(root, choice, numbers[start : start + size])
+            start, size = start + max(size, 1), size * PIECE_GROWTH
+
+    def _walked(self, root: str, choice: Choice, numbers: Rows) -> Frame:
+        self._done = frozenset()
         frame = traced(
             lambda: f"start at ${root}: {self._tree.variables[root].type_name}",
-            partial(self._start, root, choice),
+            partial(self._start, root, choice, numbers),
             lambda: choice.size * (1.0 if choice.condition is None else CONDITION_SHARE),
         )
         while links := self._next_links(frame):
@@ -128,8 +143,7 @@ class _Walk:
             )
         return frame
 
-    def _start(self, root: str, choice: Choice) -> Frame:
-        numbers = choice.all(self._context)
+    def _start(self, root: str, choice: Choice, numbers: Rows) -> Frame:
         check_rows(len(numbers))
         return Frame(len(numbers), {root: numbers}, {root: choice.source}, unique=root)
 
@@ -236,7 +250,7 @@ class _Walk:
         else:
             ways = self._ways(link, nodes, frozenset([link.number]))
         if self._tree.bag:
-            weights = ways if frame.weights is None else _product(frame.weights, ways)
+            weights = ways if frame.weights is None else product(frame.weights, ways)
             frame = frame.weighted(weights)
         keep = ways > 0
         return frame if keep.all() else frame.take(np.flatnonzero(keep))
@@ -290,7 +304,6 @@ class _Walk:
                 least=link.step.min_hops,
                 most=link.step.max_hops,
                 nodes=topology.target_count,
-                reverse=link.step.reverse,
             )
             return rows, targets, None
         adjacency = _adjacency(topology, link)
@@ -346,7 +359,7 @@ class _Walk:
     def _ways_behind(self, links: list[Link], nodes: Rows, without: frozenset[int]) -> Counts:
         ways = self._ways(links[0], nodes, without | {links[0].number})
         for link in links[1:]:
-            ways = _product(ways, self._ways(link, nodes, without | {link.number}))
+            ways = product(ways, self._ways(link, nodes, without | {link.number}))
         # Where one way is as good as many, numbers stay small.
         return ways if self._tree.bag else np.minimum(ways, 1)
 
@@ -382,7 +395,7 @@ def _distinct(nodes: Rows, size: int) -> Counts:
 def _summed(nodes: Rows, weights: Counts | None, size: int) -> tuple[Rows, Counts]:
     """Return the distinct nodes, and for each the sum of its weights."""
     if weights is not None:
-        _check_count(float(weights.sum(dtype=np.float64)))
+        check_count(float(weights.sum(dtype=np.float64)))
     if len(nodes) * DENSE_NODES_SHARE < size:
         distinct, inverse = np.unique(nodes, return_inverse=True)
         return distinct.astype(np.int64), grouped_sums(inverse, weights, len(distinct))
@@ -397,6 +410,7 @@ def grouped_sums(groups: Rows, values: Counts | None, size: int) -> Counts:
         return np.bincount(groups, minlength=size)
     if float(np.abs(values).sum(dtype=np.float64)) < FLOAT_EXACT_MAX:
         return np.bincount(groups, weights=values, minlength=size).astype(np.int64)
+    check_count(float(np.bincount(groups, weights=np.abs(values)).max(initial=0.0)))
     sums = np.zeros(size, dtype=np.int64)
     np.add.at(sums, groups, values)
     return sums
@@ -405,7 +419,7 @@ def grouped_sums(groups: Rows, values: Counts | None, size: int) -> Counts:
 def _sums(values: Summable, ends: Rows) -> Counts:
     """Return the sum of each run of values, given where runs end."""
     if values.dtype == np.int64:
-        _check_count(float(values.sum(dtype=np.float64)))
+        check_count(float(values.sum(dtype=np.float64)))
     totals = np.empty(len(values) + 1, dtype=_total_type(values))
     totals[0] = 0
     np.cumsum(values.view(np.uint8) if values.dtype == bool else values, out=totals[1:])
@@ -416,11 +430,13 @@ def _total_type(values: Summable) -> type[np.signedinteger]:
     return np.int32 if values.dtype != np.int64 and len(values) <= I32_MAX else np.int64
 
 
-def _product(left: Counts, right: Counts) -> Counts:
-    _check_count(float((left.astype(np.float64) * right).max(initial=0.0)))
+def product(left: Counts, right: Counts) -> Counts:
+    """Multiply weights, or refuse numbers of rows that nothing can hold."""
+    check_count(float((left.astype(np.float64) * right).max(initial=0.0)))
     return left * right
 
 
-def _check_count(value: float) -> None:
+def check_count(value: float) -> None:
+    """Refuse a number of rows that does not fit in 64 bits."""
     if value >= PACKED_MAX:
         raise QueryError("integer overflow: the number of rows does not fit in 64 bits")

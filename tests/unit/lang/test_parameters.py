@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import time
 from collections.abc import Mapping
 from typing import cast
 
@@ -50,7 +51,8 @@ def refusal(declared: str, value: object) -> str:
         ("I64", 2**63 - 1, 2**63 - 1),
         ("I64", -(2**63), -(2**63)),
         ("U32", 2**32 - 1, 2**32 - 1),
-        ("U64", 2**63 - 1, 2**63 - 1),
+        ("U64", 2**64 - 1, 2**64 - 1),
+        ("[U64]", [2**63, 1], (2**63, 1)),
         ("U64", 0, 0),
         ("I64", "9223372036854775807", 2**63 - 1),
         ("I64", "-9223372036854775808", -(2**63)),
@@ -124,7 +126,6 @@ def test_accepted_values(declared: str, value: object, expected: object) -> None
         ("I64", "9223372036854775808", "exceeds I64"),
         ("U32", -1, "value -1 exceeds U32"),
         ("U32", "-1", "exceeds U32"),
-        ("U64", 2**63, "exceeds U64"),
         ("U64", 2**64, "exceeds U64"),
         ("I32", 1.0, "expected I32, got a float"),
         ("I32", True, "expected I32, got a boolean"),
@@ -238,3 +239,21 @@ def test_the_given_values_are_not_changed() -> None:
     given = {"a": ["1", "2"]}
     assert bind_parameters(declare("[I32]"), given) == {"a": (1, 2)}
     assert given == {"a": ["1", "2"]}
+
+
+@pytest.mark.parametrize(
+    ("declared", "values"),
+    [
+        ("[I64]", list(range(300_000))),
+        ("[F64]", [number / 2 for number in range(300_000)]),
+        ("[String]", [str(number) for number in range(300_000)]),
+    ],
+)
+def test_a_long_list_is_bound_as_a_whole(declared: str, values: list[object]) -> None:
+    parameters = declare(declared)
+    begun = time.process_time()
+    found = bind_parameters(parameters, {"a": values})
+    # One by one it takes more than a microsecond for each.
+    assert time.process_time() - begun < 0.2
+    assert found["a"] == tuple(values)
+    assert "item 300001" in refusal(declared, [*values, None])
