@@ -13,11 +13,11 @@ from omnigraph.spark.analytics import (
 )
 from omnigraph.spark.diff import diff
 from omnigraph.spark.export import export
-from omnigraph.spark.load import load, write
+from omnigraph.spark.load import load, write, write_batches
 from omnigraph.spark.maintain import optimize
 from omnigraph.spark.merge import merge
 from omnigraph.spark.read import edges, read, vertices
-from omnigraph.spark.session import find_session, registered, start_session
+from omnigraph.spark.session import find_session, register_active, registered, start_session
 from omnigraph.spark.tasks import Tuning
 
 __all__ = [
@@ -41,5 +41,8 @@ __all__ = [
     "triangle_count",
     "vertices",
     "write",
+    "write_batches",
     "write_property",
 ]
+
+register_active()

@@ -17,6 +17,7 @@ from omnigraph.limits import SPARK_SCAN_ROWS
 from omnigraph.rows import has_blobs
 from omnigraph.spark.tasks import bundled
 from omnigraph.store import fragment_ids, read_fragments
+from omnigraph.store.tables.worker_io import refusal
 
 _SQL = {
     Scalar.STRING: "string",
@@ -49,13 +50,14 @@ class Scan:
     folder: str
     version: int
     groups: tuple[tuple[int, ...], ...]
+    where: str | None = None
 
     @property
     def ddl(self) -> str:
         """Return the columns as Spark declares them."""
         return ", ".join(f"`{name}` {_sql(self.entity, name)}" for name in self.names)
 
-    def read(self, task: int, where: str | None = None) -> Iterator[Any]:
+    def read(self, task: int) -> Iterator[Any]:
         """Yield the batches of one task, in types Spark knows."""
         for batch in read_fragments(
             self.folder,
@@ -63,16 +65,20 @@ class Scan:
             self.groups[task],
             self.names,
             blob_bytes=has_blobs(self.entity),
-            where=where,
+            where=self.where,
         ):
             found = [_for_spark(self.entity, name, batch.column(name)) for name in self.names]
             yield pa.RecordBatch.from_arrays(found, names=list(self.names))
 
 
 def scan(
-    graph: Session, snapshot: Snapshot, type_name: str, columns: Sequence[str] | None = None
+    graph: Session,
+    snapshot: Snapshot,
+    type_name: str,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
 ) -> Scan:
-    """Plan the reading of one type of a snapshot."""
+    """Plan the reading of one type of a snapshot, or of the rows that match a condition."""
     entity = catalog_at(graph, snapshot).entity_named(type_name)
     known = [*entity.implicit_columns, *entity.properties]
     names = tuple(known if columns is None else columns)
@@ -80,12 +86,16 @@ def scan(
         if name not in known:
             raise BadRequestError(f"{type_name} has no column '{name}'")
     table = table_at(graph, snapshot, entity.table_key)
+    folder = str(table.dataset.uri)
+    if where is not None and (reason := refusal(folder, table.version, where)) is not None:
+        raise BadRequestError(f"where: {reason}")
     found = fragment_ids(table)
     return Scan(
         entity=entity,
         names=names,
-        folder=str(table.dataset.uri),
+        folder=folder,
         version=table.version,
+        where=where,
         groups=tuple(
             tuple(found[index][0] for index in group)
             for group in bundled([rows for _id, rows in found], SPARK_SCAN_ROWS)

@@ -16,6 +16,7 @@ from typing import Any
 from omnigraph.catalog import AcceptedSchema
 from omnigraph.errors import DataError
 from omnigraph.graph import LoadResult, Session, open_graph
+from omnigraph.graph.applying import MODES
 from omnigraph.graph.seam import check_writable, load_staged, reach, scratch_folder
 from omnigraph.graph.writing import Terms
 from omnigraph.intake.inputs import Rows, Sources
@@ -108,7 +109,40 @@ def write(
     rows = Rows(data=frame, columns=columns or {}, from_col=from_col, to_col=to_col)
     options.setdefault("session", frame.sparkSession)
     with open_graph(uri, storage_options=storage_options) as graph:
+        if mode in MODES:
+            # The last event of an entity is found where all are seen.
+            return graph.bulk({type: rows}, mode=mode, **options)
         return load(graph, {type: rows}, mode=mode, **options)
+
+
+def write_batches(
+    uri: str | os.PathLike[str],
+    make: Callable[[Any], Mapping[str, Any]],
+    *,
+    mode: LoadMode | str,
+    name: str,
+    storage_options: Mapping[str, str] | None = None,
+    **options: Any,
+) -> Callable[[Any, int], None]:
+    """Return what `foreachBatch` calls: each batch of a stream is one commit of several types.
+
+    `make` turns a batch into frames by type, as `Graph.bulk` takes them. `name` tells this stream
+    from all others that write to the graph, for ever: a batch that Spark repeats is recognised by
+    it and its number. `options` are those of `Graph.bulk`.
+    """
+
+    def write_batch(frame: Any, number: int) -> None:
+        with open_graph(uri, storage_options=storage_options) as graph:
+            graph.bulk(
+                make(frame),
+                mode=mode,
+                operation_id=f"{name}:{number}",
+                engine="spark",
+                session=frame.sparkSession,
+                **options,
+            )
+
+    return write_batch
 
 
 @dataclass(slots=True, kw_only=True)

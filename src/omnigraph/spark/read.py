@@ -34,6 +34,7 @@ def read(
     type: str,
     *,
     columns: Sequence[str] | None = None,
+    where: str | None = None,
     branch: str | None = None,
     version: int | None = None,
     commit: str | None = None,
@@ -44,7 +45,8 @@ def read(
     """Return the entities of one type as a frame that never moves.
 
     Columns are `id`, for edges `src` and `dst`, and the properties. Spark cannot tell this reader
-    which columns a query uses, so name them: only these are read.
+    which columns a query uses, so name them: only these are read. `where` is a condition in SQL,
+    such as `age > 40 AND name LIKE 'a%'`, that the table evaluates, with its indexes.
     """
     need_pyspark()
     with open_graph(uri, mode="ro", storage_options=storage_options) as graph:
@@ -52,7 +54,7 @@ def read(
         snapshot = graph.snapshot(
             branch, commit=commit, version=version, tag=tag, timestamp=timestamp
         )
-        found = scan(graph, snapshot, type, columns)
+        found = scan(graph, snapshot, type, columns, where)
     return engine.frame(len(found.groups), found.read, found.ddl)
 
 

