@@ -65,7 +65,9 @@ FREE = {
     "seam.check_writable": "returns nothing",
     "seam.domain": "for a server that serves the graph",
     "seam.permit": "is the question itself",
+    "seam.request_keys": "for a server that serves the graph",
     "seam.reach": "known to whoever opened it",
+    "seam.new_scratch": "a name for an empty folder",
     "seam.scratch_folder": "an empty folder",
 }
 
@@ -166,6 +168,7 @@ OPERATIONS: dict[str, Operation] = {
     "graph.explain": reads(lambda w: w.graph.explain(READ), "main"),
     "graph.snapshot": reads(lambda w: w.graph.snapshot(tag="t"), "main"),
     "graph.diff": reads(lambda w: w.graph.diff("main", "dev"), "main", "dev"),
+    "seam.commit_steps": reads(lambda w: seam.commit_steps(w.graph, "dev").head(), "dev"),
     "seam.differing_tables": reads(
         lambda w: seam.differing_tables(w.graph, "main", "dev", ChangeFilter()), "main", "dev"
     ),
@@ -186,6 +189,7 @@ OPERATIONS: dict[str, Operation] = {
         lambda w: w.graph.load(ROW, mode="merge", branch="made", create_from="dev"),
         ("change", "made", None),
         ("branch_create", "dev", "made"),
+        ("read", "dev", None),
     ),
     "graph.bulk": asks(
         lambda w: w.graph.bulk({"P": table()}, mode="merge", branch="dev"), CHANGE_DEV
@@ -204,6 +208,7 @@ OPERATIONS: dict[str, Operation] = {
         ("branch_merge", "tx", "main"),
         ("branch_delete", None, "tx"),
         ("branch_create", "main", "tx"),
+        ("read", "main", None),
         ("change", "tx", None),
         ("branch_merge", "tx", "main"),
         ("branch_delete", None, "tx"),
@@ -219,7 +224,9 @@ OPERATIONS: dict[str, Operation] = {
     "graph.branches.details": reads(lambda w: w.graph.branches.details(), None),
     "graph.branches.exists": reads(lambda w: w.graph.branches.exists("dev"), "dev"),
     "graph.branches.create": asks(
-        lambda w: w.graph.branches.create("b", "dev"), ("branch_create", "dev", "b")
+        lambda w: w.graph.branches.create("b", "dev"),
+        ("branch_create", "dev", "b"),
+        ("read", "dev", None),
     ),
     "graph.branches.delete": asks(
         lambda w: w.graph.branches.delete("spare"), ("branch_delete", None, "spare")
@@ -241,7 +248,9 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "graph.tags.list": reads(lambda w: w.graph.tags.list(), None),
     "graph.tags.create": asks(
-        lambda w: w.graph.tags.create("u", branch="dev"), ("branch_create", "dev", "u")
+        lambda w: w.graph.tags.create("u", branch="dev"),
+        ("branch_create", "dev", "u"),
+        ("read", "dev", None),
     ),
     "graph.tags.delete": asks(
         lambda w: w.graph.tags.delete("t"), ("branch_delete", None, "t")

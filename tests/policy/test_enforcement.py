@@ -133,7 +133,7 @@ def test_each_question_of_an_operation_can_refuse_it(world: World) -> None:
 
 def test_a_transaction_that_is_denied_a_write_leaves_nothing(world: World) -> None:
     before = state(world.graph)
-    actions = {Action.BRANCH_CREATE, Action.BRANCH_MERGE, Action.BRANCH_DELETE}
+    actions = {Action.BRANCH_CREATE, Action.BRANCH_MERGE, Action.BRANCH_DELETE, Action.READ}
     denied = under(world, Recorder(actions))
     with denied.graph, pytest.raises(PolicyDeniedError, match="change"):
         OPERATIONS["graph.transaction"].call(denied)
@@ -160,7 +160,7 @@ def test_the_actor_of_a_call_is_the_one_who_is_judged(world: World) -> None:
         graph.load(ROW, mode="merge", branch="made", create_from="main", actor="bob")
         graph.branches.merge("dev", delete_source=True, actor="bob")
     actors = [access.actor for access in policy.asked]
-    assert actors == ["bob", "eve", "eve", "bob", "bob", "bob", "bob"]
+    assert actors == ["bob", "eve", "eve", "bob", "bob", "bob", "bob", "bob"]
 
 
 def test_without_an_actor_everything_is_denied(world: World, tmp_path: Path) -> None:

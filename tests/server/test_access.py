@@ -345,3 +345,34 @@ def test_only_digests_are_kept() -> None:
     token = Token.of("ann", "a-very-secret-thing")
     assert "a-very-secret-thing" not in repr(token)
     assert "a-very-secret-thing" not in repr(Tokens([token]).__dict__)
+
+
+# ---- side doors ---------------------------------------------------------------------------
+
+
+def test_a_branch_needs_the_right_to_read_what_it_begins_with(team: Api) -> None:
+    head = team.ok(team.get("/commits", LENA))["commits"][0]["graph_commit_id"]
+    for source in ("main", "main@1", "secret", head):
+        made = team.post("/branches", {"name": "copy", "from": source}, OMAR)
+        error(made, 403, "forbidden")
+    data = {"data": LINES, "branch": "copy", "from": "main"}
+    error(team.post("/load", data, OMAR), 403, "forbidden")
+    assert "copy" not in team.ok(team.get("/branches", LENA))["branches"]
+
+
+def test_reading_some_branches_is_enough_for_their_tags_and_versions(team: Api) -> None:
+    for branch in ("work", "secret"):
+        tag = {"name": f"tag-{branch}", "branch": branch}
+        team.ok(team.post("/tags", tag, LENA))
+    names = [tag["name"] for tag in team.ok(team.get("/tags", GUEST))["tags"]]
+    assert names == ["tag-work"]
+    version = team.ok(team.get("/snapshot", GUEST, params={"branch": "work"}))["manifest_version"]
+    head = team.ok(team.get("/commits", GUEST, params={"branch": "work"}))["commits"][0]
+    for name in ("work", f"work@{version}", "tag-work", head["graph_commit_id"]):
+        found = team.get("/diff", GUEST, params={"from": name, "to": "work"})
+        assert found.status_code == 200, (name, found.text)
+        assert found.json()["changes"] == []
+    assert team.ok(team.post("/query", {"query": ALL, "tag": "tag-work"}, GUEST))["rows"]
+    for name in ("main", "main@1", "secret", "tag-secret", "nowhere"):
+        found = team.get("/diff", GUEST, params={"from": name, "to": "work"})
+        assert found.status_code in (403, 404)

@@ -231,6 +231,8 @@ def test_a_cluster_is_planned_and_deployed_over_http(own: tuple[Folder, Api]) ->
     assert first["active"] is True
     folder.config["graphs"]["books"] = {"schema": "papers.pg"}
     folder.save()
+    for unknown in ("/cluster/plan", path):
+        error(api.post(unknown, {"config": {}}, headers=omar), 400, "bad_request")
     planned = api.send("POST", "/cluster/plan", headers=omar)
     assert [item["resource"] for item in api.ok(planned)["changes"]] == [
         "graph.books",

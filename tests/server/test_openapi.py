@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
@@ -19,7 +21,11 @@ from schemathesis.specs.openapi.checks import (
 
 from omnigraph.cli.openapi_doc import render
 from omnigraph.server.gate import PROTECTED_RESOURCE
+from omnigraph.server.http_errors import failure
+from omnigraph.values.failures import ErrorOutput
+from omnigraph.values.schemas import shape
 from tests.server.helpers import ALL, TOKENS, Api, Serve
+from tests.unit.test_errors import ROWS
 
 load_all_checks()
 
@@ -60,9 +66,9 @@ def test_the_document_is_of_the_promised_kind() -> None:
     graph_routes = {name.removeprefix("cluster_") for name in nested}
     assert graph_routes <= set(operations)
     assert set(operations) - nested - graph_routes == {
-        "healthz",
+        "health",
         "readyz",
-        "list_graphs",
+        "listGraphs",
         "metrics",
         "protected_resource",
         "plan_cluster",
@@ -75,6 +81,71 @@ def test_the_document_is_of_the_promised_kind() -> None:
             open_to_all = ("/healthz", "/readyz", "/graphs", "/metrics", PROTECTED_RESOURCE)
             assert ("security" in operation) == (path not in open_to_all), path
             assert operation["summary"]
+
+
+# What the document of the original calls them; clients are made from it.
+ORIGINAL_IDS = {
+    ("get", "/healthz"): "health",
+    ("get", "/graphs"): "listGraphs",
+    ("get", "/blob"): "getBlob",
+    ("head", "/blob"): "headBlob",
+    ("get", "/branches"): "listBranches",
+    ("post", "/branches"): "createBranch",
+    ("post", "/branches/merge"): "mergeBranches",
+    ("delete", "/branches/{branch}"): "deleteBranch",
+    ("post", "/change"): "change",
+    ("get", "/changes"): "pollChanges",
+    ("post", "/changes/baseline"): "captureChangeBaseline",
+    ("get", "/commits"): "listCommits",
+    ("get", "/commits/{commit_id}"): "getCommit",
+    ("get", "/commits/{commit_id}/changes"): "getCommitChanges",
+    ("post", "/export"): "export",
+    ("post", "/ingest"): "ingest",
+    ("post", "/load"): "load",
+    ("post", "/load/ndjson"): "loadNdjson",
+    ("post", "/mutate"): "mutate",
+    ("post", "/mutate/if-graph-commit"): "mutate_if_graph_commit",
+    ("get", "/queries"): "list_queries",
+    ("post", "/queries/{name}"): "invoke_query",
+    ("post", "/queries/{name}/if-graph-commit"): "invoke_query_if_graph_commit",
+    ("post", "/query"): "query",
+    ("post", "/read"): "read",
+    ("get", "/schema"): "getSchema",
+    ("post", "/schema/apply"): "applySchema",
+    ("get", "/snapshot"): "getSnapshot",
+}
+
+
+def test_operations_have_the_names_clients_know() -> None:
+    found = {place: document["paths"][place[1]][place[0]]["operationId"] for place in ORIGINAL_IDS}
+    assert found == ORIGINAL_IDS
+
+
+def test_headers_are_declared_and_every_guarded_operation_has_its_failures() -> None:
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            names = {item["name"] for item in operation.get("parameters", [])}
+            if "422" in operation["responses"]:
+                assert {"Idempotency-Key", "Omnigraph-If-Graph-Commit"} <= names, path
+            if "security" in operation:
+                assert {"401", "403", "500"} <= operation["responses"].keys(), path
+    blob = document["paths"]["/blob"]["get"]["parameters"]
+    assert {"Range", "If-Range", "If-Match", "If-None-Match"} <= {item["name"] for item in blob}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.cls.__name__)
+def test_every_detail_of_a_failure_is_described(row: Any) -> None:
+    body = json.loads(json.dumps(failure(row.make()).body))
+    strict = msgspec.convert(body, shape(ErrorOutput))
+    assert msgspec.to_builtins(strict) == body
+
+
+def test_the_document_is_there_at_once(serve: Serve) -> None:
+    api = serve()
+    api.get("/openapi.json")
+    begun = time.perf_counter()
+    assert api.get("/openapi.json").status_code == 200
+    assert time.perf_counter() - begun < 0.2
 
 
 def test_every_route_is_in_the_document() -> None:

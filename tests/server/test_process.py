@@ -150,6 +150,26 @@ def _drained(process: Process) -> set[str]:
     return {key for w in writers for key in w.acknowledged}
 
 
+def test_a_server_that_stops_says_so_before_it_stops_listening(
+    store: Path, processes: list[Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable("drain_notice_seconds"), "3")
+    server = Process(store, durability="none")
+    processes.append(server)
+    assert httpx.get(f"{server.url}/readyz").status_code == 200
+    server.child.send_signal(signal.SIGTERM)
+    while (found := httpx.get(f"{server.url}/readyz")).status_code != 503:
+        time.sleep(0.05)
+    assert found.json()["status"] == "draining"
+    served = httpx.get(f"{server.url}/branches")
+    assert (served.status_code, served.headers["connection"]) == (200, "close")
+    _out, err = server.child.communicate(timeout=60)
+    assert server.child.returncode == 0
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{server.url}/readyz")
+    assert json.loads(err.splitlines()[-1])["event"] == "stopped"
+
+
 def test_a_hangup_signal_brings_new_tokens_and_no_secret_is_logged(
     store: Path, tmp_path: Path, processes: list[Process]
 ) -> None:

@@ -15,7 +15,7 @@ from omnigraph.cluster import StoredQuery
 from omnigraph.errors import BadRequestError, NotFoundError, PolicyDeniedError
 from omnigraph.graph import Result, Session
 from omnigraph.graph.seam import permit
-from omnigraph.limits import MCP_ROWS_DEFAULT, MCP_ROWS_MAX
+from omnigraph.limits import MCP_ROWS_DEFAULT, MCP_ROWS_MAX, SERVER_QUERY_SECONDS_MAX
 from omnigraph.mcp.arguments import Arguments, bound, parameters_schema
 from omnigraph.policy import Action
 
@@ -70,10 +70,12 @@ class Toolbox:
         *,
         branch: str | None = None,
         allow_main: bool = False,
+        query_seconds: float = SERVER_QUERY_SECONDS_MAX,
     ) -> None:
         self._graph = graph
         self._branch = branch
         self._allow_main = allow_main
+        self._query_seconds = query_seconds
         self._tools = {tool.name: tool for tool in self._own_tools()}
         for query in (queries or {}).values():
             tool = self._stored_tool(query)
@@ -207,6 +209,7 @@ class Toolbox:
             args.mapping("params"),
             name=args.maybe_text("name"),
             branch=self._read_branch(graph, args.maybe_text("branch")),
+            timeout=self._query_seconds,
         )
         return _rows(found, args)
 
@@ -262,7 +265,8 @@ class Toolbox:
                 branch = self._write_branch(graph, asked)
                 return graph.mutate(query.source, values, branch=branch).to_json()
             branch = self._read_branch(graph, asked)
-            return _rows(graph.query(query.source, values, branch=branch), options)
+            found = graph.query(query.source, values, branch=branch, timeout=self._query_seconds)
+            return _rows(found, options)
 
         taken = query.tool_name in self._tools
         extra: dict[str, Mapping[str, object]] = {"branch": _OWN if query.mutation else _BRANCH}

@@ -32,14 +32,18 @@ class RemoteBranches:
         """Whether there is a branch of this name."""
         return name == MAIN or name in self.list()
 
-    def create(self, name: str, from_: str | int = MAIN) -> BranchInfo:
+    def create(
+        self, name: str, from_: str | int = MAIN, *, expected_head: str | None = None
+    ) -> BranchInfo:
         """Make a branch from a branch, commit id, tag, or `branch@version`."""
         body = {"name": name, "from": str(from_)}
-        return BranchInfo.from_json(self._connection.change("POST", "/branches", body)["details"])
+        found = self._connection.change("POST", "/branches", body, expected_head=expected_head)
+        return BranchInfo.from_json(found["details"])
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, *, expected_head: str | None = None) -> None:
         """Remove a branch and what only it holds."""
-        self._connection.change("DELETE", f"/branches/{quote(name, safe='')}")
+        path = f"/branches/{quote(name, safe='')}"
+        self._connection.change("DELETE", path, expected_head=expected_head)
 
     def merge_plan(
         self,
@@ -80,10 +84,12 @@ class RemoteBranches:
         *,
         resolve: Resolution | None = None,
         property_merge: bool = False,
+        expected_head: str | None = None,
         operation_id: str | None = None,
     ) -> GraphCommit | None:
         """Make the changes of one commit on another branch."""
-        return self._apply(commit_id, "pick", branch, resolve, property_merge, operation_id)
+        body = {"branch": branch, "resolve": resolve, "property_merge": property_merge}
+        return self._apply(commit_id, "pick", body, expected_head, operation_id)
 
     def revert(
         self,
@@ -92,23 +98,25 @@ class RemoteBranches:
         *,
         resolve: Resolution | None = None,
         property_merge: bool = False,
+        expected_head: str | None = None,
         operation_id: str | None = None,
     ) -> GraphCommit | None:
         """Undo the changes of one commit in a new one."""
-        return self._apply(commit_id, "revert", branch, resolve, property_merge, operation_id)
+        body = {"branch": branch, "resolve": resolve, "property_merge": property_merge}
+        return self._apply(commit_id, "revert", body, expected_head, operation_id)
 
     def _apply(
         self,
         commit_id: str,
         verb: str,
-        branch: str,
-        resolve: Resolution | None,
-        property_merge: bool,
+        body: Json,
+        expected_head: str | None,
         operation_id: str | None,
     ) -> GraphCommit | None:
-        body = {"branch": branch, "resolve": resolve, "property_merge": property_merge}
         path = f"/commits/{quote(commit_id, safe='')}/{verb}"
-        found = self._connection.write(path, body, operation_id=operation_id)
+        found = self._connection.write(
+            path, body, expected_head=expected_head, operation_id=operation_id
+        )
         return CommitMade.from_json(found).commit
 
 
@@ -140,11 +148,14 @@ class RemoteTags:
         commit: str | None = None,
         version: int | None = None,
         timestamp: datetime.datetime | str | None = None,
+        expected_head: str | None = None,
     ) -> Tag:
         """Name the newest state of a branch, or an older one."""
         body = {"name": name, **state_fields(branch, commit, version, None, timestamp)}
-        return Tag.from_json(self._connection.change("POST", "/tags", body))
+        found = self._connection.change("POST", "/tags", body, expected_head=expected_head)
+        return Tag.from_json(found)
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, *, expected_head: str | None = None) -> None:
         """Forget a tag; the state it named stays."""
-        self._connection.change("DELETE", f"/tags/{quote(name, safe='')}")
+        path = f"/tags/{quote(name, safe='')}"
+        self._connection.change("DELETE", path, expected_head=expected_head)

@@ -129,9 +129,13 @@ class Connection:
             error.operation_id = key
             raise
 
-    def change(self, method: str, path: str, body: Json | None = None) -> Json:
+    def change(
+        self, method: str, path: str, body: Json | None = None, *, expected_head: str | None = None
+    ) -> Json:
         """Make or remove something that has no operation id, such as a branch."""
-        return _body(_checked(self._send(method, path, json=_known(body) if body else None)))
+        headers = {} if expected_head is None else {IF_COMMIT: expected_head}
+        sent = _known(body) if body else None
+        return _body(_checked(self._send(method, path, json=sent, headers=headers)))
 
     def head(self, path: str, params: Parameters) -> httpx.Response:
         """Ask about something without getting it; a redirect is an answer."""

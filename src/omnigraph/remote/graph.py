@@ -152,12 +152,14 @@ class RemoteGraph:
         version: int | None = None,
         tag: str | None = None,
         timestamp: Moment = None,
+        timeout: float | None = None,
     ) -> Explanation:
         """Run a read query and return how: its plan, and rows, time and storage calls by step."""
         body: Json = {
             "query": source,
             "params": _parameters(params),
             "name": name,
+            "timeout": timeout,
             "explain": True,
         } | state_fields(branch, commit, version, tag, timestamp)
         return Explanation.from_json(self._connection.post("/query", body).json()["explain"])

@@ -37,10 +37,20 @@ class _Actor:
 class Admission:
     """Lets so many writes and bytes of each actor through; the next wait in the order they came.
 
-    It belongs to one event loop. Refusing costs next to nothing: no thread, no engine.
+    Another one does the same for reads, under that noun. It belongs to one event loop. Refusing
+    costs next to nothing: no thread, no engine.
     """
 
-    def __init__(self, *, writes_max: int, bytes_max: int, queue_max: int, wait_s: float) -> None:
+    def __init__(
+        self,
+        *,
+        writes_max: int,
+        bytes_max: int,
+        queue_max: int,
+        wait_s: float,
+        noun: str = "write",
+    ) -> None:
+        self._noun = noun
         self._writes_max = writes_max
         self._bytes_max = bytes_max
         self._queue_max = queue_max
@@ -59,7 +69,7 @@ class Admission:
         """
         name = ANONYMOUS if actor is None else actor
         if size_bytes > self._bytes_max:
-            raise self._refusal(name, f"a write of '{name}' holds too many bytes")
+            raise self._refusal(name, f"a {self._noun} of '{name}' holds too many bytes")
         own = self._actors.setdefault(name, _Actor())
         if own.queue or not self._fits(own, size_bytes):
             await self._wait(name, own, size_bytes, gone)
@@ -79,7 +89,7 @@ class Admission:
 
     async def _wait(self, name: str, own: _Actor, size_bytes: int, gone: Gone | None) -> None:
         if len(own.queue) >= self._queue_max:
-            raise self._refusal(name, f"{self._queue_max} writes of '{name}' are waiting")
+            raise self._refusal(name, f"{self._queue_max} {self._noun}s of '{name}' are waiting")
         place = asyncio.get_running_loop().create_future()
         waiting = _Waiting(size_bytes, place)
         own.queue.append(waiting)
@@ -89,9 +99,9 @@ class Admission:
             await asyncio.wait(ends, timeout=self._wait_s, return_when=asyncio.FIRST_COMPLETED)
             if place.done() and not (watcher is not None and watcher.done()):
                 return
-            text = f"a write of '{name}' waited for {self._wait_s:g} seconds"
+            text = f"a {self._noun} of '{name}' waited for {self._wait_s:g} seconds"
             if watcher is not None and watcher.done():
-                text = f"the client of '{name}' hung up while its write waited"
+                text = f"the client of '{name}' hung up while its {self._noun} waited"
             raise self._refusal(name, text)
         except BaseException:
             self._give_up(name, own, waiting)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from typing import Annotated, Any
 
+import msgspec
 from fastapi import Depends, FastAPI, Path
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
@@ -14,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from omnigraph.errors import OmniGraphError
+from omnigraph.limits import OPENAPI_FORMS
 from omnigraph.policy import ServerState
 from omnigraph.server.gate import Gate
 from omnigraph.server.graphs import GRAPH_ID
@@ -24,7 +27,7 @@ from omnigraph.server.http_errors import (
     invalid_request,
     problem_body,
 )
-from omnigraph.server.responses import error_response, json_response
+from omnigraph.server.responses import error_response
 from omnigraph.server.routes import (
     blobs,
     branching,
@@ -37,13 +40,38 @@ from omnigraph.server.routes import (
     stored,
     writing,
 )
+from omnigraph.server.routes.describing import complete
 from omnigraph.server.service import Service
+from omnigraph.values.headers import JSON
 from omnigraph.values.schemas import referenced
 from omnigraph.version import __version__
 
 TITLE = "OmniGraph"
 NESTED = "/graphs/{graph_id}"
 _TOPICS = (querying, writing, exporting, branching, history, schema, stored, blobs)
+# What clients that were made from the published interface call these operations.
+_OPERATION_IDS = {
+    "healthz": "health",
+    "list_graphs": "listGraphs",
+    "blob": "getBlob",
+    "blob_head": "headBlob",
+    "list_branches": "listBranches",
+    "create_branch": "createBranch",
+    "delete_branch": "deleteBranch",
+    "merge": "mergeBranches",
+    "changes": "pollChanges",
+    "baseline": "captureChangeBaseline",
+    "list_commits": "listCommits",
+    "show_commit": "getCommit",
+    "commit_changes": "getCommitChanges",
+    "load_ndjson": "loadNdjson",
+    "mutate_if_commit": "mutate_if_graph_commit",
+    "invoke": "invoke_query",
+    "invoke_if_commit": "invoke_query_if_graph_commit",
+    "show_schema": "getSchema",
+    "apply_schema": "applySchema",
+    "snapshot": "getSnapshot",
+}
 _TYPES = {404: "not_found", 405: "method_not_allowed"}
 
 
@@ -53,11 +81,11 @@ async def _graph_id(graph_id: Annotated[str, Path(pattern=f"^{GRAPH_ID.pattern}$
 
 
 def _flat_id(route: APIRoute) -> str:
-    return route.name
+    return _OPERATION_IDS.get(route.name, route.name)
 
 
 def _nested_id(route: APIRoute) -> str:
-    return f"cluster_{route.name}"
+    return f"cluster_{_flat_id(route)}"
 
 
 def create_api() -> FastAPI:
@@ -123,25 +151,27 @@ def create_app(service: Service) -> Gate:
 
     @api.get("/openapi.json", include_in_schema=False)
     async def openapi() -> Response:
-        return await service.threads.read(lambda: json_response(_published(secured)))
+        content = await asyncio.to_thread(published, secured)
+        return Response(content, media_type=JSON)
 
     return Gate(api, service)
 
 
-@functools.cache
-def _published(secured: bool) -> dict[str, Any]:
+@functools.lru_cache(maxsize=OPENAPI_FORMS)
+def published(secured: bool) -> bytes:
     """Return the interface of every server; made once: it takes longer than all else at a start."""
-    return openapi_document(create_api(), secured)
+    return msgspec.json.encode(openapi_document(create_api(), secured))
 
 
 def openapi_document(api: FastAPI, secured: bool = True) -> dict[str, Any]:
     """Return the published interface; without tokens there is nothing to secure."""
     document = api.openapi()
-    document.setdefault("components", {})["schemas"] = referenced(document["paths"])
-    for path in document["paths"].values():
-        for operation in path.values():
+    for name, path in document["paths"].items():
+        for method, operation in path.items():
+            complete(name, method, operation)
             if not secured:
                 operation.pop("security", None)
+    document.setdefault("components", {})["schemas"] = referenced(document["paths"])
     if not secured:
         document.get("components", {}).pop("securitySchemes", None)
     return document

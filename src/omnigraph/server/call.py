@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
 from typing import Annotated, TypeVar
 
 from fastapi import Depends
 from starlette.requests import Request
+from starlette.responses import Response
 
 from omnigraph.commits import MAIN, GraphCommit
 from omnigraph.errors import BadRequestError, NotFoundError, OmniGraphError
 from omnigraph.graph import Session
 from omnigraph.ids import is_ulid
+from omnigraph.limits import SERVER_QUERY_GRACE_S
 from omnigraph.policy import Access, Action, check
+from omnigraph.read import Running, out_of_time
 from omnigraph.server.gate import Passing
 from omnigraph.server.graphs import ServedGraph
+from omnigraph.server.idempotency import Json, keyed, once
+from omnigraph.server.json_routes import JsonRoute
+from omnigraph.server.negotiation import Chosen, choose
+from omnigraph.server.responses import begin, streamed
 from omnigraph.server.service import Service
-from omnigraph.store import measured
-from omnigraph.values.headers import IDEMPOTENCY_KEY, IF_COMMIT
+from omnigraph.store import Claim, measured
+from omnigraph.values.headers import IF_COMMIT
 
 T = TypeVar("T")
-OPERATION_ID_CHARS_MAX = 128
 _SNAPSHOT = re.compile(r"manifest:(?P<branch>.+):v(?P<version>[0-9]{1,18})(?::etag:.*)?")
 
 
@@ -68,41 +77,102 @@ class Call:
         """Return when reading a branch is allowed."""
         self.allow(Action.READ, branch=branch or MAIN)
 
-    async def read(self, work: Callable[[Session], T]) -> T:
-        """Run something that reads the graph."""
-        served, session = self.served, self.served.session(self.actor)
+    def _measured(self, work: Callable[[], T]) -> Callable[[], T]:
+        served, metrics = self.served, self.service.metrics
 
         def run() -> T:
             with measured() as io:
                 try:
-                    return work(session)
+                    return work()
                 finally:
-                    self.service.metrics.storage(graph_id=served.graph_id, work="read", io=io)
+                    metrics.storage(graph_id=served.graph_id, work="read", io=io)
 
-        return await self.service.threads.read(run)
+        return run
 
-    async def cancellable(self, work: Callable[[Session, threading.Event], T]) -> T:
-        """Run something that reads the graph; the event is set when the client hangs up."""
-        served, session = self.served, self.served.session(self.actor)
+    async def read(self, work: Callable[[Session], T]) -> T:
+        """Run something that reads the graph, if its actor has not too much under way."""
+        session = self.served.session(self.actor)
+        async with self._place():
+            return await self.service.threads.read(self._measured(lambda: work(session)))
 
-        def run(cancel: threading.Event) -> T:
-            with measured() as io:
-                try:
-                    return work(session, cancel)
-                finally:
-                    self.service.metrics.storage(graph_id=served.graph_id, work="read", io=io)
+    def _place(self) -> AbstractAsyncContextManager[None]:
+        return self.service.reading.admit(self.actor, self._size_bytes, self._gone)
 
-        return await self.service.threads.cancellable(run, self._gone)
+    async def timed(
+        self, work: Callable[[Session, Running], T], *, timeout_s: float | None = None
+    ) -> T:
+        """Run a query for so long at most; it is told to stop then, and when the client hangs up.
 
-    async def write(self, work: Callable[[Session], T]) -> T:
-        """Run something that writes to the graph, if its actor has not too much under way."""
+        What cannot be stopped at once is not waited for, but keeps its place until it has ended.
+        """
+        most = self.service.settings.query_seconds_max
+        limit_s = most if timeout_s is None else min(timeout_s, most)
+        session, cancel = self.served.session(self.actor), threading.Event()
+
+        def run() -> T:
+            return work(session, Running(timeout_s=limit_s, cancel=cancel))
+
+        async def hold() -> T:
+            async with places:
+                return await self.service.threads.read(self._measured(run))
+
+        async with AsyncExitStack() as waiting:
+            await waiting.enter_async_context(self._place())
+            places = waiting.pop_all()
+        task, watcher = asyncio.ensure_future(hold()), asyncio.ensure_future(self._gone())
+        watcher.add_done_callback(lambda _ended: cancel.set())
+        task.add_done_callback(_looked_at)
+        try:
+            await asyncio.wait({task}, timeout=limit_s + SERVER_QUERY_GRACE_S)
+            if task.done():
+                return task.result()
+            raise out_of_time(limit_s, limit_s + SERVER_QUERY_GRACE_S)
+        finally:
+            watcher.cancel()
+            cancel.set()
+
+    async def stream(
+        self,
+        make: Callable[[Session], Iterator[bytes]],
+        *,
+        media_type: str,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        """Return a streamed answer that has begun already, so that refusals have a status."""
+        begun = await self.read(lambda graph: begin(make(graph)))
+        return streamed(self.service.threads, begun, media_type=media_type, headers=headers)
+
+    async def write(
+        self,
+        work: Callable[[Session, str | None], T],
+        tell: Callable[[T], Json],
+        *,
+        trial: bool = False,
+        lasting: bool = False,
+        landed: Callable[[Session, OmniGraphError, Claim], T | None] | None = None,
+    ) -> Json:
+        """Run something that writes to the graph, once for each key, and return its answer.
+
+        Work gets the id of its operation, if the caller named one. A trial writes nothing, so it
+        takes no key; what no commit remembers is `lasting`, and `landed` finds it after a crash.
+        """
         served, session = self.served, self.served.session(self.actor)
         metrics = self.service.metrics
+        asked = keyed(self.request, self.actor, await self.request.body())
 
-        def run() -> T:
+        def run() -> Json:
             with measured() as io:
                 try:
-                    return work(session)
+                    if asked is None or trial:
+                        return tell(work(session, None))
+                    return once(
+                        served.keys,
+                        asked,
+                        lambda operation_id: work(session, operation_id),
+                        tell,
+                        lasting=lasting,
+                        landed=None if landed is None else partial(landed, session),
+                    )
                 except OmniGraphError as error:
                     metrics.failed(graph_id=served.graph_id, error=error)
                     raise
@@ -117,6 +187,10 @@ class Call:
         if commit is not None and not repeated:
             self.service.metrics.committed(graph_id=self.served.graph_id, kind=commit.kind)
 
+    def accepted(self, *forms: str) -> Chosen:
+        """Return the form of the answer the caller likes best."""
+        return choose(self.request.headers.getlist("accept"), forms)
+
     def if_commit(self, *, required: bool = False) -> str | None:
         """Return the commit the caller expects at the head."""
         values = self.request.headers.getlist(IF_COMMIT)
@@ -126,26 +200,24 @@ class Call:
             raise BadRequestError(f"the header {IF_COMMIT} must hold one commit id")
         return values[0]
 
-    def operation_id(self) -> str | None:
-        """Return the caller's own id for a write."""
-        found = self.request.headers.get(IDEMPOTENCY_KEY)
-        if found is None:
-            return None
-        if not found.strip() or len(found) > OPERATION_ID_CHARS_MAX or not found.isascii():
-            raise BadRequestError(
-                f"the header {IDEMPOTENCY_KEY} must be 1 to {OPERATION_ID_CHARS_MAX} characters"
-            )
-        return found
-
     async def _gone(self) -> None:
         """Wait until the client hangs up."""
         while (await self.request.receive())["type"] != "http.disconnect":
             pass
 
 
+def _looked_at(task: asyncio.Task[T]) -> None:
+    """Take note of how something ended that may not be waited for any more."""
+    if not task.cancelled():
+        task.exception()
+
+
 async def current_call(request: Request) -> Call:
     """Return the request for a route."""
     # Not a plain function: the framework would run that in a thread of its own.
+    route = request.scope["route"]
+    if isinstance(route, JsonRoute):
+        await route.check_sent(request)
     return Call(request)
 
 

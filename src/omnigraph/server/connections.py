@@ -1,12 +1,45 @@
-"""Connections of clients: one whose request does not begin in time is hung up on."""
+"""Connections of clients: how long they may take to begin, and how they end."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+LINGER_S = 2.0
+"""How long a client that is still sending gets to read its answer before it is hung up on."""
+
+
+class _Ending:
+    """A connection that is closed with care: what a client still sends is thrown away.
+
+    Closing at once would make the client's machine drop the answer along with what it sends.
+    """
+
+    def __init__(self, transport: asyncio.Transport, is_sending: Callable[[], bool]) -> None:
+        self._transport = transport
+        self._is_sending = is_sending
+        self.lingers = False
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # all that a transport has
+        return getattr(self._transport, name)
+
+    def is_closing(self) -> bool:
+        return self.lingers or self._transport.is_closing()
+
+    def close(self) -> None:
+        if self.lingers:
+            return
+        if self._transport.is_closing() or not self._is_sending():
+            self._transport.close()
+            return
+        self.lingers = True
+        self._transport.write_eof()
+        self._transport.resume_reading()
+        asyncio.get_running_loop().call_later(LINGER_S, self._transport.abort)
 
 
 def patient(seconds: float, given_up: Callable[[], None]) -> type[asyncio.Protocol]:
@@ -18,12 +51,19 @@ def patient(seconds: float, given_up: Callable[[], None]) -> type[asyncio.Protoc
 
     class Patient(H11Protocol):
         _waiting: asyncio.TimerHandle | None = None
+        _ending: _Ending
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
+            self._ending = _Ending(transport, self._is_sending)
+            super().connection_made(self._ending)  # type: ignore[arg-type]  # does all one does
             self._wait()
 
+        def _is_sending(self) -> bool:
+            return self.conn.their_state is h11.SEND_BODY
+
         def data_received(self, data: bytes) -> None:
+            if self._ending.lingers:
+                return
             super().data_received(data)
             if self.conn.their_state is not h11.IDLE:
                 self._stop_waiting()

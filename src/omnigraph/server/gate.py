@@ -18,6 +18,8 @@ from starlette.datastructures import Headers, MutableHeaders
 
 from omnigraph.errors import OmniGraphError, ResourceLimitError
 from omnigraph.ids import UlidSource
+from omnigraph.policy import ServerState
+from omnigraph.server.browsers import Names, Origins, is_loopback, listed
 from omnigraph.server.graphs import ServedGraph, ServedGraphs, check_graph_id, unknown_graph
 from omnigraph.server.http_errors import HttpProblem, failure
 from omnigraph.server.identity import Token
@@ -32,7 +34,8 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json", PROTECTED_RESOURCE})
+HEALTH = frozenset({"/healthz", "/readyz"})
+PUBLIC = HEALTH | {"/openapi.json", PROTECTED_RESOURCE}
 SERVER_WIDE = frozenset({"/graphs", "/metrics"})
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 LOADS = ("/load", "/ingest", "/load/ndjson")
@@ -53,6 +56,8 @@ class Passing:
     status: int = 0
     sent_bytes: int = 0
     started: bool = False
+    is_read: bool = False
+    """Whether all that was sent has been taken in."""
 
 
 class Gate:
@@ -63,6 +68,12 @@ class Gate:
         self._service = service
         self._ids = UlidSource()
         self._trace = tracing(enabled=service.settings.tracing)
+        settings = service.settings
+        trusting = service.serving.state is ServerState.OPEN
+        self._names = Names(
+            listed(settings.hosts), only_loopback=trusting and is_loopback(settings.address()[0])
+        )
+        self._origins = Origins(listed(settings.cors_origins))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or pass on what is not a request."""
@@ -79,10 +90,15 @@ class Gate:
         request_id = asked if _REQUEST_ID.fullmatch(asked) else self._ids.next()
         passing = Passing(request_id, time.perf_counter(), self._service.serving)
         scope["state"] = {**scope.get("state", {}), "passing": passing, "service": self._service}
-        entered = self._service.enter()
-        reply = _watched(send, passing)
+        # Those who only ask how the server is are answered however much it has to do.
+        entered = not _is_health(scope["path"]) and self._service.enter()
+        reply = _watched(send, passing, self._added(headers, passing))
         try:
-            if not entered:
+            self._names.check(headers)
+            if (early := self._origins.preflight(scope["method"], headers)) is not None:
+                await early(scope, receive, reply)
+                return passing
+            if not entered and not _is_health(scope["path"]):
                 raise _busy(self._service, "busy", "the server is working on too many requests")
             receive = await self._admit(scope, headers, receive, passing)
             await self._app(scope, receive, reply)
@@ -98,10 +114,8 @@ class Gate:
         self, scope: Scope, headers: Headers, receive: Receive, passing: Passing
     ) -> Receive:
         path = scope["path"]
-        if path in PUBLIC:
+        if path in PUBLIC or _is_health(path):
             return receive
-        if self._service.draining:
-            raise _busy(self._service, "draining", "the server is shutting down")
         tokens = passing.serving.tokens
         if len(tokens):
             try:
@@ -113,11 +127,26 @@ class Gate:
             passing.served = _graph(passing.serving.graphs, path, passing.token)
         return await self._body(path, headers, receive, passing)
 
+    def _added(self, headers: Headers, passing: Passing) -> Callable[[], dict[str, str]]:
+        """Return what finds the headers every answer gets, at the moment it is sent."""
+
+        def found() -> dict[str, str]:
+            more = {"X-Request-Id": passing.request_id}
+            more |= self._origins.headers(headers.get("origin"))
+            unread = not passing.is_read and _has_body(headers)
+            # What was sent and not looked at is cut off; one that stops wants no more requests.
+            if unread or self._service.draining:
+                more["Connection"] = "close"
+            return more
+
+        return found
+
     async def _body(
         self, path: str, headers: Headers, receive: Receive, passing: Passing
     ) -> Receive:
         """Read the body whole, within its limits, and return what hands it on."""
         settings = self._service.settings
+        _check_framing(headers)
         limit = settings.load_bytes_max if path.endswith(LOADS) else settings.request_bytes_max
         length = headers.get("content-length", "")
         if length.isdigit() and int(length) > limit:
@@ -131,9 +160,9 @@ class Gate:
                 408,
                 f"the request body took longer than {settings.body_seconds_max:g} s to arrive",
                 type_="request_timeout",
-                headers={"Connection": "close"},
             ) from None
         passing.body_bytes = len(body)
+        passing.is_read = True
         waiting = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def handed() -> MutableMapping[str, Any]:
@@ -206,6 +235,37 @@ def _attributes(scope: Scope, passing: Passing) -> dict[str, str | int | float |
     }
 
 
+def _is_health(path: str) -> bool:
+    """Whether somebody asks for the health of the process, under whichever name."""
+    if path in HEALTH:
+        return True
+    parts = path.split("/")
+    return len(parts) == 4 and parts[1] == "graphs" and parts[3] == "healthz"
+
+
+def _has_body(headers: Headers) -> bool:
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+
+
+def _check_framing(headers: Headers) -> None:
+    """Refuse a body whose end is doubtful, and one in an encoding that is not taken."""
+    if "transfer-encoding" in headers and "content-length" in headers:
+        raise HttpProblem(
+            400,
+            "a request has a Content-Length or a Transfer-Encoding, not both",
+            type_="bad_request",
+            headers={"Connection": "close"},
+        )
+    encoding = headers.get("content-encoding", "identity").strip().lower()
+    if encoding != "identity":
+        raise HttpProblem(
+            415,
+            f"a body in the encoding '{encoding}' is not taken: send it as it is",
+            type_="unsupported_media_type",
+            headers={"Accept-Encoding": "identity"},
+        )
+
+
 class _Gone(Exception):
     """The client went away while it was sending."""
 
@@ -226,14 +286,14 @@ async def _read(receive: Receive, limit: int) -> bytes:
             return b"".join(parts)
 
 
-def _watched(send: Send, passing: Passing) -> Send:
-    """Return a sender that adds the request id and notes what was sent."""
+def _watched(send: Send, passing: Passing, added: Callable[[], dict[str, str]]) -> Send:
+    """Return a sender that adds some headers and notes what was sent."""
 
     async def reply(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             passing.started = True
             passing.status = message["status"]
-            MutableHeaders(scope=message)["X-Request-Id"] = passing.request_id
+            MutableHeaders(scope=message).update(added())
         elif message["type"] == "http.response.body":
             passing.sent_bytes += len(message.get("body", b""))
         await send(message)

@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from omnigraph.cluster import StoredQuery
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.graph import Graph, Session
+from omnigraph.graph.seam import request_keys
+from omnigraph.limits import IDEMPOTENCY_KEY_S
 from omnigraph.policy import Policy
+from omnigraph.store import RequestKeys
 
 GRAPH_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
 RESERVED_IDS = frozenset({"policies"})
@@ -27,6 +30,13 @@ class ServedGraph:
     """The schema is changed where the cluster is described, not over HTTP."""
     identity: tuple[object, ...] = ()
     """Tells it from a graph that has its name later, or other settings."""
+    key_seconds: float = IDEMPOTENCY_KEY_S
+    """How long the keys of requests are known."""
+    keys: RequestKeys = field(init=False)
+
+    def __post_init__(self) -> None:
+        keys = request_keys(self.graph, kept_s=self.key_seconds)
+        object.__setattr__(self, "keys", keys)
 
     def session(self, actor: str | None) -> Session:
         """Return a session for one request: its commits are by that actor, the policy decides."""

@@ -8,14 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from omnigraph.errors import (
+    BlobRangeError,
     InternalError,
     MergeConflictError,
     OmniGraphError,
     RecoveryRequiredError,
+    ResourceLimitError,
     TooManyRequestsError,
     UnauthorizedError,
     VersionConflictError,
 )
+from omnigraph.limits import QUERY_TIME
 
 RECOVERY_RETRY_AFTER_S = 1
 _CODES = {
@@ -24,10 +27,13 @@ _CODES = {
     403: "forbidden",
     404: "not_found",
     405: "method_not_allowed",
+    406: "bad_request",
     408: "bad_request",
     409: "conflict",
     413: "bad_request",
     415: "bad_request",
+    421: "bad_request",
+    422: "bad_request",
     429: "too_many_requests",
 }
 _USERINFO = re.compile(r"(?<=://)[^/@\s]*@")
@@ -66,7 +72,12 @@ def failure(error: BaseException) -> Failure:
     if isinstance(body["error"], str):
         body["error"] = _USERINFO.sub("", body["error"])
     body |= _twins(error)
-    return Failure(status=error.http_status, body=body, headers=_headers(error))
+    status = error.http_status
+    if isinstance(error, ResourceLimitError) and error.resource == QUERY_TIME:
+        # The server gave up, whatever was sent. The closed list of codes has none for it.
+        status = 504
+        body.pop("code", None)
+    return Failure(status=status, body=body, headers=_headers(error))
 
 
 def problem_body(status: int, message: str, *, type_: str) -> dict[str, object]:
@@ -94,6 +105,8 @@ def _headers(error: OmniGraphError) -> dict[str, str]:
         return {"WWW-Authenticate": "Bearer"}
     if isinstance(error, TooManyRequestsError):
         return {"Retry-After": str(error.retry_after_s)}
+    if isinstance(error, BlobRangeError):
+        return {"Content-Range": f"bytes */{error.length}"}
     if isinstance(error, RecoveryRequiredError):
         return {"Retry-After": str(RECOVERY_RETRY_AFTER_S)}
     return {}

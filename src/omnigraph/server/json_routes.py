@@ -12,10 +12,11 @@ from starlette.requests import Request as HttpRequest
 from omnigraph.errors import BadRequestError
 from omnigraph.server.http_errors import HttpProblem
 from omnigraph.values.headers import JSON
-from omnigraph.values.requests import Request
+from omnigraph.values.requests import IGNORED, Request
 from omnigraph.values.schemas import ref
 
 T = TypeVar("T")
+_NOTHING = (b"", b"{}", b"null")
 
 if TYPE_CHECKING:
     Sent = Annotated[T, "sent"]
@@ -52,12 +53,26 @@ class JsonRoute(APIRoute):
         **options: Any,  # noqa: ANN401  # FastAPI's own
     ) -> None:
         super().__init__(path, endpoint, **options)
+        self.known_parameters = frozenset(item.alias for item in self.dependant.query_params)
+        self.takes_body = bool(self.openapi_extra and "requestBody" in self.openapi_extra)
         for item in self.dependant.dependencies:
             kind = getattr(item.call, "kind", None)
             if kind is not None:
                 content = {JSON: {"schema": ref(kind)}}
                 body = {"content": content, "required": not kind.may_be_missing}
                 self.openapi_extra = {"requestBody": body}
+                self.takes_body = True
+
+    async def check_sent(self, request: HttpRequest) -> None:
+        """Refuse what the route does not know: a misspelt word would silently mean something else.
+
+        Whom a caller says to act for is ignored; its token decides. Raises `BadRequestError`.
+        """
+        known = self.known_parameters | IGNORED
+        if unknown := sorted(set(request.query_params) - known):
+            raise BadRequestError(f"unknown parameters: {', '.join(unknown)}")
+        if not self.takes_body and (await request.body()).strip() not in _NOTHING:
+            raise BadRequestError("this route takes no body")
 
 
 def topic(name: str) -> APIRouter:

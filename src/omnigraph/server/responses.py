@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any, Literal
 
 import msgspec
 import pyarrow as pa
@@ -13,14 +14,18 @@ import pyarrow.parquet as pq
 from starlette.responses import Response, StreamingResponse
 from typing_extensions import Buffer
 
+from omnigraph.errors import ResourceLimitError
 from omnigraph.graph import Result
-from omnigraph.limits import STREAM_CHUNK_BYTES
+from omnigraph.limits import RENDER_ROWS, STREAM_CHUNK_BYTES
 from omnigraph.server.http_errors import Failure
 from omnigraph.server.threads import Threads
-from omnigraph.values.headers import ARROW_METADATA, JSON
+from omnigraph.values.headers import ARROW, ARROW_METADATA, JSON, NDJSON
 
 ARROW_BATCH_ROWS = 8192
 PARQUET_GROUP_ROWS = 64 * 1024
+
+Check = Callable[[], None]
+"""Raises when nobody wants an answer any more, or it took too long."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -52,7 +57,57 @@ def ndjson_chunks(values: Iterable[object]) -> Iterator[bytes]:
         yield b"".join(parts)
 
 
-def result_lines(result: Result) -> Iterator[object]:
+def result_rows(
+    result: Result, check: Check, *, ints: Literal["number", "string"] = "number"
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield a query's rows as plain data, some at a time; `check` stops it in between."""
+    table = result.to_arrow()
+    for start in range(0, table.num_rows, RENDER_ROWS):
+        check()
+        part = Result(table.slice(start, RENDER_ROWS), query_name=result.query_name, commit_id="")
+        yield part.rows_json(ints=ints)
+
+
+def result_json(
+    result: Result,
+    check: Check,
+    *,
+    ints: Literal["number", "string"],
+    rows_max: int,
+    bytes_max: int,
+) -> dict[str, Any]:
+    """Return a query's answer as a whole. Raises `ResourceLimitError` for one that is too large."""
+    _within("rows", result.num_rows, rows_max)
+    parts: list[bytes] = []
+    size = 0
+    for rows in result_rows(result, check, ints=ints):
+        parts.append(_encode(rows)[1:-1])
+        size += len(parts[-1])
+        _within("bytes", size, bytes_max)
+    body: dict[str, Any] = {
+        "query_name": result.query_name,
+        "target": dict(result.target),
+        "row_count": result.num_rows,
+        "columns": result.columns,
+        "rows": msgspec.Raw(b"[" + b",".join(parts) + b"]"),
+        "graph_commit_id": result.commit_id,
+    }
+    if not result.columns:
+        del body["columns"]
+    return body
+
+
+def _within(what: str, actual: int, limit: int) -> None:
+    if actual > limit:
+        raise ResourceLimitError(
+            resource=f"{what} of a JSON answer",
+            limit=limit,
+            actual=actual,
+            hint=f"ask for {NDJSON} or {ARROW}, which are streamed, or use limit and offset",
+        )
+
+
+def result_lines(result: Result, check: Check) -> Iterator[object]:
     """Yield a query's rows after a line that describes them."""
     yield {
         "kind": "metadata",
@@ -61,7 +116,8 @@ def result_lines(result: Result) -> Iterator[object]:
         "row_count": result.num_rows,
         "graph_commit_id": result.commit_id,
     }
-    yield from result.rows_json()
+    for rows in result_rows(result, check):
+        yield from rows
 
 
 def result_chunks(result: Result) -> Iterator[bytes]:
@@ -162,18 +218,6 @@ def _gathered(parts: Iterator[bytes]) -> Iterator[bytes]:
         size += len(part)
     if held:
         yield b"".join(held)
-
-
-async def stream(
-    threads: Threads,
-    make: Callable[[], Iterator[bytes]],
-    *,
-    media_type: str,
-    headers: Mapping[str, str] | None = None,
-) -> Response:
-    """Return a streamed answer that has begun already, so that refusals have a status."""
-    begun = await threads.read(lambda: begin(make()))
-    return streamed(threads, begun, media_type=media_type, headers=headers)
 
 
 def streamed(

@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterator
 
 import uvicorn
 
+from omnigraph.clock import elapsed_s
 from omnigraph.errors import BadRequestError, OmniGraphError
-from omnigraph.server.app import create_app
+from omnigraph.policy import ServerState
+from omnigraph.server.app import create_app, published
 from omnigraph.server.connections import patient
 from omnigraph.server.identity import Tokens
 from omnigraph.server.logs import log
@@ -26,17 +28,32 @@ HEADER_BYTES_MAX = 64 * 1024
 
 
 class Server(uvicorn.Server):
-    """A server that says no to new requests before it stops listening."""
+    """A server that says it is not ready before it stops listening.
+
+    For a moment it still serves: whoever looks at `/readyz` sends no more. Then it takes no new
+    connections and finishes what it has begun.
+    """
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
         self._service = service
+        self._stops_at: float | None = None
 
     def handle_exit(self, sig: int, frame: object) -> None:
         """Begin to drain; a second signal ends at once."""
+        if self._stops_at is not None:
+            self.force_exit = True
+            super().handle_exit(sig, frame)  # type: ignore[arg-type]  # a frame or None
+            return
+        self._stops_at = elapsed_s() + self._service.settings.drain_notice_seconds
         self._service.draining = True
         log("draining", signal=signal.Signals(sig).name)
-        super().handle_exit(sig, frame)  # type: ignore[arg-type]  # a frame or None
+
+    async def on_tick(self, counter: int) -> bool:
+        """Whether to stop listening: asked several times a second."""
+        if self._stops_at is not None and elapsed_s() >= self._stops_at:
+            self.should_exit = True
+        return await super().on_tick(counter)
 
     async def _serve(self, sockets: list[socket.socket] | None = None) -> None:
         await super()._serve(sockets)
@@ -95,6 +112,9 @@ def run(
     with contextlib.closing(listen(host, port)) as place:
         address = place.getsockname()
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
+        # The first who asks for the interface need not wait until it is made.
+        secured = service.serving.state is not ServerState.OPEN
+        threading.Thread(target=published, args=(secured,), name="openapi", daemon=True).start()
         announce(f"{LISTEN_RECORD}={shown}:{address[1]}")
         log("listening", address=f"{shown}:{address[1]}", state=str(service.serving.state))
         try:

@@ -13,7 +13,7 @@ from omnigraph.cluster import ServedGraph as ClusterGraph
 from omnigraph.cluster import read_cluster
 from omnigraph.embed import Embedder, embedder_from
 from omnigraph.errors import BadRequestError, OmniGraphError
-from omnigraph.graph import Graph, Upkeep, open_graph
+from omnigraph.graph import Graph, GroupWrites, Upkeep, open_graph
 from omnigraph.graph.seam import domain
 from omnigraph.policy import Policy, ServerState, load_policy, policy_for, server_state
 from omnigraph.server.admission import Admission
@@ -56,18 +56,28 @@ class Service:
     metrics: Metrics = field(default_factory=Metrics)
     threads: Threads = field(init=False)
     admission: Admission = field(init=False)
+    reading: Admission = field(init=False)
     _busy: int = 0
     _retired: list[Graph] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _reloading: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self.threads = Threads(self.settings.threads)
+        self.threads = Threads(reads=self.settings.threads, writes=self.settings.write_threads)
         self.admission = Admission(
             writes_max=self.settings.actor_writes_max,
             bytes_max=self.settings.actor_bytes_max,
             queue_max=self.settings.actor_queue_max,
             wait_s=self.settings.actor_wait_seconds,
+        )
+        # However many reads one actor sends, a thread is left to those of others.
+        reads_max = min(self.settings.actor_reads_max, self.settings.threads - 1)
+        self.reading = Admission(
+            writes_max=max(1, reads_max),
+            bytes_max=self.settings.actor_bytes_max,
+            queue_max=self.settings.actor_queue_max,
+            wait_s=self.settings.actor_wait_seconds,
+            noun="read",
         )
         self._watch({})
 
@@ -161,7 +171,13 @@ def _read(
     queries = {}
     if settings.queries is not None:
         queries = stored_in(settings.queries, graph.catalog)
-    served = ServedGraph(graph_id=settings.graph_id, graph=graph, policy=decides, queries=queries)
+    served = ServedGraph(
+        graph_id=settings.graph_id,
+        graph=graph,
+        policy=decides,
+        key_seconds=settings.key_seconds,
+        queries=queries,
+    )
     return Serving(
         graphs=ServedGraphs([served], default_id=settings.graph_id),
         tokens=tokens,
@@ -180,7 +196,14 @@ def open_one(
         durability=env.get("OMNIGRAPH_DURABILITY", "full"),
         embedder=embedder,
         upkeep=upkeep if settings.upkeep else False,
+        group_writes=_grouping(settings),
     )
+
+
+def _grouping(settings: Settings) -> GroupWrites | bool:
+    names = (name.strip() for name in settings.ungrouped_actors.split(","))
+    never = frozenset(name for name in names if name)
+    return GroupWrites(never_for=never) if settings.group_writes else False
 
 
 def _read_cluster(
@@ -210,6 +233,7 @@ def _read_cluster(
                     graph_id=graph_id,
                     graph=graph,
                     policy=policy_for(state, found.policy),
+                    key_seconds=settings.key_seconds,
                     queries=found.queries,
                     schema_is_managed=True,
                     identity=identity,

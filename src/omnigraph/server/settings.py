@@ -10,18 +10,24 @@ from omnigraph.errors import BadRequestError
 from omnigraph.limits import (
     ACTOR_BYTES_MAX,
     ACTOR_QUEUE_MAX,
+    ACTOR_READS_MAX,
     ACTOR_WAIT_S,
     ACTOR_WRITES_MAX,
+    IDEMPOTENCY_KEY_S,
     LOAD_REQUEST_BYTES_MAX,
     REQUEST_BODY_SECONDS_MAX,
     REQUEST_BYTES_MAX,
     REQUEST_HEAD_SECONDS_MAX,
     REQUESTS_IN_FLIGHT_MAX,
+    RESULT_BYTES_MAX,
+    RESULT_ROWS_MAX,
     RETAIN_S,
     RETAIN_VERSIONS,
+    SERVER_DRAIN_NOTICE_S,
     SERVER_DRAIN_SECONDS,
     SERVER_QUERY_SECONDS_MAX,
     SERVER_THREADS,
+    SERVER_WRITE_THREADS,
 )
 from omnigraph.server.graphs import check_graph_id
 from omnigraph.yaml_text import YamlError, parse_yaml
@@ -35,6 +41,8 @@ class Settings:
     cluster: str | None = None
     graph_id: str = "default"
     bind: str = "127.0.0.1:8080"
+    hosts: str | None = None
+    cors_origins: str | None = None
     unauthenticated: bool = False
     require_all_graphs: bool = False
     policy: str | None = None
@@ -43,18 +51,26 @@ class Settings:
     log_level: str = "info"
     tracing: bool = False
     threads: int = SERVER_THREADS
+    write_threads: int = SERVER_WRITE_THREADS
     request_bytes_max: int = REQUEST_BYTES_MAX
     load_bytes_max: int = LOAD_REQUEST_BYTES_MAX
     head_seconds_max: float = REQUEST_HEAD_SECONDS_MAX
     body_seconds_max: float = REQUEST_BODY_SECONDS_MAX
     requests_max: int = REQUESTS_IN_FLIGHT_MAX
+    actor_reads_max: int = ACTOR_READS_MAX
     actor_writes_max: int = ACTOR_WRITES_MAX
     actor_bytes_max: int = ACTOR_BYTES_MAX
     actor_queue_max: int = ACTOR_QUEUE_MAX
     actor_wait_seconds: float = ACTOR_WAIT_S
+    key_seconds: float = IDEMPOTENCY_KEY_S
     query_seconds_max: float = SERVER_QUERY_SECONDS_MAX
+    result_rows_max: int = RESULT_ROWS_MAX
+    result_bytes_max: int = RESULT_BYTES_MAX
     drain_seconds: float = SERVER_DRAIN_SECONDS
+    drain_notice_seconds: float = SERVER_DRAIN_NOTICE_S
     upkeep: bool = True
+    group_writes: bool = True
+    ungrouped_actors: str = ""
     retain_versions: int = RETAIN_VERSIONS
     retain_seconds: float = RETAIN_S
 

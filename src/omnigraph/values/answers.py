@@ -56,33 +56,6 @@ class GraphList(Value, frozen=True, kw_only=True):
     graphs: list[GraphInfo]
 
 
-class ErrorOutput(Value, frozen=True, kw_only=True):
-    """Why a request failed. Details are told apart by their presence."""
-
-    optional: ClassVar[frozenset[str]] = frozenset(
-        {"type", "code", "hint", "merge_conflicts", "manifest_conflict"}
-    )
-
-    error: str
-    type: str | None = None
-    code: (
-        Literal[
-            "unauthorized",
-            "forbidden",
-            "bad_request",
-            "not_found",
-            "method_not_allowed",
-            "conflict",
-            "too_many_requests",
-            "internal",
-        ]
-        | None
-    ) = None
-    hint: str | None = None
-    merge_conflicts: list[Json] | None = None
-    manifest_conflict: Json | None = None
-
-
 class Target(Value, frozen=True, kw_only=True):
     """What was read."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from omnigraph.values.commits import MAIN, GraphCommit
+from omnigraph.values.commits import MAIN, GraphCommit, OperationId
 from omnigraph.values.merges import image_text, text_table
 from omnigraph.values.pages import Token, page
 from omnigraph.values.value import Value, form
@@ -139,7 +139,7 @@ class CommitCause(
     manifest_version: int = 0
     kind: str = ""
     recovery_for_actor: str | None = None
-    operation_id: str = ""
+    operation_id: OperationId = ""
     schema_hash: str = ""
     merged_branch: str | None = None
 

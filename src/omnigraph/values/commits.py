@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -19,6 +20,24 @@ GENESIS_KIND = "init"
 def moment(microseconds: int) -> datetime.datetime:
     """Return an instant, UTC."""
     return datetime.datetime.fromtimestamp(microseconds / 1e6, datetime.UTC)
+
+
+def keyed_operation(key: str, *, name: str, request: str) -> str:
+    """Return the id of the operation that one request with a caller's key is, and no other."""
+    return f"{key}~{name}.{request}"
+
+
+def caller_operation(operation_id: str) -> str:
+    """Return the id as its caller gave it: what a server put behind a key tells others nothing."""
+    return _KEYED.sub("", operation_id)
+
+
+_KEYED = re.compile(r"~[0-9a-f]{32}\.[0-9a-f]{32}\Z")
+
+if TYPE_CHECKING:
+    OperationId = str
+else:
+    OperationId = form(str, send=caller_operation, read=str)
 
 
 class GraphCommit(
@@ -45,10 +64,12 @@ class GraphCommit(
     created_at_us: Annotated[int, Meta(description="Microseconds since 1970, UTC.")] = 0
     kind: str = GENESIS_KIND
     recovery_for_actor: str | None = None
-    operation_id: str = ""
+    operation_id: OperationId = ""
     schema_hash: str = ""
     merged_branch: str | None = None
     """The life of the branch the merged parent was made on."""
+    place: int = 0
+    """Its place among the commits that were published together as one graph version, from 0."""
 
     @property
     def created_at(self) -> datetime.datetime:

@@ -10,15 +10,38 @@ from omnigraph.values.commits import MANIFEST, GraphCommit
 from omnigraph.values.value import Value, form, plain
 
 
+def _pending(indexes: tuple[Mapping[str, str], ...]) -> list[dict[str, str]]:
+    """Return indexes that are still to be built, with the column under its newer name as well."""
+    newer = {"column": "property"}
+    return [
+        {name: value for key, value in item.items() for name in (key, newer.get(key, key))}
+        for item in indexes
+    ]
+
+
+if TYPE_CHECKING:
+    PendingIndexes = tuple[Mapping[str, str], ...]
+else:
+    PendingIndexes = form(
+        list[dict[str, str]],
+        send=_pending,
+        read=lambda found: tuple(
+            {name: value for name, value in item.items() if name != "property"} for item in found
+        ),
+    )
+
+
 class OptimizedTable(Value, frozen=True, kw_only=True):
     """What an optimize did to one table, or why it left it alone."""
 
     derived: ClassVar[Mapping[str, str]] = {
+        "type_key": "table_key",
         "manifest_version": "_published",
+        "published_dataset_version": "_published",
         "lance_head_version": "_head",
     }
     optional: ClassVar[frozenset[str]] = frozenset(
-        {"skipped", "manifest_version", "lance_head_version"}
+        {"skipped", "manifest_version", "published_dataset_version", "lance_head_version"}
     )
     hidden: ClassVar[frozenset[str]] = frozenset({"published_version", "head_version"})
 
@@ -26,7 +49,7 @@ class OptimizedTable(Value, frozen=True, kw_only=True):
     fragments_removed: int = 0
     fragments_added: int = 0
     committed: bool = False
-    pending_indexes: tuple[Mapping[str, str], ...] = ()
+    pending_indexes: PendingIndexes = ()
     skipped: str | None = None
     published_version: int | None = None
     head_version: int | None = None
@@ -54,6 +77,8 @@ else:
 class OptimizeReport(Value, frozen=True, kw_only=True):
     """What an optimize did; `commit` is None when nothing needed it."""
 
+    derived: ClassVar[Mapping[str, str]] = {"datasets": "tables"}
+
     uri: str
     branch: str
     commit: GraphCommit | None
@@ -80,6 +105,11 @@ class RepairedTable(
 ):
     """One table: what was found above its published version, and what was done about it."""
 
+    derived: ClassVar[Mapping[str, str]] = {
+        "type_key": "table_key",
+        "published_dataset_version": "published_version",
+    }
+
     table_key: str
     published_version: int
     head_version: int
@@ -91,7 +121,11 @@ class RepairedTable(
 class RepairReport(Value, frozen=True, kw_only=True):
     """What a repair found and did."""
 
-    derived: ClassVar[Mapping[str, str]] = {"manifest_version": "_version"}
+    derived: ClassVar[Mapping[str, str]] = {
+        "manifest_version": "_version",
+        "graph_manifest_version": "_version",
+        "datasets": "tables",
+    }
     hidden: ClassVar[frozenset[str]] = frozenset({"commit"})
 
     uri: str
@@ -113,6 +147,7 @@ class RepairReport(Value, frozen=True, kw_only=True):
 class CleanedTable(Value, frozen=True, kw_only=True):
     """What a cleanup removed, or would remove, of one table."""
 
+    derived: ClassVar[Mapping[str, str]] = {"type_key": "table_key"}
     optional: ClassVar[frozenset[str]] = frozenset({"error"})
 
     table_key: str
@@ -129,6 +164,8 @@ class CleanupReport(
     rename={"keep": "keep_versions", "older_than_s": "older_than_secs"},
 ):
     """What a cleanup removed, or would remove."""
+
+    derived: ClassVar[Mapping[str, str]] = {"datasets": "tables"}
 
     uri: str
     keep: int | None

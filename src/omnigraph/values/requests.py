@@ -1,6 +1,6 @@
 """Bodies of HTTP requests. Values are taken as they are, never converted.
 
-Members that are not known are ignored, an actor among them.
+Members that are not known are refused: a misspelt one would silently mean something else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ Resolve = Annotated[
 Instant = Annotated[str | None, Meta(description="Instant, ISO 8601.")]
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+IGNORED: frozenset[str] = frozenset({"actor", "actor_id", "as"})
+"""Whom a caller says to act for: its token decides, whatever it says."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A body that is sent."""
 
     older: ClassVar[Mapping[str, str]] = {}
@@ -43,7 +47,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(body, dict):
             for name, today in cls.older.items():
                 if name in body:
-                    body.setdefault(today, body[name])
+                    body.setdefault(today, body.pop(name))
+            body = {name: value for name, value in body.items() if name not in IGNORED}
         try:
             return msgspec.convert(body, cls)
         except msgspec.ValidationError as error:

@@ -23,6 +23,7 @@ from omnigraph.values.reports import (
     OptimizedTable,
     OptimizeReport,
     RepairedTable,
+    RepairReport,
 )
 from omnigraph.values.requests import BranchRequest, ChangeRequest, InvokeRequest, QueryRequest
 from omnigraph.values.results import Explanation, LoadResult, MutationResult, Stage
@@ -229,3 +230,39 @@ def test_the_room_loads_no_engine() -> None:
         "assert not found, found\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)  # noqa: S603  # our own code
+
+
+def test_reports_of_upkeep_have_the_newer_names_beside_the_older_ones() -> None:
+    pending = ({"column": "name", "reason": "small"},)
+    done = OptimizedTable(
+        table_key="node:P",
+        skipped="drift_needs_repair",
+        published_version=3,
+        head_version=4,
+        pending_indexes=pending,
+    )
+    body: Any = OptimizeReport(uri="u", branch="main", commit=None, tables=(done,)).to_json()
+    assert body["datasets"] == body["tables"]
+    first = body["datasets"][0]
+    assert first["type_key"] == first["table_key"] == "node:P"
+    assert first["published_dataset_version"] == first["manifest_version"] == 3
+    assert first["pending_indexes"] == [{"column": "name", "property": "name", "reason": "small"}]
+    assert OptimizeReport.from_json(body).tables[0].pending_indexes == pending
+
+    found = RepairedTable(
+        table_key="node:P",
+        published_version=1,
+        head_version=2,
+        classification=Classification.SUSPICIOUS,
+    )
+    body = RepairReport(uri="u", confirm=True, force=True, commit=COMMIT, tables=(found,)).to_json()
+    assert body["graph_manifest_version"] == body["manifest_version"] == 7
+    assert body["datasets"] == body["tables"]
+    assert body["datasets"][0]["published_dataset_version"] == 1
+
+    cleaned = CleanedTable(table_key="node:P", bytes_removed=5)
+    body = CleanupReport(
+        uri="u", keep=1, older_than_s=None, dry_run=False, tables=(cleaned,)
+    ).to_json()
+    assert body["datasets"] == body["tables"]
+    assert body["datasets"][0]["type_key"] == "node:P"

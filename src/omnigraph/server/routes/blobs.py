@@ -9,19 +9,19 @@ from typing import Annotated, BinaryIO, Literal
 from fastapi import Query
 from starlette.responses import Response
 
-from omnigraph.errors import BadRequestError
-from omnigraph.graph import BlobStat, Session, blob_range
+from omnigraph.errors import BlobRangeError
+from omnigraph.graph import BlobStat, Session
 from omnigraph.limits import STREAM_CHUNK_BYTES
-from omnigraph.server.call import Call, CallOf
+from omnigraph.server.call import Call, CallOf, state_of
 from omnigraph.server.http_errors import HttpProblem
 from omnigraph.server.json_routes import topic
-from omnigraph.server.responses import stream
 from omnigraph.server.routes.describing import Responses, errors
 from omnigraph.server.routes.states import allow_state
 from omnigraph.values.headers import BYTES, SNAPSHOT_ID
 
 router = topic("blobs")
-_RANGE = re.compile(r"bytes=(?P<first>[0-9]{0,18})-(?P<last>[0-9]{0,18})")
+_RANGE = re.compile(r"bytes=[ \t]*(?P<first>[0-9]{0,18})-(?P<last>[0-9]{0,18})", re.IGNORECASE)
+_TAG = re.compile(r'(?P<weak>W/)?(?P<tag>"[^"]*")')
 _FORMS: Responses = {
     200: {"description": "The bytes.", "content": {BYTES: {"schema": {"type": "string"}}}},
     206: {"description": "Some of the bytes.", "content": {BYTES: {"schema": {"type": "string"}}}},
@@ -47,13 +47,17 @@ async def blob(
     snapshot: Annotated[str | None, Query()] = None,
 ) -> Response:
     """Return the bytes of a blob; ranges and entity tags as for any file."""
-    if branch is not None and snapshot is not None:
-        raise BadRequestError("give a branch or a snapshot, not both")
-    await allow_state(call, branch=branch, commit=snapshot, tag=None)
+    line, commit, version = state_of(branch, snapshot)
+    await allow_state(call, branch=line, commit=commit, tag=None)
     selector = (entity, type_, id_, property_)
-    found = await call.read(
-        lambda graph: graph.blobs.stat(*selector, branch=branch, commit=snapshot)
-    )
+
+    def find(graph: Session) -> BlobStat:
+        if version is None:
+            return graph.blobs.stat(*selector, branch=line, commit=commit)
+        at = graph.snapshot(line, version=version).graph_commit_id
+        return graph.blobs.stat(*selector, commit=at)
+
+    found = await call.read(find)
     headers = {
         "ETag": f'"{found.etag}"',
         SNAPSHOT_ID: found.resolved_snapshot,
@@ -68,18 +72,21 @@ async def blob(
 
 def _condition(call: Call, headers: dict[str, str]) -> Response | None:
     sent, etag = call.request.headers, headers["ETag"]
-    if "if-match" in sent and not _names(sent["if-match"], etag):
+    # A value that is to be exactly this one is compared strongly: a weak tag never is.
+    if "if-match" in sent and not _names(sent["if-match"], etag, weak=False):
         raise HttpProblem(
             412, "the value is another one", type_="precondition_failed", headers={"ETag": etag}
         )
-    if "if-none-match" in sent and _names(sent["if-none-match"], etag):
+    if "if-none-match" in sent and _names(sent["if-none-match"], etag, weak=True):
         return Response(status_code=304, headers=headers)
     return None
 
 
-def _names(header: str, etag: str) -> bool:
-    tags = [item.strip().removeprefix("W/") for item in header.split(",")]
-    return "*" in tags or etag in tags
+def _names(header: str, etag: str, *, weak: bool) -> bool:
+    if header.strip() == "*":
+        return True
+    tags = [found["tag"] for found in _TAG.finditer(header) if weak or not found["weak"]]
+    return etag in tags
 
 
 async def _bytes(
@@ -87,20 +94,16 @@ async def _bytes(
 ) -> Response:
     size = found.size or 0
     start, end, status = 0, size, 200
-    wanted = _RANGE.fullmatch(call.request.headers.get("range", ""))
-    valid = call.request.headers.get("if-range", headers["ETag"]) == headers["ETag"]
-    if wanted and valid and call.request.method == "GET" and (wanted["first"] or wanted["last"]):
-        start, end = _part(size, wanted["first"], wanted["last"])
-        status = 206
+    part = _part(call, size, headers["ETag"])
+    if part is not None:
+        start, end, status = *part, 206
         headers = {**headers, "Content-Range": f"bytes {start}-{end - 1}/{size}"}
     headers = {**headers, "Accept-Ranges": "bytes", "Content-Length": str(end - start)}
     if call.request.method == "HEAD":
         return Response(status_code=status, headers=headers, media_type=BYTES)
 
-    session = call.served.session(call.actor)
-    answer = await stream(
-        call.service.threads,
-        lambda: _chunks(session, selector, found.resolved_snapshot, start, end),
+    answer = await call.stream(
+        lambda graph: _chunks(graph, selector, found.resolved_snapshot, start, end),
         media_type=BYTES,
         headers=headers,
     )
@@ -108,13 +111,28 @@ async def _bytes(
     return answer
 
 
-def _part(size: int, first: str, last: str) -> tuple[int, int]:
+def _part(call: Call, size: int, etag: str) -> tuple[int, int] | None:
+    """Return start and end of what a Range header asks for; None for the whole value.
+
+    A header that makes no sense is ignored, as is one for another value. Raises `BlobRangeError`
+    for a part that lies outside the value.
+    """
+    sent = call.request.headers
+    wanted = _RANGE.fullmatch(sent.get("range", "").strip())
+    if wanted is None or call.request.method != "GET" or sent.get("if-range", etag) != etag:
+        return None
+    first, last = wanted["first"], wanted["last"]
     if not first:
-        return max(0, size - int(last)), size
-    length = None if not last else int(last) - int(first) + 1
-    if length is not None and length < 1:
-        raise BadRequestError("the range ends before it begins")
-    return blob_range(size, offset=int(first), length=length)
+        if not last or (size == 0 and int(last) > 0):
+            return None
+        start, end = max(0, size - int(last)), size
+    else:
+        start, end = int(first), size if not last else min(int(last) + 1, size)
+        if last and int(last) < start:
+            return None
+    if start >= size:
+        raise BlobRangeError(start=start, end=max(start, end), length=size)
+    return start, end
 
 
 def _chunks(

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from omnigraph.commits import MAIN
 from omnigraph.errors import BadRequestError
+from omnigraph.graph import Session
 from omnigraph.limits import STREAM_CHUNK_BYTES
 from omnigraph.ops.export import type_of_table
 from omnigraph.policy import Action
@@ -20,11 +21,10 @@ from omnigraph.server.responses import (
     arrow_chunks,
     ndjson_chunks,
     parquet_chunks,
-    stream,
 )
 from omnigraph.server.routes.describing import Responses, errors
 from omnigraph.server.routes.states import branch_of_tag, readable_commit
-from omnigraph.values.headers import ARROW, NDJSON, PARQUET
+from omnigraph.values.headers import ARROW, JSON, NDJSON, PARQUET
 from omnigraph.values.requests import BaselineRequest, ExportRequest
 
 router = topic("export")
@@ -53,7 +53,7 @@ _FORMS: Responses = {
 @router.post(
     "/export",
     response_class=Response,
-    responses=_FORMS | errors(400, 404, 409, 413, 415, 503),
+    responses=_FORMS | errors(400, 404, 406, 409, 413, 415, 503),
 )
 async def export(call: CallOf, body: Sent[ExportRequest]) -> Response:
     """Export one snapshot; loading it into an empty graph of the same schema reproduces it.
@@ -68,7 +68,6 @@ async def export(call: CallOf, body: Sent[ExportRequest]) -> Response:
         source = await call.read(lambda graph: branch_of_tag(graph, tag))
     call.allow(Action.EXPORT, branch=source)
     types = [*body.type_names, *(type_of_table(key) for key in body.table_keys)]
-    session = call.served.session(call.actor)
     state: dict[str, Any] = {
         "branch": branch,
         "commit": commit,
@@ -76,27 +75,25 @@ async def export(call: CallOf, body: Sent[ExportRequest]) -> Response:
         "tag": body.tag,
         "timestamp": body.timestamp,
     }
-    accept = call.request.headers.get("accept", "")
-    form = next((name for name in _TABLES if name in accept), None)
-    if form is not None:
+    # Older clients ask for JSON and mean lines of it.
+    form = call.accepted(NDJSON, *_TABLES, JSON).media_type
+    if form in _TABLES:
         if len(types) != 1:
             raise BadRequestError(
                 "a table holds one type", hint='name it: {"type_names": ["Person"]}'
             )
         make = _TABLES[form]
-        return await stream(
-            call.service.threads,
-            lambda: make(session.export_table(types[0], **state)),
-            media_type=form,
+        return await call.stream(
+            lambda graph: make(graph.export_table(types[0], **state)), media_type=form
         )
 
-    def chunks() -> Iterator[bytes]:
-        entities = session.export(types=types, **state)
+    def chunks(graph: Session) -> Iterator[bytes]:
+        entities = graph.export(types=types, **state)
         if isinstance(entities, int):
             raise TypeError("an export without a destination yields entities")
         return ndjson_chunks(entities)
 
-    return await stream(call.service.threads, chunks, media_type=MEDIA_TYPE)
+    return await call.stream(chunks, media_type=MEDIA_TYPE)
 
 
 @router.post(
@@ -108,21 +105,18 @@ async def baseline(call: CallOf, body: Sent[BaselineRequest]) -> Response:
     """Export one snapshot; the last line has the cursor where the change feed goes on."""
     branch = MAIN if body.branch is None else body.branch
     call.allow(Action.EXPORT, branch=branch)
-    session = call.served.session(call.actor)
 
-    def chunks() -> Iterator[bytes]:
+    def chunks(graph: Session) -> Iterator[bytes]:
         folder = tempfile.TemporaryDirectory(prefix="omnigraph-baseline-")
         path = os.path.join(folder.name, "baseline.jsonl")
         try:
-            session.feed.baseline(
-                path, branch=branch, kinds=body.kind, types=body.type, ops=body.op
-            )
+            graph.feed.baseline(path, branch=branch, kinds=body.kind, types=body.type, ops=body.op)
             file = open(path, "rb")  # noqa: SIM115  # read after this call returns
         finally:
             folder.cleanup()
         return _file_chunks(file)
 
-    return await stream(call.service.threads, chunks, media_type=MEDIA_TYPE)
+    return await call.stream(chunks, media_type=MEDIA_TYPE)
 
 
 def _file_chunks(file: BinaryIO) -> Iterator[bytes]:

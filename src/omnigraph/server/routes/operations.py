@@ -21,6 +21,7 @@ router = topic("operations")
 
 
 @router.get("/healthz", responses=answers(Health))
+@router.head("/healthz", include_in_schema=False)
 async def healthz(request: Request) -> Response:
     """Tell that the process answers, and which storage format it reads and writes."""
     service: Service = request.state.service
@@ -28,7 +29,15 @@ async def healthz(request: Request) -> Response:
     return json_response(found.to_json())
 
 
+@router.get("/graphs/{graph_id}/healthz", include_in_schema=False)
+@router.head("/graphs/{graph_id}/healthz", include_in_schema=False)
+async def graph_healthz(request: Request, graph_id: str) -> Response:
+    """Tell the same to clients that put a graph before every path; it says nothing of the graph."""
+    return await healthz(request)
+
+
 @router.get("/readyz", responses=answers(Readiness) | {503: body(Readiness)})
+@router.head("/readyz", include_in_schema=False)
 async def readyz(request: Request) -> Response:
     """Tell whether requests are welcome."""
     service: Service = request.state.service

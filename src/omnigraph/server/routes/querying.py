@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
-from typing import Literal, TypeVar
+from functools import partial
+from typing import Any, Literal, TypeVar
 
 from starlette.responses import Response
 
 from omnigraph.commits import MAIN
 from omnigraph.graph import Result, Session
+from omnigraph.read import Running
 from omnigraph.server.call import Call, CallOf, state_of
 from omnigraph.server.json_routes import Sent, topic
 from omnigraph.server.responses import (
+    Check,
     begin,
     json_response,
     ndjson_chunks,
     result_chunks,
+    result_json,
     result_lines,
     streamed,
 )
-from omnigraph.server.routes.describing import Responses, answers, deprecated, errors
+from omnigraph.server.routes.describing import READS, Responses, answers, deprecated, errors
 from omnigraph.server.routes.states import allow_state
 from omnigraph.values.answers import ReadOutput, Target
 from omnigraph.values.headers import ARROW, JSON, NDJSON
@@ -30,9 +33,9 @@ from omnigraph.values.schemas import ref
 router = topic("query")
 T = TypeVar("T")
 
-_STREAMS: dict[str, Callable[[Result], Iterator[bytes]]] = {
-    ARROW: result_chunks,
-    NDJSON: lambda result: ndjson_chunks(result_lines(result)),
+_STREAMS: dict[str, Callable[[Result, Check], Iterator[bytes]]] = {
+    ARROW: lambda result, _check: result_chunks(result),
+    NDJSON: lambda result, check: ndjson_chunks(result_lines(result, check)),
 }
 _FORMS: Responses = {
     200: {
@@ -46,13 +49,13 @@ _FORMS: Responses = {
 }
 
 
-@router.post("/query", responses=_FORMS | errors(400, 404, 410, 413))
+@router.post("/query", responses=_FORMS | errors(*READS))
 async def query(call: CallOf, body: Sent[QueryRequest]) -> Response:
     """Run a read query; the Accept header chooses JSON, JSON lines or an Arrow stream."""
     return await run_query(call, body)
 
 
-@router.post("/read", responses=answers(ReadOutput) | errors(400, 404, 410, 413), deprecated=True)
+@router.post("/read", responses=answers(ReadOutput) | errors(*READS), deprecated=True)
 async def read(call: CallOf, body: Sent[ReadRequest]) -> Response:
     """Run a read query, under the older name."""
     asked = QueryRequest(
@@ -62,81 +65,98 @@ async def read(call: CallOf, body: Sent[ReadRequest]) -> Response:
         branch=body.branch,
         snapshot=body.snapshot,
     )
-    ints = _ints(call)
-    answered = await answer(call, asked, lambda result: result.to_json(ints=ints))
+    answered = await answer(call, asked, _whole(call))
     del answered["graph_commit_id"]
     return json_response(answered, headers=deprecated("query"))
 
 
 async def run_query(call: Call, asked: QueryRequest) -> Response:
     """Run a query and answer in the form the caller accepts."""
-    accept = call.request.headers.get("accept", "")
     if asked.explain:
         return await _explained(call, asked)
-    form = next((name for name in _STREAMS if name in accept), None)
-    if form is not None:
+    form = call.accepted(JSON, *_STREAMS).media_type
+    if form != JSON:
         make = _STREAMS[form]
-        begun = await answer(call, asked, lambda result: begin(make(result)))
+        # What is streamed later has no limit of time: it is made as fast as it is taken.
+        begun = await answer(call, asked, lambda result, _check: begin(make(result, _unlimited)))
         return streamed(call.service.threads, begun, media_type=form)
-    ints = _ints(call)
-    return await answer(call, asked, lambda result: json_response(result.to_json(ints=ints)))
+    whole = _whole(call)
+    return await answer(call, asked, lambda result, check: json_response(whole(result, check)))
 
 
-async def answer(call: Call, asked: QueryRequest, form: Callable[[Result], T]) -> T:
-    """Ask the policy, run the query and give its result a form; hanging up stops it."""
-    branch, commit, version = state_of(asked.branch, asked.snapshot)
-    await allow_state(call, branch=branch, commit=commit, tag=asked.tag)
-    limit_s = call.service.settings.query_seconds_max
-    timeout_s = limit_s if asked.timeout is None else min(asked.timeout, limit_s)
+def _unlimited() -> None:
+    """Let a stream go on: it ends when its reader does."""
 
-    def work(graph: Session, cancel: threading.Event) -> T:
+
+def _whole(call: Call) -> Callable[[Result, Check], dict[str, Any]]:
+    """Return what makes one JSON answer of a result, within the server's limits."""
+    settings = call.service.settings
+    return partial(
+        result_json,
+        ints=_ints(call),
+        rows_max=settings.result_rows_max,
+        bytes_max=settings.result_bytes_max,
+    )
+
+
+async def answer(call: Call, asked: QueryRequest, form: Callable[[Result, Check], T]) -> T:
+    """Ask the policy, run the query and give its result a form; hanging up stops both."""
+    state = await _state(call, asked)
+
+    def work(graph: Session, running: Running) -> T:
         result = graph.query(
             asked.query,
             asked.params,
             name=asked.name,
-            branch=branch,
-            commit=commit,
-            version=version if version is not None else asked.version,
-            tag=asked.tag,
-            timestamp=asked.timestamp,
-            timeout=timeout_s,
-            cancel=cancel,
+            timeout=running.timeout_s,
+            cancel=running.cancel,
+            **state,
         )
         if asked.snapshot is not None:
             result.target = {"branch": None, "snapshot": asked.snapshot}
-        return form(result)
+        return form(result, running.check)
 
-    return await call.cancellable(work)
+    return await call.timed(work, timeout_s=asked.timeout)
+
+
+async def _state(call: Call, asked: QueryRequest) -> dict[str, Any]:
+    """Return the state to read, if the policy allows it."""
+    branch, commit, version = state_of(asked.branch, asked.snapshot)
+    await allow_state(call, branch=branch, commit=commit, tag=asked.tag)
+    return {
+        "branch": branch,
+        "commit": commit,
+        "version": version if version is not None else asked.version,
+        "tag": asked.tag,
+        "timestamp": asked.timestamp,
+    }
 
 
 async def _explained(call: Call, asked: QueryRequest) -> Response:
-    branch, commit, version = state_of(asked.branch, asked.snapshot)
-    await allow_state(call, branch=branch, commit=commit, tag=asked.tag)
+    state = await _state(call, asked)
 
-    def work(graph: Session) -> dict[str, object]:
+    def work(graph: Session, running: Running) -> dict[str, object]:
         found = graph.explain(
             asked.query,
             asked.params,
             name=asked.name,
-            branch=branch,
-            commit=commit,
-            version=version if version is not None else asked.version,
-            tag=asked.tag,
-            timestamp=asked.timestamp,
+            timeout=running.timeout_s,
+            cancel=running.cancel,
+            **state,
         )
         snapshot = asked.snapshot
-        target = Target(branch=None if snapshot else branch or MAIN, snapshot=snapshot)
+        branch = None if snapshot else state["branch"] or MAIN
         return ReadOutput(
             query_name=asked.name or "",
-            target=target,
+            target=Target(branch=branch, snapshot=snapshot),
             row_count=found.rows,
             rows=[],
             explain=found,
         ).to_json()
 
-    return json_response(await call.read(work))
+    return json_response(await call.timed(work, timeout_s=asked.timeout))
 
 
 def _ints(call: Call) -> Literal["number", "string"]:
-    accept = call.request.headers.get("accept", "").replace(" ", "")
-    return "string" if f"{JSON};ints=string" in accept else "number"
+    wanted = call.accepted(JSON).parameters.get("ints")
+    return "string" if wanted == "string" else "number"

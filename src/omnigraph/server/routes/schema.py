@@ -10,6 +10,7 @@ from omnigraph.graph import Session
 from omnigraph.graph.seam import check_schema
 from omnigraph.policy import Action
 from omnigraph.server.call import CallOf
+from omnigraph.server.idempotency import Json
 from omnigraph.server.json_routes import Sent, topic
 from omnigraph.server.responses import json_response
 from omnigraph.server.routes.describing import answers, errors
@@ -45,7 +46,7 @@ async def plan_schema(call: CallOf, body: Sent[SchemaRequest]) -> Response:
 
 @router.post(
     "/schema/apply",
-    responses=answers(SchemaChange) | errors(400, 404, 409, 412, 413, 429),
+    responses=answers(SchemaChange) | errors(400, 404, 409, 412, 413, 422, 429),
 )
 async def apply_schema(call: CallOf, body: Sent[SchemaRequest]) -> Response:
     """Make a schema the graph's, with its tables, as one commit."""
@@ -57,15 +58,19 @@ async def apply_schema(call: CallOf, body: Sent[SchemaRequest]) -> Response:
         )
         managed.retryable = False
         raise managed
-    expected_head, operation_id = call.if_commit(), call.operation_id()
-    found = await call.write(
-        lambda graph: graph.schema.apply(
+    expected_head = call.if_commit()
+
+    def work(graph: Session, operation_id: str | None) -> SchemaChange:
+        return graph.schema.apply(
             body.schema_source,
             allow_data_loss=body.allow_data_loss,
             name="<schema>",
             expected_head=expected_head,
             operation_id=operation_id,
         )
-    )
-    call.committed(found.commit)
-    return json_response({**found.to_json(), "uri": call.uri, "render": found.render()})
+
+    def tell(found: SchemaChange) -> Json:
+        call.committed(found.commit)
+        return {**found.to_json(), "uri": call.uri, "render": found.render()}
+
+    return json_response(await call.write(work, tell))

@@ -42,11 +42,18 @@ async def readable_commit(call: Call, commit_id: str) -> GraphCommit:
 
 async def allow_name(call: Call, name: str) -> None:
     """Return when a state named as in a diff may be read; a hidden commit does not exist."""
-    if is_ulid(name) and not await call.read(lambda graph: graph.branches.exists(name)):
+    known = await call.read(lambda graph: graph.branches.list())
+    if is_ulid(name) and name not in known:
         await readable_commit(call, name)
         return
-    branch = await call.read(lambda graph: _branch_of(graph, name))
-    call.allow_read(branch)
+    branch = await call.read(lambda graph: _branch_of(graph, known, name))
+    call.allow_read(name if branch is None else branch)
+    if branch is None:
+        # It may well exist where the caller may not look.
+        raise NotFoundError(
+            f"'{name}' is no branch, tag, commit id or version",
+            hint="use branch@version for a version of a branch",
+        )
 
 
 def branch_of_tag(graph: Session, name: str) -> str:
@@ -61,12 +68,13 @@ def _no_tag(name: str) -> NotFoundError:
     return NotFoundError(f"tag '{name}' does not exist")
 
 
-def _branch_of(graph: Session, name: str) -> str:
-    if graph.branches.exists(name):
+def _branch_of(graph: Session, known: list[str], name: str) -> str | None:
+    """Return the branch a name is a state of; None if the caller may know of no such state."""
+    if name in known:
         return name
     branch, separator, number = name.rpartition("@")
     if separator and number.isdigit():
         return branch
     if name.isdigit():
         return MAIN
-    return next((tag.branch.name for tag in graph.tags.list() if tag.name == name), MAIN)
+    return next((tag.branch.name for tag in graph.tags.list() if tag.name == name), None)

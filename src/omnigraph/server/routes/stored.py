@@ -31,7 +31,8 @@ async def list_queries(call: CallOf) -> Response:
 
 
 @router.post(
-    "/queries/{name}", responses=answers(ReadOutput, MutationResult) | errors(*WRITES, 410)
+    "/queries/{name}",
+    responses=answers(ReadOutput, MutationResult) | errors(*WRITES, 406, 410, 412),
 )
 async def invoke(call: CallOf, name: str, asked: Sent[InvokeRequest]) -> Response:
     """Run a stored query by its name."""

@@ -9,10 +9,11 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from omnigraph.commits import MAIN
-from omnigraph.graph import LoadResult
+from omnigraph.graph import LoadResult, Session
 from omnigraph.policy import Action
 from omnigraph.server.call import Call, CallOf
 from omnigraph.server.http_errors import HttpProblem
+from omnigraph.server.idempotency import Json
 from omnigraph.server.json_routes import Sent, topic
 from omnigraph.server.responses import json_response
 from omnigraph.server.routes.describing import WRITES, answers, deprecated, errors
@@ -28,13 +29,13 @@ _NDJSON_BODY = {
 IfCommit = Annotated[str, Header(alias=IF_COMMIT, description="The commit expected at the head.")]
 
 
-@router.post("/mutate", responses=answers(MutationResult) | errors(*WRITES))
+@router.post("/mutate", responses=answers(MutationResult) | errors(*WRITES, 412))
 async def mutate(call: CallOf, body: Sent[ChangeRequest]) -> Response:
     """Run a mutation as one commit."""
     return json_response(await run_mutation(call, body, expected_head=call.if_commit()))
 
 
-@router.post("/change", responses=answers(MutationResult) | errors(*WRITES), deprecated=True)
+@router.post("/change", responses=answers(MutationResult) | errors(*WRITES, 412), deprecated=True)
 async def change(call: CallOf, body: Sent[ChangeRequest]) -> Response:
     """Run a mutation as one commit, under the older name."""
     found = await run_mutation(call, body, expected_head=call.if_commit())
@@ -50,15 +51,13 @@ async def mutate_if_commit(
     return json_response(await run_mutation(call, body, expected_head=expected))
 
 
-async def run_mutation(
-    call: Call, body: ChangeRequest, *, expected_head: str | None
-) -> dict[str, object]:
+async def run_mutation(call: Call, body: ChangeRequest, *, expected_head: str | None) -> Json:
     """Ask the policy, write, and return the answer."""
     branch = MAIN if body.branch is None else body.branch
     call.allow(Action.CHANGE, branch=branch)
-    operation_id = call.operation_id()
-    found = await call.write(
-        lambda graph: graph.mutate(
+
+    def work(graph: Session, operation_id: str | None) -> MutationResult:
+        return graph.mutate(
             body.query,
             body.params,
             name=body.name,
@@ -67,36 +66,38 @@ async def run_mutation(
             operation_id=operation_id,
             dry_run=body.dry_run,
         )
-    )
-    call.committed(found.commit, repeated=found.repeated)
-    return found.to_json()
+
+    def tell(found: MutationResult) -> Json:
+        call.committed(found.commit, repeated=found.repeated)
+        return found.to_json()
+
+    return await call.write(work, tell, trial=body.dry_run)
 
 
-@router.post("/load", responses=answers(IngestOutput) | errors(*WRITES))
+@router.post("/load", responses=answers(IngestOutput) | errors(*WRITES, 412))
 async def load(call: CallOf, body: Sent[IngestRequest]) -> Response:
     """Load entities as one commit; with `from` the branch is made if it is missing."""
     return json_response(await _ingest(call, body))
 
 
-@router.post("/ingest", responses=answers(IngestOutput) | errors(*WRITES), deprecated=True)
+@router.post("/ingest", responses=answers(IngestOutput) | errors(*WRITES, 412), deprecated=True)
 async def ingest(call: CallOf, body: Sent[IngestRequest]) -> Response:
     """Load entities as one commit, under the older name."""
     return json_response(await _ingest(call, body), headers=deprecated("load"))
 
 
-async def _ingest(call: Call, body: IngestRequest) -> dict[str, object]:
-    found = await _load(
+async def _ingest(call: Call, body: IngestRequest) -> Json:
+    answer = await _load(
         call, body.data.encode(), mode=body.mode, branch=body.branch, base=body.from_
     )
-    answer = {"uri": call.uri, **found.to_json()}
     # The oldest clients want a base branch whatever happened.
-    answer["base_branch"] = found.base_branch or body.from_ or MAIN
-    return answer
+    base = answer.get("base_branch") or body.from_ or MAIN
+    return {"uri": call.uri, **answer, "base_branch": base}
 
 
 @router.post(
     "/load/ndjson",
-    responses=answers(LoadResult) | errors(*WRITES),
+    responses=answers(LoadResult) | errors(*WRITES, 412),
     openapi_extra=_NDJSON_BODY,
 )
 async def load_ndjson(
@@ -114,7 +115,7 @@ async def load_ndjson(
     found = await _load(
         call, await request.body(), mode=mode, branch=branch, base=base, dry_run=dry_run
     )
-    return json_response(found.to_json())
+    return json_response(found)
 
 
 async def _load(
@@ -125,12 +126,13 @@ async def _load(
     branch: str | None,
     base: str | None,
     dry_run: bool = False,
-) -> LoadResult:
+) -> Json:
     name = MAIN if branch is None else branch
     call.allow(Action.CHANGE, branch=name)
-    expected_head, operation_id = call.if_commit(), call.operation_id()
-    found = await call.write(
-        lambda graph: graph.load(
+    expected_head = call.if_commit()
+
+    def work(graph: Session, operation_id: str | None) -> LoadResult:
+        return graph.load(
             data,
             mode=mode,
             branch=name,
@@ -139,6 +141,9 @@ async def _load(
             operation_id=operation_id,
             dry_run=dry_run,
         )
-    )
-    call.committed(found.commit, repeated=found.repeated)
-    return found
+
+    def tell(found: LoadResult) -> Json:
+        call.committed(found.commit, repeated=found.repeated)
+        return found.to_json()
+
+    return await call.write(work, tell, trial=dry_run)
