@@ -495,8 +495,10 @@ class ResourceLimitError(LimitExceeded):
     detail_name = "resource_limit"
     detail_fields = ("resource", "limit", "actual")
 
-    def __init__(self, *, resource: str, limit: int, actual: int, hint: str | None = None) -> None:
-        super().__init__(f"{resource}: {actual} exceeds the limit of {limit}", hint=hint)
+    def __init__(
+        self, message: str = "", *, resource: str, limit: int, actual: int, hint: str | None = None
+    ) -> None:
+        super().__init__(message or f"{resource}: {actual} exceeds the limit of {limit}", hint=hint)
         self.resource, self.limit, self.actual = resource, limit, actual
 
 

@@ -25,6 +25,9 @@ F32_ROUNDING: Final = 2.0**-24
 SUM_DIGITS: Final = 38
 """Digits sums of integers are computed in: a sum of 64-bit integers cannot leave them."""
 
+MEAN_SCALE: Final = 2.0**-64
+"""What floats are multiplied by when their sum leaves the floats: they are fewer than 2^64."""
+
 VECTOR_DIM_MAX: Final = I32_MAX
 """Arrow's fixed-size list length is a signed 32-bit integer."""
 
@@ -125,6 +128,28 @@ PROBLEMS_MAX: Final = 100
 WRITE_ATTEMPTS_MAX: Final = 32
 """Times one write is prepared again on a newer head before it reports a conflict."""
 
+GROUP_MEMBERS_MAX: Final = 64
+"""Writes that one publish takes along."""
+
+GROUP_ROWS_MAX: Final = 2_048
+"""Rows of all writes of one publish; below `TAIL_FRAGMENT_ROWS_MAX`, so ids are remembered."""
+
+GROUP_BYTES_MAX: Final = 4 << 20
+"""Bytes of the rows of all writes of one publish: they are held in memory until it is done."""
+
+MEMBER_ROWS_MAX: Final = 256
+"""Rows of one write that is published with others; a larger one is published alone."""
+
+INNER_STATES_MAX: Final = 1_024
+"""States between commits published together that a handle remembers to have made, per table."""
+
+ROW_SCHEMAS_MAX: Final = 4_096
+"""Types whose row schema is remembered, over all graphs of the process."""
+
+GATHER_SHARE: Final = 0.15
+GATHER_WAIT_MAX_S: Final = 0.05
+"""How long a writer waits for others to come back: a part of what the last group took, and most."""
+
 RESERVE_AFTER_LOSSES: Final = 2
 """Lost races after which a write takes the slot first, so that fast writers cannot starve it."""
 
@@ -212,6 +237,45 @@ KEY_BYTES: Final = 150
 QUERY_ROWS_MAX: Final = 100_000_000
 """Rows a query may hold at once: about 1 GB for each variable of its pattern."""
 
+QUERY_MEMORY_SHARE: Final = 4
+"""The part of the machine's memory that one table of a query, made on its way, may take."""
+
+ROW_BYTES: Final = 8
+"""Memory of a number: of a row, a weight, a place."""
+
+HOP_STARTS: Final = 256
+"""Nodes that hops are followed from together at first; then as many as suit the next limit."""
+
+HOP_BLOCK_ROWS: Final = 1 << 21
+"""Neighbours looked at together in one hop, about: a part of a second between looks at the time."""
+
+JOINED_TEXT_BYTES_MAX: Final = 64
+"""Longest text that joins compare as words; longer ones are numbered first, which costs more."""
+
+JOIN_ROUNDS_MAX: Final = 24
+"""Times keys whose hashes collide are put into another table before they are sorted instead."""
+
+JOIN_CHUNK_ROWS: Final = 1 << 17
+"""Keys that are looked up at once: what is computed of them stays near the processor."""
+
+JOIN_THREADS: Final = 4
+"""Threads that look up keys, and chunks from which there are several."""
+
+JOIN_BLOCK_ROWS: Final = 1 << 20
+"""Pairs of rows a join looks at together where no equality says which ones fit."""
+
+PIECE_ROWS: Final = 1 << 16
+"""Rows that a query which stops at its limit makes at first, about: a millisecond of work."""
+
+PIECE_JOINED_NODES: Final = 64
+"""Nodes that such a query starts from at most when it joins them by value."""
+
+PIECE_GROWTH: Final = 8
+"""How much larger each next piece of the rows is when a query stops at its limit."""
+
+RESULT_BATCH_ROWS: Final = 65_536
+"""Rows of a result that become Python values at once."""
+
 SCHEMA_READS_MAX: Final = 8
 """Looks at schema files that others are replacing before a reader gives up."""
 
@@ -292,6 +356,9 @@ FEED_CHANGES_MAX: Final = 8_192
 FEED_COMMITS_DEFAULT: Final = 128
 """Commits in one answer of the feed."""
 
+FEED_HELD_BYTES: Final = 256 * 1024 * 1024
+"""Rows of commits that are held between the pages in which they are read."""
+
 CLEANUP_GRACE_S: Final = 600.0
 """States replaced less than this ago are never cleaned up: somebody may be reading them."""
 
@@ -370,7 +437,7 @@ REQUEST_BODY_SECONDS_MAX: Final = 60.0
 REQUESTS_IN_FLIGHT_MAX: Final = 512
 """Requests a server works on or keeps waiting; more are told to come back."""
 
-ACTOR_WRITES_MAX: Final = 16
+ACTOR_WRITES_MAX: Final = 32
 """Writes of one actor in flight, so that nobody fills the server alone."""
 
 ACTOR_BYTES_MAX: Final = 4 * 1024 * 1024 * 1024
@@ -385,14 +452,50 @@ ACTOR_WAIT_S: Final = 30.0
 ACTOR_RETRY_AFTER_S: Final = 60
 """The latest a client is told to come back when too many writes of its actor wait."""
 
+IDEMPOTENCY_KEY_S: Final = 24 * 3600.0
+"""How long a server knows which request a key was used for: clients repeat within minutes."""
+
+KEY_CLAIM_ATTEMPTS_MAX: Final = 10
+"""Times a key is tried to be bound while others bind it and give it back."""
+
+KEY_SWEEP_EVERY: Final = 64
+"""Keys after which old ones of one folder are forgotten: 256 folders share the work."""
+
 SERVER_THREADS: Final = 16
-"""Threads a server reads with, and as many again it writes with."""
+"""Threads a server reads with."""
+
+OPENAPI_FORMS: Final = 2
+"""The published interface, with and without tokens."""
+
+SERVER_WRITE_THREADS: Final = 64
+"""Threads a server writes with. Most of them wait: writes of a branch are published together."""
 
 SERVER_QUERY_SECONDS_MAX: Final = 60.0
 """Time one query may take on a server."""
 
+QUERY_TIME: Final = "milliseconds of a query"
+"""What a query that took too long exceeded; servers answer 504 for it."""
+
+SERVER_QUERY_GRACE_S: Final = 1.0
+"""Time after which a query that had its time is no longer waited for, though it still runs."""
+
+ACTOR_READS_MAX: Final = 8
+"""Reads of one actor in flight; one thread at least is always left to the others."""
+
+RESULT_ROWS_MAX: Final = 100_000
+"""Rows of a query in one JSON answer, which is made as a whole; streams have no such limit."""
+
+RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Bytes of rows in one JSON answer."""
+
+RENDER_ROWS: Final = 4096
+"""Rows made into JSON at once; then it is asked whether the caller is still there."""
+
 SERVER_DRAIN_SECONDS: Final = 30.0
 """Time requests under way get to finish when a server stops."""
+
+SERVER_DRAIN_NOTICE_S: Final = 1.0
+"""Time a server that stops still serves while it says that it is not ready."""
 
 STREAM_CHUNK_BYTES: Final = 64 * 1024
 """Bytes of a streamed answer made at once; the next part waits until this one is taken."""
@@ -476,6 +579,18 @@ SPARK_DELTA_ROWS_MIN: Final = 100_000
 
 SPARK_GROUP_BYTES: Final = 256 * 1024 * 1024
 """Bytes of rows that a worker compares at once, about."""
+
+SPARK_FEED_ROWS: Final = 1_000_000
+"""Rows that one batch of a stream of changes looks at, unless asked for otherwise."""
+
+SPARK_FEED_TASK_ROWS: Final = 262_144
+"""Rows of a large commit whose changes one task tells."""
+
+SPARK_FEED_COMMITS: Final = 1_024
+"""Commits in one batch of a stream of changes: planning looks at each."""
+
+SPARK_FEED_WHOLE_ROWS: Final = 8_192
+"""Commits that touch no more rows are told whole, by one task; larger ones may be cut anywhere."""
 
 SPARK_INDEX_ROWS: Final = 5_000_000
 """Rows of which one task of a Spark job builds an index."""

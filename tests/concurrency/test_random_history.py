@@ -93,4 +93,4 @@ def _check_replay(root: AnyPath, log: list[dict[str, Any]], found: Audit) -> Non
             else:
                 assert commit["kind"] in ("init", "optimize", "ensure_indices")
             if number % 20 == 0 or number == len(found.commits) - 1:
-                assert state_of(graph, version=int(commit["seq"])) == model.state()
+                assert state_of(graph, commit=commit["object_id"]) == model.state()

@@ -37,6 +37,8 @@ from tests.places import AnyPath, copy_tree, dataset, remove_tree
 FULL = os.environ.get("OMNIGRAPH_FAULTS", "") == "full"
 SEED = os.environ.get("OMNIGRAPH_SEED") or time.strftime("%Y%m%d%H%M%S")
 WRITES = ("insert", "update", "delete", "load", "overwrite", "fold")
+GROUP = "group"
+"""Several writes in one publish: all of them happen, or none."""
 # What recovery meets: a write to finish, one to undo, and a table that moved without a slot.
 BROKEN = ("finish", "undo", "sweep")
 
@@ -238,15 +240,17 @@ def foresee(root: AnyPath) -> Foreseen:
     for name in slots_of(root):
         intent = intent_of(root, name)
         landed = commits.get(intent["commit_id"]) or commits.get(intent["rollback_id"])
+        members = [item["commit_id"] for item in intent.get("members", [intent])]
         behind -= {table["path"] for table in intent["tables"]}
         if landed is not None:
-            if landed["actor_id"] == "omnigraph:recovery" and landed["object_id"] not in noted:
-                records.append(_kind(landed, intent))
+            made = members if landed["object_id"] == intent["commit_id"] else [landed["object_id"]]
+            if landed["actor_id"] == "omnigraph:recovery":
+                records += [_kind(landed, intent) for name in made if name not in noted]
         elif intent["head_commit_id"] == head and intent["tables"]:
             next_is_ours = [_next_is_ours(root, table) for table in intent["tables"]]
             moved = [_moved(root, table) for table in intent["tables"]]
             if all(next_is_ours):
-                records.append("RolledForward")
+                records += ["RolledForward"] * len(members)
                 visible = visible or intent["operation_id"] == OPERATION
             elif any(moved):
                 records.append("RolledBack")

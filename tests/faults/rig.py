@@ -186,13 +186,15 @@ def _check_recoveries(found: Audit) -> None:
 
 
 def _check_lineage(found: Audit) -> None:
-    found.commits.sort(key=lambda commit: int(commit["seq"]))
+    for commit in found.commits:
+        commit["position"] = (int(commit["seq"]), int(commit.get("place", 0)))
+    found.commits.sort(key=lambda commit: commit["position"])
     parent = None
     for commit in found.commits:
         if commit["parent_commit_id"] != parent:
             found.problems.append(f"commit {commit['object_id']} does not follow {parent}")
         parent = commit["object_id"]
-    for name in ("object_id", "operation_id", "seq"):
+    for name in ("object_id", "operation_id", "position"):
         values = [commit[name] for commit in found.commits]
         if len(set(values)) != len(values):
             found.problems.append(f"two commits share their {name}")

@@ -21,6 +21,7 @@ from tests.faults.matrix import (
     BROKEN,
     ELSEWHERE,
     FULL,
+    GROUP,
     SEED,
     WRITES,
     Cell,
@@ -142,7 +143,7 @@ def check_created(cell: Cell, root: AnyPath) -> None:
 
 
 @pytest.mark.full_only
-@pytest.mark.parametrize("writer", [name for name in WRITES if name != "fold"])
+@pytest.mark.parametrize("writer", [*(name for name in WRITES if name != "fold"), GROUP])
 def test_readers_see_nothing_before_the_publish_and_all_after_it(stage: Stage, writer: str) -> None:
     states, root = stage.ends(writer), stage.fresh(writer)
     seen: dict[Failpoint, tuple[State, State]] = {}
@@ -168,7 +169,7 @@ def test_readers_see_nothing_before_the_publish_and_all_after_it(stage: Stage, w
 def test_kill_minus_nine(stage: Stage, zygote: Zygote) -> None:
     cells = [
         (cell, tables)
-        for writer in (*WRITES, *BROKEN, "init")
+        for writer in (*WRITES, GROUP, *BROKEN, "init")
         for cell, tables in numbered(stage.cells(writer))
     ]
     points = {cell.point for cell, _ in cells}
@@ -176,7 +177,9 @@ def test_kill_minus_nine(stage: Stage, zygote: Zygote) -> None:
     if not FULL:
         dice = chance()
         drawn = sorted(points)
+        groups = [cell for cell in cells if cell[0].writer == GROUP]
         cells = [dice.choice([c for c in cells if c[0].point is point]) for point in drawn]
+        cells += dice.sample(groups, 4)
     print(f"OMNIGRAPH_SEED={SEED}, {len(cells)} kills")  # noqa: T201 - to repeat it
     for cell, tables in cells:
         root = stage.fresh(cell.writer)

@@ -17,11 +17,12 @@ import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from tests.faults.rig import ADD, DROP, NAME, SCHEMA
+from tests.faults.rig import ADD, ADD_FIRM, DROP, MEET, NAME, SCHEMA
 from tests.places import AnyPath
 
 if TYPE_CHECKING:
@@ -135,6 +136,8 @@ def write(graph: Session, action: str) -> None:
     match action:
         case "insert" | "fold":
             graph.mutate(ADD, {"s": "new"}, operation_id=OPERATION)
+        case "group":
+            write_group(graph)
         case "update":
             graph.mutate(NAME, {"s": "p3", "n": "changed"}, operation_id=OPERATION)
         case "delete":
@@ -172,6 +175,32 @@ def write(graph: Session, action: str) -> None:
             graph.branches.delete("lazy")
         case _:
             raise ValueError(action)
+
+
+def group_jobs(graph: Session) -> list[Callable[[], Any]]:
+    """Return writes to three tables that touch different rows; the last is `OPERATION`."""
+    written: list[tuple[str, dict[str, Any]]] = [
+        (ADD, {"s": "first"}),
+        (NAME, {"s": "p3", "n": "changed"}),
+        (DROP, {"s": "p4"}),
+        (MEET, {"i": "kg", "a": "p1", "b": "first"}),
+        (ADD_FIRM, {"s": "fg"}),
+        (ADD, {"s": "new"}),
+    ]
+    ids = [f"{OPERATION}-{number}" for number in range(len(written) - 1)] + [OPERATION]
+    return [
+        partial(graph.mutate, text, params, operation_id=name, actor=f"actor {number}")
+        for number, ((text, params), name) in enumerate(zip(written, ids, strict=True))
+    ]
+
+
+def write_group(graph: Session) -> None:
+    """Run writes that are published together."""
+    from tests.together import run_together
+
+    for answer in run_together(graph, group_jobs(graph)):
+        if isinstance(answer, BaseException):
+            raise answer
 
 
 def act(action: str, root: str, durability: str, *, arm: Callable[[], None]) -> None:

@@ -38,7 +38,6 @@ query older($than: I64, $tag: String?) {
     return { $p.name as name }
     order { $p.name }
 }
-query twice() { match { $p: Person } return { $p.name as x, $p.age as x } order { $p.name } }
 query none() { match { $p: Person { name: "?" } } return { $p.name as name, $p.age as age } }
 query boom() { match { $p: Person } return { $p.age + 9223372036854775807 } }
 query add($n: String) { insert Person { name: $n } }
@@ -168,16 +167,6 @@ def test_text_formats_into_a_file(ask: Cli, tmp_path: Path) -> None:
         shown = ask("all", "--format", form)
         assert ask("all", "--format", form, "--out", "out.txt").out == ""
         assert (tmp_path / "out.txt").read_text(encoding="utf-8") == shown.out
-
-
-def test_repeated_column_names_keep_their_values(ask: Cli) -> None:
-    assert ask("twice", "--format", "csv").out == "x,x\nann,41\nbob,null\n"
-    assert ask("twice").out.splitlines()[1:] == [
-        "x   | x",
-        "----+-----",
-        "ann | 41",
-        "bob | null",
-    ]
 
 
 # ---- options ------------------------------------------------------------------------------

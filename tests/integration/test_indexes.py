@@ -290,7 +290,7 @@ def test_what_was_staged_is_carried_over_an_append(
             graph.load(documents(50, 55), mode="append")
         return found
 
-    monkeypatch.setattr("omnigraph.commits.loop.stage_indexes", stage)
+    monkeypatch.setattr("omnigraph.commits.table_staging.stage_indexes", stage)
     with og.open(graph.uri, durability="none") as builder:
         builder.maintenance.ensure_indices()
     # The edge and the other node table are empty: one staging, used on the newer version.
@@ -317,7 +317,7 @@ def test_what_somebody_else_indexed_meanwhile_is_not_indexed_twice(
             graph.maintenance.ensure_indices()
         return found
 
-    monkeypatch.setattr("omnigraph.commits.loop.stage_indexes", stage)
+    monkeypatch.setattr("omnigraph.commits.table_staging.stage_indexes", stage)
     with og.open(graph.uri, durability="none") as builder:
         builder.maintenance.ensure_indices()
         assert builder.snapshot().version == graph.snapshot().version
@@ -342,7 +342,7 @@ def test_a_replaced_row_makes_it_stage_again(
             run(graph, 'update Doc set { body: "changed" } where slug = "d1"')
         return found
 
-    monkeypatch.setattr("omnigraph.commits.loop.stage_indexes", stage)
+    monkeypatch.setattr("omnigraph.commits.table_staging.stage_indexes", stage)
     with og.open(graph.uri, durability="none") as builder:
         builder.maintenance.ensure_indices()
     assert len(staged) == 2

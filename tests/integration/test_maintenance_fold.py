@@ -191,7 +191,7 @@ def test_writers_of_one_process_fold_once_each_time(place: AnyPath) -> None:
             compactions.append(io.get("data_compactions", 0))
 
     schema = "node Person { name: String @key  age: I32? }"
-    with og.init(place / "g", schema, durability="none") as graph:
+    with og.init(place / "g", schema, durability="none", group_writes=False) as graph:
         with ThreadPoolExecutor(6) as pool:
             for done in [pool.submit(writing, number) for number in range(6)]:
                 done.result()

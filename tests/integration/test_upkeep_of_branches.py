@@ -9,6 +9,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.failpoints import Failpoint, Pause, armed
+from omnigraph.store import locate
 from omnigraph.store.tables import workers
 from tests.places import AnyPath, dataset, names_in, remove_tree
 
@@ -325,3 +326,76 @@ def test_a_session_owns_its_base(graph: og.Graph) -> None:
         mine.mutate(SET, {"k": "k1", "v": seen + 1})
     yours.mutate(SET, {"k": "k1", "v": 101})
     assert values(graph)["k1"] == 101
+
+
+def test_a_merge_under_way_keeps_the_state_it_takes_in(graph: og.Graph, root: AnyPath) -> None:
+    """Its commit will name that state as a parent, and the next merge starts from it."""
+    graph.branches.create("dev")
+    graph.mutate(ADD, {"k": "on dev", "v": 1}, branch="dev")
+    graph.mutate(ADD, {"k": "on main", "v": 1})
+    with og.open(root, durability="none", upkeep=False) as other:
+
+        def move_on_and_clean_up() -> None:
+            for number in range(3):
+                other.mutate(ADD, {"k": f"later {number}", "v": 1})
+            other.cleanup(keep=1, grace=0, dry_run=False)
+
+        with armed(Failpoint.PUBLISH_POST_SLOT_PRE_EFFECT, move_on_and_clean_up):
+            graph.branches.merge("main", "dev")
+    graph.mutate(ADD, {"k": "on dev again", "v": 1}, branch="dev")
+    with og.open(root, durability="none", upkeep=False) as fresh:
+        # A handle that has the state open already would not notice that it is gone.
+        assert fresh.branches.merge("main", "dev").outcome == "merged"
+        assert fresh.branches.merge("dev").commit is not None
+        assert set(values(fresh)) == set(values(fresh, branch="dev"))
+
+
+def test_a_merge_whose_source_is_deleted_meanwhile_says_so(graph: og.Graph, root: AnyPath) -> None:
+    graph.branches.create("dev")
+    graph.mutate(ADD, {"k": "on dev", "v": 1}, branch="dev")
+    graph.mutate(ADD, {"k": "on main", "v": 1})
+    with og.open(root, durability="none", upkeep=False) as fresh:
+
+        def delete_and_clean_up() -> None:
+            graph.branches.delete("dev")
+            graph.cleanup(keep=1, grace=0, dry_run=False)
+
+        with (
+            armed(Failpoint.WRITE_POST_CAPTURE, delete_and_clean_up),
+            pytest.raises(og.NotFoundError, match="branch 'dev' was deleted") as caught,
+        ):
+            fresh.branches.merge("dev")
+        assert not isinstance(caught.value, og.VersionReclaimedError)
+
+
+def test_blame_meets_what_a_killed_cleanup_left(graph: og.Graph, root: AnyPath) -> None:
+    """Its floor says that a version is given up, whichever of its files is gone already."""
+    for number in range(40):
+        graph.mutate(SET, {"k": "k0", "v": 100 + number})
+    path = graph.snapshot().tables["node:P"].path
+    old = graph.commits.list()[20]
+
+    def die() -> None:
+        raise RuntimeError("killed")
+
+    with armed(Failpoint.CLEANUP_POST_PLAN, die), pytest.raises(RuntimeError, match="killed"):
+        graph.cleanup(keep=1, grace=0, dry_run=False)
+    gone = set(names_in(root / path / "data")) - used_files(graph)
+    assert gone, "the small fragments were not folded"
+    files = locate(root)
+    for name in gone:
+        files.files.delete(files.path(path, "data", name))
+    with og.open(root, mode="ro") as fresh:
+        with pytest.raises(og.VersionReclaimedError):
+            fresh.commits.last_change("P", "k1")
+        with pytest.raises(og.VersionReclaimedError):
+            fresh.commits.changes(old.graph_commit_id)
+        with pytest.raises(og.ChangeFeedGapError):
+            fresh.feed.poll("beginning")
+
+
+def used_files(graph: og.Graph) -> set[str]:
+    """Return the data files of the newest version of the table."""
+    pin = graph.snapshot().tables["node:P"]
+    fragments = graph._engine.tables.open(pin.path, pin.version).fragments()
+    return {item.path for fragment in fragments for item in fragment.data_files()}

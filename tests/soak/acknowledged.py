@@ -46,7 +46,7 @@ class Acknowledgements:
                 continue
             line = self.lineage.line(life)
             for before, after in itertools.pairwise(line):
-                if after.parent != before.id or after.seq <= before.seq:
+                if after.parent != before.id or after.position <= before.position:
                     self.problems.append(
                         f"{life.incarnation}: commit {after.id} at {after.seq} follows "
                         f"{after.parent}, not {before.id} at {before.seq}"
@@ -102,7 +102,8 @@ class Acknowledgements:
 
     def _line_ids(self, commit: Commit) -> set[str]:
         life = self.lineage.lives[self.lineage.homes[commit.id]]
-        return {item.id for item in self.lineage.line(life) if item.seq <= commit.seq}
+        line = self.lineage.line(life)
+        return {item.id for item in line if item.position <= commit.position}
 
     def _check_order(self, life: Life) -> None:
         """A write that began after another was acknowledged comes after it."""

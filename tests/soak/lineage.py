@@ -31,6 +31,13 @@ class Commit:
     operation_id: str
     actor: str | None
     schema_hash: str
+    place: int = 0
+    """Its place among the commits that were published with it."""
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """Where it stands on its branch."""
+        return self.seq, self.place
 
     @property
     def parents(self) -> tuple[str, ...]:
@@ -158,9 +165,10 @@ def _commits(path: AnyPath) -> list[Commit]:
                 operation_id=known["operation_id"],
                 actor=known["actor_id"],
                 schema_hash=known["schema_hash"],
+                place=int(known.get("place", 0)),
             )
         )
-    return sorted(found, key=lambda commit: commit.seq)
+    return sorted(found, key=lambda commit: commit.position)
 
 
 def watch_purges(root: AnyPath, note: Callable[[dict[str, Any]], None]) -> None:

@@ -78,7 +78,7 @@ class Replay:
         """Yield commits, parents first; those whose parents are unknown are reported."""
         known = self.lineage.commits
         done: set[str] = set()
-        for first in sorted(known.values(), key=lambda commit: commit.seq):
+        for first in sorted(known.values(), key=lambda commit: commit.position):
             stack = [first]
             while stack:
                 commit = stack[-1]

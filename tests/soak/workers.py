@@ -6,6 +6,7 @@ import json
 import random
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tests.soak.client import BRANCHES, TAGS, Client, Setup, now
@@ -95,6 +96,24 @@ def _write(client: Client) -> None:
     if error == "VersionConflictError":
         with client.expecting("read", branch):
             client.graph.refresh(branch)
+
+
+def _burst(client: Client) -> None:
+    """Let several threads write to one branch at once: small writes are published together."""
+    dice, branch, extras = client.dice, _branch(client), _extras(client)
+    asked: list[tuple[Any, str]] = []
+    for _number in range(dice.randrange(3, 9)):
+        op = random_write(dice, f"{client.name}{dice.randrange(10**9)}", extras)
+        if op["op"] != "set_extra" and not (_needs(op) and not client.setup.has(_needs(op))):
+            asked.append((op, client.new_id()))
+    # Opened here: the threads share one handle.
+    graph = client.graph
+    with ThreadPoolExecutor(max(1, len(asked))) as pool:
+        writing = [pool.submit(client.write, branch, op, operation_id=name) for op, name in asked]
+        errors = {item.result() for item in writing}
+    if "VersionConflictError" in errors:
+        with client.expecting("read", branch):
+            graph.refresh(branch)
 
 
 def _needs(op: Any) -> str:
@@ -244,6 +263,7 @@ def _reopen(client: Client) -> None:
 
 ACTIONS: dict[str, tuple[float, str | None, Action]] = {
     "write": (100, None, _write),
+    "burst": (15, None, _burst),
     "repeat": (2, None, _repeat),
     "create": (6, "branches", _create),
     "merge": (7, "branches", _merge),

@@ -38,6 +38,11 @@ if TYPE_CHECKING:
     default=None,
     help="Optimize and clean up in the background, or leave it to you (on).",
 )
+@click.option(
+    "--group-writes/--no-group-writes",
+    default=None,
+    help="Publish small writes that wait for one branch together (on).",
+)
 @click.option("--config", metavar="FILE", help="Settings in YAML; flags and environment win.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]))
 def serve(config: str | None, **flags: object) -> None:

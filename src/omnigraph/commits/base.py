@@ -44,6 +44,16 @@ class Base:
         found = self.pin(entity)
         return self.tables.open(found.path, found.version)
 
+    def row_count(self, entity: Entity) -> int:
+        """Return how many rows a type has; 0 means that there is nothing to look at."""
+        return self.pin(entity).row_count
+
+    def scan(
+        self, entity: Entity, columns: Sequence[str], where: str | None, *, blobs: bool = False
+    ) -> Any:
+        """Return rows that match a filter, and maybe some that do not; `blobs` as bytes."""
+        return self.table(entity).scan(columns=columns, where=where, blob_bytes=blobs)
+
     def existing_ids(self, entity: Entity, ids: Collection[str]) -> set[str]:
         """Return those of the ids that exist."""
         if not ids or self.pin(entity).row_count == 0:

@@ -206,6 +206,7 @@ class BranchDirectory:
         That is None when the storage's answer was lost.
         """
         check_branch_name(name)
+        _refuse_inner(capture)
         with self.control():
             for other in self.ids():
                 if collides(name, other.name):
@@ -334,6 +335,7 @@ class BranchDirectory:
     def create_tag(self, name: str, capture: BranchState) -> Tag:
         """Name a captured state."""
         check_branch_name(name)
+        _refuse_inner(capture)
         if "/" in name or name.startswith(TAG_RESERVED):
             raise BadRequestError(
                 f"{name!r} is not a tag name", hint=f"no '/', and no '{TAG_RESERVED}' in front"
@@ -365,3 +367,13 @@ class BranchDirectory:
             self.find_tag(name)
             delete_tag(self._main.view.dataset, name)
             self._syncer.sync_folder(f"{self._root}/_refs/tags")
+
+
+def _refuse_inner(capture: BranchState) -> None:
+    """Refuse to name a state that has no graph version of its own."""
+    if capture.inner:
+        raise ConflictError(
+            f"commit {capture.head.graph_commit_id} was published together with later ones, as "
+            f"graph version {capture.version}: a branch or tag can only start after all of them",
+            hint=f"start from graph version {capture.version}",
+        )

@@ -44,3 +44,5 @@ class ChangeSet(TableChanges):
     """The schema from this commit on, if it is another."""
     alone: bool = False
     """Whether the commit is made even if no table changes."""
+    unseen: frozenset[str] = frozenset()
+    """Tables that other writes of the same publish changed after it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 
+from omnigraph.commits.groups import Group
 from omnigraph.commits.records import (
     MAINTENANCE_KINDS,
     RECOVERY,
@@ -25,6 +26,7 @@ class History:
         self.by_operation: dict[str, GraphCommit] = {}
         self.origins = 0
         """Commits without a parent; a graph has one."""
+        self._groups: dict[int, Group] = {}
         self._order: list[GraphCommit] = []
         self._tables: dict[tuple[str, int], TableRecord] = {}
         self._pins: dict[tuple[str, int], list[Pin | Tombstone]] = {}
@@ -39,6 +41,8 @@ class History:
                     self._fold_pin(item)
                 case TableRecord():
                     self._tables[(item.table_key, item.incarnation)] = item
+                case Group():
+                    self._groups[item.seq] = item
 
     def to(self, version: int) -> History:
         """Return a ledger of its own that ends at a manifest version."""
@@ -52,6 +56,7 @@ class History:
             if kept:
                 found._pins[key] = kept
                 found._tables[key] = self._tables[key]
+        found._groups = {seq: group for seq, group in self._groups.items() if seq <= version}
         return found
 
     def _fold_commit(self, item: GraphCommit) -> None:
@@ -61,8 +66,8 @@ class History:
         self.origins += item.parent_commit_id is None
         self.by_operation[item.operation_id] = item
         self._order.append(item)
-        if len(self._order) > 1 and self._order[-2].manifest_version > item.manifest_version:
-            self._order.sort(key=lambda commit: commit.manifest_version)
+        if len(self._order) > 1 and _position(self._order[-2]) > _position(item):
+            self._order.sort(key=_position)
 
     def _fold_pin(self, item: Pin | Tombstone) -> None:
         history = self._pins.setdefault((item.table_key, item.incarnation), [])
@@ -71,6 +76,25 @@ class History:
         elif not any(known.seq == item.seq for known in history):
             history.append(item)
             history.sort(key=lambda pin: pin.seq)
+
+    def group_of(self, commit: GraphCommit) -> Group | None:
+        """Return the commits that a commit was published with; None when it was published alone."""
+        return self._groups.get(commit.manifest_version)
+
+    def is_group(self, version: int) -> bool:
+        """Whether several commits were published as a manifest version."""
+        return version in self._groups
+
+    def is_last(self, commit: GraphCommit) -> bool:
+        """Whether a commit made the state of its manifest version: no other one follows in it."""
+        group = self.group_of(commit)
+        return group is None or group.members[-1].commit_id == commit.graph_commit_id
+
+    def author(self, version: int, table_key: str, entity_id: str) -> GraphCommit:
+        """Return the commit of a manifest version that touched a row."""
+        group = self._groups.get(version)
+        found = None if group is None else group.author(table_key, entity_id)
+        return self.head_at(version) if found is None else self.commits[found]
 
     def head_at(self, version: int) -> GraphCommit:
         """Return the newest commit of a manifest version."""
@@ -151,3 +175,11 @@ class History:
         """Return the commits up to a manifest version, oldest first."""
         index = bisect_right(self._order, version, key=lambda commit: commit.manifest_version)
         return self._order[:index]
+
+    def heads_to(self, version: int) -> list[GraphCommit]:
+        """Return the last commit of every manifest version up to one, oldest first."""
+        return [commit for commit in self.commits_to(version) if self.is_last(commit)]
+
+
+def _position(commit: GraphCommit) -> tuple[int, int]:
+    return commit.manifest_version, commit.place

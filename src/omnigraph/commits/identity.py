@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 from omnigraph.clock import now_us
-from omnigraph.commits.intents import Intent
+from omnigraph.commits.groups import Touched
+from omnigraph.commits.intents import Intent, IntentMember
 from omnigraph.commits.records import RECOVERY, RECOVERY_ACTOR
 
 
@@ -23,6 +24,40 @@ class CommitIdentity:
     recovery_for_actor: str | None = None
     merged_parent_commit_id: str | None = None
     merged_branch: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitChain:
+    """The commits that one publish makes, each the parent of the next.
+
+    Of several it is known what each touched; of one the tables tell.
+    """
+
+    members: tuple[CommitIdentity, ...]
+    touched: tuple[Touched, ...] = ()
+
+    @property
+    def last(self) -> CommitIdentity:
+        """The commit that is the head when all is published."""
+        return self.members[-1]
+
+
+def alone(identity: CommitIdentity) -> CommitChain:
+    """Return a chain of one commit."""
+    return CommitChain(members=(identity,))
+
+
+def chained(members: Iterable[tuple[CommitIdentity, Touched]]) -> CommitChain:
+    """Return commits as one chain, each made after the one before: a moment names one state."""
+    found: list[CommitIdentity] = []
+    touched: list[Touched] = []
+    for identity, rows in members:
+        if found:
+            earliest = found[-1].created_at_us + 1
+            identity = replace(identity, created_at_us=max(identity.created_at_us, earliest))
+        found.append(identity)
+        touched.append(rows)
+    return CommitChain(members=tuple(found), touched=tuple(touched) if len(found) > 1 else ())
 
 
 def mint(
@@ -47,16 +82,23 @@ def mint(
     )
 
 
-def finishing(intent: Intent) -> CommitIdentity:
-    """Return the identity under which recovery finishes a commit of a dead owner."""
+def finishing(intent: Intent) -> CommitChain:
+    """Return the commits under whose ids recovery finishes what a dead owner began."""
+    return CommitChain(
+        members=tuple(_finishing(intent, item) for item in intent.commits),
+        touched=tuple(item.touched for item in intent.group),
+    )
+
+
+def _finishing(intent: Intent, member: IntentMember) -> CommitIdentity:
     return CommitIdentity(
-        operation_id=intent.operation_id,
-        commit_id=intent.commit_id,
-        kind=intent.kind,
+        operation_id=member.operation_id,
+        commit_id=member.commit_id,
+        kind=member.kind,
         actor_id=RECOVERY_ACTOR,
-        created_at_us=intent.created_at_us,
+        created_at_us=member.created_at_us,
         schema_hash=intent.schema_hash,
-        recovery_for_actor=intent.actor_id,
+        recovery_for_actor=member.actor_id,
         merged_parent_commit_id=intent.merged_parent_commit_id,
         merged_branch=intent.merged_branch,
     )

@@ -7,7 +7,11 @@ from urllib.parse import quote
 
 import msgspec
 
+from omnigraph.commits.groups import RowIds
+
 INTENT_FORMAT = 1
+GROUP_FORMAT = 2
+"""Of a plan that makes several commits. An older release says that it cannot read it."""
 NAME_CHARS_MAX = 120
 UNSTAGED = "unstaged"
 """In place of a transaction no version carries: recovery never takes such a change for complete."""
@@ -23,8 +27,22 @@ class IntentTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     transaction_uuid: str
 
 
+class IntentMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One of the commits a plan makes."""
+
+    operation_id: str
+    commit_id: str
+    kind: str
+    actor_id: str | None
+    created_at_us: int
+    touched: dict[str, RowIds] = {}
+
+
 class Intent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A plan as it is written into a slot. Without tables it was never armed."""
+    """A plan as it is written into a slot. Without tables it was never armed.
+
+    Of several commits it names the last one, which decides about all; `members` names each.
+    """
 
     format: int = INTENT_FORMAT
     operation_id: str
@@ -40,6 +58,25 @@ class Intent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     merged_parent_commit_id: str | None = None
     merged_branch: str | None = None
     tables: tuple[IntentTable, ...] = ()
+    members: tuple[IntentMember, ...] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def group(self) -> tuple[IntentMember, ...]:
+        """The commits of the plan if there are several, in their order."""
+        return self.members or ()
+
+    @property
+    def commits(self) -> tuple[IntentMember, ...]:
+        """Every commit of the plan, in their order."""
+        return self.group or (
+            IntentMember(
+                operation_id=self.operation_id,
+                commit_id=self.commit_id,
+                kind=self.kind,
+                actor_id=self.actor_id,
+                created_at_us=self.created_at_us,
+            ),
+        )
 
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -65,7 +102,7 @@ def newer_format(body: bytes) -> int | None:
     except _UNREADABLE:
         return None
     number = found.get("format") if isinstance(found, dict) else None
-    return number if isinstance(number, int) and number > INTENT_FORMAT else None
+    return number if isinstance(number, int) and number > GROUP_FORMAT else None
 
 
 def slot_name(branch_uid: str, head_commit_id: str) -> str:

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from omnigraph.catalog import AcceptedSchema, Entity
 from omnigraph.commits.base import Base
-from omnigraph.commits.changes import BuildIndexes, ChangeSet
-from omnigraph.commits.fair_lock import FairLock
+from omnigraph.commits.changes import ChangeSet
+from omnigraph.commits.companions import Companions
 from omnigraph.commits.forks import Forks, make_fork, owned_table
-from omnigraph.commits.identity import CommitIdentity, mint
+from omnigraph.commits.identity import CommitChain, CommitIdentity, alone, chained, mint
 from omnigraph.commits.intents import Intent
 from omnigraph.commits.leftovers import ClearLeftovers
 from omnigraph.commits.manifest_reader import BranchState
+from omnigraph.commits.members import Member
 from omnigraph.commits.operation import (
     LeftoversFound,
     Operation,
@@ -27,41 +28,35 @@ from omnigraph.commits.operation import (
     Reserve,
     SchemaMovedError,
 )
+from omnigraph.commits.overlay import together, touched_by
 from omnigraph.commits.plans import PlannedTable, PublishPlan
+from omnigraph.commits.preconditions import check_head, check_schema, check_strict
 from omnigraph.commits.publisher import HeadMoved, Publisher
-from omnigraph.commits.records import MAINTENANCE_KINDS, RECOVERY_ACTOR, GraphCommit
+from omnigraph.commits.records import RECOVERY_ACTOR, GraphCommit
 from omnigraph.commits.recovery import Recovery
+from omnigraph.commits.table_staging import StagedIndexes, stage_table
 from omnigraph.commits.trial import tried
+from omnigraph.commits.write_queue import Ticket, WriteQueue
 from omnigraph.errors import (
     ConflictError,
     DriftError,
     NotFoundError,
     OmniGraphError,
     OutcomeUnknownError,
-    PreconditionFailedError,
     StorageError,
-    VersionConflictError,
     VersionReclaimedError,
 )
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.ids import UlidSource
 from omnigraph.limits import RESERVE_AFTER_LOSSES, SLOT_WAIT_S, TAIL_FRAGMENT_ROWS_MAX
 from omnigraph.rows.changes import TableChange
-from omnigraph.rows.table_schema import stored_batches, stored_rows
 from omnigraph.store import (
     OPERATION_PROPERTY,
     HeldSlot,
     IdLookup,
     StagedTable,
     Table,
-    addresses_of,
-    rebased,
     side_by_side,
-    stage_delete,
-    stage_indexes,
-    stage_insert,
-    stage_overwrite,
-    stage_upsert,
 )
 from omnigraph.store.tables.workers import Workers
 
@@ -70,7 +65,9 @@ from omnigraph.store.tables.workers import Workers
 class Prepared:
     """A prepared and staged attempt, reusable while the versions it read are still published."""
 
+    members: tuple[Member, ...]
     changes: ChangeSet
+    """Those of all members together."""
     tables: tuple[PlannedTable, ...]
     read_pins: Mapping[str, int]
 
@@ -87,16 +84,29 @@ class Prepared:
 
 
 class Writer:
-    """Runs operations against one graph. In-process writers take turns; that is only politeness."""
+    """Runs operations against one branch.
+
+    Writers of one process take turns, and small writes that wait are published together with the
+    one whose turn it is. That gives order and speed; safety rests on the publish alone.
+    """
 
     def __init__(
-        self, publisher: Publisher, recovery: Recovery, probe: IdLookup, ids: UlidSource
+        self,
+        publisher: Publisher,
+        recovery: Recovery,
+        probe: IdLookup,
+        ids: UlidSource,
+        shares: Callable[[str | None], bool],
+        check_stored_schema: Callable[[], object],
     ) -> None:
         self.publisher = publisher
         self.recovery = recovery
         self.probe = probe
         self._ids = ids
-        self.turn = FairLock()
+        self.queue = WriteQueue()
+        self._shares = shares
+        self.check_stored_schema = check_stored_schema
+        """Raises when the schema that is stored cannot be the one of the graph."""
 
     def run(
         self,
@@ -109,9 +119,28 @@ class Writer:
         A repeated operation id returns the commit it made the first time, and no change set.
         Without a schema it is made on the newest state under whichever schema that has.
         """
-        turn = self.turn if operation.persistence.takes_turn else contextlib.nullcontext()
-        with turn:
-            return _Attempts(self, operation, request, schema).run()
+        member = self._member(operation, request, schema)
+        if not operation.persistence.takes_turn:
+            return _Attempts(self, member).run()
+        with self.queue.turn(Ticket(member)) as leads:
+            if leads:
+                companions = Companions(self.queue, self.publisher.coordinator)
+                return _Attempts(self, member, companions).run()
+        return member.result()
+
+    def _member(
+        self, operation: Operation, request: Request, schema: AcceptedSchema | None
+    ) -> Member:
+        identity = mint(
+            self.new_id,
+            operation.kind,
+            actor_id=request.actor_id,
+            operation_id=request.operation_id,
+            merged_parent=request.merged_parent,
+            merged_branch=request.merged_branch,
+        )
+        shared = operation.shares_publish and self._shares(request.actor_id)
+        return Member(operation, request, schema, identity, shared=shared)
 
     def maintain(
         self,
@@ -143,7 +172,7 @@ class Writer:
         self, operation: Operation, request: Request, schema: AcceptedSchema
     ) -> ChangeSet:
         """Prepare and validate a write on the newest state and stop there."""
-        return _Attempts(self, operation, request, schema).prepare_only()
+        return _Attempts(self, self._member(operation, request, schema)).prepare_only()
 
     @contextlib.contextmanager
     def trial(self, operation: Operation, schema: AcceptedSchema) -> Iterator[BranchState]:
@@ -187,7 +216,7 @@ class Writer:
             if change.elsewhere is not None:
                 step = operation.stage_elsewhere(change, parent, properties)
             else:
-                step = _stage_table(parent, change, properties)
+                step = stage_table(parent, change, properties)
             return PlannedTable(pin=pin, step=step)
 
         # A disk is busy with one table; in an object store each mostly waits for answers.
@@ -213,61 +242,55 @@ class Writer:
         return self._ids.next()
 
 
-def _stage_table(parent: Table, change: TableChange, properties: dict[str, str]) -> StagedTable:
-    rows = change.rows()
-    if change.deleted and rows is not None:
-        content = stored_rows(change.entity, rows)
-        return stage_upsert(parent, content, properties, deleted=change.deleted)
-    if change.deleted:
-        found = addresses_of(parent, "id", change.deleted)
-        return stage_delete(parent, found["_rowaddr"].to_numpy(), properties)
-    if change.replaced:
-        content = (
-            parent.schema.empty_table()
-            if rows is None
-            else stored_batches(change.entity, rows, mapped=change.mapped)
-        )
-        return stage_overwrite(parent, content, properties)
-    content = stored_batches(change.entity, rows, mapped=change.mapped)
-    if change.changed is None or change.changed.num_rows == 0:
-        return stage_insert(parent, content, properties)
-    return stage_upsert(parent, content, properties)
-
-
 class _Attempts:
-    """The attempts of one operation. It attends its own publishes."""
+    """The attempts of one operation, and of those published with it. It attends its publishes."""
 
     def __init__(
-        self,
-        writer: Writer,
-        operation: Operation,
-        request: Request,
-        schema: AcceptedSchema | None,
+        self, writer: Writer, member: Member, companions: Companions | None = None
     ) -> None:
         self._writer = writer
         self._publisher = writer.publisher
-        self._operation = operation
-        self._persistence = operation.persistence
-        self._request = request
-        self._schema = schema
-        self._first: BranchState | None = None
+        self._member = member
+        self._companions = companions
+        self._operation = member.operation
+        self._persistence = member.operation.persistence
+        self._request = member.request
         self._may_land = False
-        self._indexes = _StagedIndexes(writer, operation.workers)
+        self._publishing = False
+        self._indexes = StagedIndexes(writer.publisher, writer.new_id, member.operation.workers)
+        self._started = time.monotonic()
         self._seconds = 0.0
-        self._identity = mint(
-            writer.new_id,
-            operation.kind,
-            actor_id=request.actor_id,
-            operation_id=request.operation_id,
-            merged_parent=request.merged_parent,
-            merged_branch=request.merged_branch,
-        )
 
     # ---- the loop -------------------------------------------------------------------------
 
     def run(self) -> tuple[GraphCommit | None, ChangeSet | None]:
+        try:
+            return self._run()
+        except BaseException as error:
+            if self._publishing and self._companions is not None:
+                self._companions.failed(self._shared_error(error))
+            if isinstance(error, OutcomeUnknownError):
+                # A publish of several names the last one; this caller repeats its own.
+                operation_id = self._request.operation_id
+                raise OutcomeUnknownError(error.message, operation_id=operation_id) from error
+            raise
+        finally:
+            if self._companions is not None:
+                self._companions.give_back()
+
+    def _shared_error(self, error: BaseException) -> BaseException:
+        """Return what the others are told whose publish ended in an error."""
+        if isinstance(error, OmniGraphError):
+            return error
+        return OutcomeUnknownError(
+            "the commit was interrupted", operation_id=self._request.operation_id
+        )
+
+    def _run(self) -> tuple[GraphCommit | None, ChangeSet | None]:
         prepared: Prepared | None = None
         coordinator = self._publisher.coordinator
+        if self._request.warm_schema:
+            self._writer.check_stored_schema()
         for losses in range(self._persistence.attempts):
             with contextlib.ExitStack() as stack:
                 capture = coordinator.capture(fresh=self._persistence.looks or losses > 0)
@@ -275,7 +298,7 @@ class _Attempts:
                 done = coordinator.commit_of(self._request.operation_id)
                 if done is not None:
                     return done, self._own_changes(done, prepared)
-                self._check_schema(capture)
+                check_schema(self._member, capture)
                 slot: HeldSlot | None = None
                 if self._reserves(losses):
                     slot = self._reserve(capture)
@@ -283,14 +306,14 @@ class _Attempts:
                         continue
                     stack.enter_context(slot)
                 try:
-                    self._check_head(capture)
+                    check_head(self._member, capture, coordinator.ledger)
                     if prepared is None or not self._still_valid(prepared, capture):
                         prepared = self._prepare(capture)
                     if not self._publishes(prepared):
                         self._operation.finish(None, None)
                         if slot is not None:
                             slot.remove()
-                        return None, prepared.changes
+                        return None, self._member.changes
                 except BaseException as error:
                     # Nothing has moved: a refused change leaves no slot behind.
                     if slot is not None:
@@ -298,8 +321,10 @@ class _Attempts:
                     self._refused(error, capture)
                     continue
                 try:
+                    self._publishing = True
                     commit = self._publish(capture, prepared, slot)
                 except HeadMoved as lost:
+                    self._publishing = False
                     self._may_land |= lost.may_land and prepared.can_be_finished
                     self._clear_dead_owner(capture)
                     prepared = self._reusable(prepared)
@@ -307,18 +332,35 @@ class _Attempts:
                 except (ConflictError, DriftError):
                     if not self._persistence.clears_leftovers:
                         raise
+                    self._publishing = False
                     self._writer.clear_leftovers()
                     continue
-                self._learn(prepared)
-                return commit, prepared.changes
+                self._publishing = False
+                return self._published(commit, prepared)
         raise self._given_up()
+
+    def _published(
+        self, commit: GraphCommit, prepared: Prepared
+    ) -> tuple[GraphCommit | None, ChangeSet | None]:
+        """Answer everybody whose write is in the commit, or was judged together with it."""
+        if self._companions is None:
+            self._learn(prepared)
+            return commit, self._member.changes
+        try:
+            self._learn(prepared)
+        finally:
+            seconds = time.monotonic() - self._started
+            self._companions.published(prepared.members, seconds)
+        return self._member.commit, self._member.changes
 
     def prepare_only(self) -> ChangeSet:
         capture = self._publisher.coordinator.capture()
-        self._check_schema(capture)
-        self._check_head(capture)
-        changes = self._operation.prepare(self._writer.base_at(capture, self._schema))
-        self._check_strict(changes, capture)
+        history = self._publisher.coordinator.ledger
+        check_schema(self._member, capture)
+        check_head(self._member, capture, history)
+        base = self._writer.base_at(capture, self._member.schema)
+        changes = self._operation.prepare(base)
+        check_strict(self._member, changes, capture, history)
         return changes
 
     def _refused(self, error: BaseException, capture: BranchState) -> None:
@@ -340,13 +382,13 @@ class _Attempts:
         text = self._persistence.given_up.format(attempts=self._persistence.attempts)
         if self._may_land:
             # Recovery may still finish an attempt of it.
-            return OutcomeUnknownError(text, operation_id=self._identity.operation_id)
+            return OutcomeUnknownError(text, operation_id=self._request.operation_id)
         return ConflictError(text, hint=self._persistence.hint)
 
     def _own_changes(self, done: GraphCommit, prepared: Prepared | None) -> ChangeSet | None:
         """Return what a commit found in the lineage changed, if an attempt of this call made it."""
-        ours = done.graph_commit_id == self._identity.commit_id
-        return prepared.changes if ours and prepared is not None else None
+        ours = done.graph_commit_id == self._member.identity.commit_id
+        return self._member.changes if ours and prepared is not None else None
 
     # ---- the slot -------------------------------------------------------------------------
 
@@ -362,7 +404,7 @@ class _Attempts:
 
     def _reserve(self, capture: BranchState) -> HeldSlot | None:
         """Take the slot before preparing: from then on no other writer can move the head."""
-        identity = self._identity_on(capture)
+        identity = self._identity_on(capture, self._member)
         slot = self._publisher.reserve(capture, identity, self._writer.new_id())
         if slot is None:
             self._clear_dead_owner(capture)
@@ -390,11 +432,9 @@ class _Attempts:
     def _publish(
         self, capture: BranchState, prepared: Prepared, slot: HeldSlot | None
     ) -> GraphCommit:
-        identity, changes = self._identity_on(capture), prepared.changes
-        if changes.schema_hash is not None:
-            identity = replace(identity, schema_hash=changes.schema_hash)
+        changes = prepared.changes
         plan = PublishPlan(
-            identity=identity,
+            chain=self._chain(capture, prepared),
             rollback_id=self._writer.new_id(),
             tables=prepared.tables,
             entries=changes.entries,
@@ -403,42 +443,18 @@ class _Attempts:
         waits = self._persistence.waits
         return self._publisher.publish(capture, plan, self, reserved=slot, wait=waits)
 
-    def _identity_on(self, capture: BranchState) -> CommitIdentity:
-        return replace(self._identity, schema_hash=capture.head.schema_hash)
+    def _chain(self, capture: BranchState, prepared: Prepared) -> CommitChain:
+        if len(prepared.members) > 1:
+            members = prepared.members
+            return chained((self._identity_on(capture, item), item.touched) for item in members)
+        identity = self._identity_on(capture, self._member)
+        if prepared.changes.schema_hash is not None:
+            identity = replace(identity, schema_hash=prepared.changes.schema_hash)
+        return alone(identity)
 
-    # ---- preconditions --------------------------------------------------------------------
-
-    def _check_schema(self, capture: BranchState) -> None:
-        """Refuse a state of another schema: the publish succeeds from this very state only."""
-        if self._schema is not None and capture.head.schema_hash != self._schema.ir_hash():
-            raise SchemaMovedError
-
-    def _check_head(self, capture: BranchState) -> None:
-        expected = self._request.expected_head
-        if expected is None:
-            return
-        head: GraphCommit | None = capture.head
-        commits = self._publisher.coordinator.ledger.commits
-        # Maintenance changes nothing a caller could have relied on, so it does not count.
-        while (
-            head is not None and head.kind in MAINTENANCE_KINDS and head.graph_commit_id != expected
-        ):
-            head = commits.get(head.parent_commit_id or "")
-        if head is None or head.graph_commit_id != expected:
-            raise PreconditionFailedError(expected=expected, actual=capture.head.graph_commit_id)
-
-    def _check_strict(self, changes: ChangeSet, capture: BranchState) -> None:
-        """Refuse a strict write whose rows changed since the caller, or this write, saw them."""
-        seen = dict(self._request.observed or {})
-        if self._first is not None:
-            seen = {key: pin.place for key, pin in self._first.pins.items()}
-        for key in self._operation.tables_read_strictly(changes):
-            pin, known = capture.pins[key], seen.get(key)
-            if known is None or known == pin.place:
-                continue
-            ledger = self._publisher.coordinator.ledger
-            if not ledger.only_maintenance(pin, since=known):
-                raise VersionConflictError(table_key=key, expected=known[1], actual=pin.version)
+    @staticmethod
+    def _identity_on(capture: BranchState, member: Member) -> CommitIdentity:
+        return replace(member.identity, schema_hash=capture.head.schema_hash)
 
     def _still_valid(self, prepared: Prepared, capture: BranchState) -> bool:
         """Whether every table the attempt rests on is still at the version it read."""
@@ -453,23 +469,36 @@ class _Attempts:
 
     def _prepare(self, capture: BranchState) -> Prepared:
         started = time.monotonic()
-        base = self._writer.base_at(capture, self._schema)
+        member = self._member
+        base = self._writer.base_at(capture, member.schema)
         forks = self._writer.fork_ahead(base, self._operation.tables_surely_written())
         try:
-            changes = self._operation.prepare(base)
-            self._check_strict(changes, capture)
+            member.changes = changes = self._operation.prepare(base)
+            check_strict(member, changes, capture, self._publisher.coordinator.ledger)
+            members = self._with_companions(base)
             fire(Failpoint.WRITE_POST_VALIDATE_PRE_STAGE)
+            changes = together([item.changes for item in members if item.changes is not None])
             tables = self._stage(base, changes, forks)
         finally:
             forks.discard()
         fire(Failpoint.WRITE_POST_STAGE)
-        if self._first is None:
-            self._first = capture
+        member.first = member.first or capture
         self._seconds = time.monotonic() - started
-        return Prepared(changes=changes, tables=tables, read_pins=dict(base.read_pins))
+        return Prepared(
+            members=members, changes=changes, tables=tables, read_pins=dict(base.read_pins)
+        )
+
+    def _with_companions(self, base: Base) -> tuple[Member, ...]:
+        """Return the write and those that are published with it, in the order they came."""
+        if self._companions is None:
+            return (self._member,)
+        members = self._companions.join(self._member, base)
+        if len(members) > 1 and self._member.changes is not None:
+            self._member.touched = touched_by(self._member.changes.effective())
+        return tuple(members)
 
     def _stage(self, base: Base, changes: ChangeSet, forks: Forks) -> tuple[PlannedTable, ...]:
-        operation_id = self._identity.operation_id
+        operation_id = self._request.operation_id
         pins = base.capture.pins
         return (
             *self._writer.stage(base, changes, self._operation, operation_id, forks),
@@ -482,6 +511,9 @@ class _Attempts:
 
     def _reusable(self, prepared: Prepared) -> Prepared | None:
         """Keep staged files only if none of them was committed by the lost attempt."""
+        if len(prepared.members) > 1:
+            # Those who were refused rest on the same state as those who were not.
+            return None
         if prepared.changes.indexes or prepared.changes.steps or prepared.changes.entries:
             # These rest on the very state they were made for.
             return None
@@ -512,48 +544,3 @@ class _Attempts:
             parent = staged.parent
             table = self._publisher.tables.open(staged.path, parent.version + 1)
             self._writer.probe.remember_new_ids(table, parent, change.ids())
-
-
-class _StagedIndexes:
-    """Indexes built for one operation: carried over to a newer state while they still fit."""
-
-    def __init__(self, writer: Writer, workers: Workers) -> None:
-        self._writer = writer
-        self._workers = workers
-        self._staged: dict[str, StagedTable] = {}
-
-    def stage(
-        self, base: Base, wanted: Sequence[BuildIndexes], operation_id: str
-    ) -> list[PlannedTable]:
-        properties = {OPERATION_PROPERTY: operation_id}
-
-        def staged(item: BuildIndexes) -> StagedTable | None:
-            return self._of_table(base, item, properties)
-
-        found = side_by_side(staged, wanted, at_once=self._workers.tables_at_once)
-        planned: list[PlannedTable] = []
-        for item, step in zip(wanted, found, strict=True):
-            if step is not None:
-                self._staged[item.table_key] = step
-                planned.append(PlannedTable(pin=base.capture.pins[item.table_key], step=step))
-        return planned
-
-    def _of_table(
-        self, base: Base, item: BuildIndexes, properties: dict[str, str]
-    ) -> StagedTable | None:
-        pin, publisher = base.capture.pins[item.table_key], self._writer.publisher
-        table = base.tables.open(pin.path, pin.version)
-        known = self._staged.pop(item.table_key, None)
-        # What a lost attempt committed will be undone; it must not be committed a second time.
-        if (
-            known is not None
-            and known.path == table.path
-            and base.tables.open_latest(table.path).version == table.version
-        ):
-            if known.parent.version == table.version:
-                return known
-            carried = rebased(known, table)
-            if carried is not None:
-                return carried
-        own = owned_table(base, table) or make_fork(publisher, base, table, self._writer.new_id())
-        return stage_indexes(own, item.specs, properties, self._workers)

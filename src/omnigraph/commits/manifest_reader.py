@@ -43,6 +43,8 @@ class BranchState:
     head: GraphCommit
     pins: Mapping[str, Pin]
     branch: BranchId
+    inner: bool = False
+    """Whether later commits were published with its head: the version stands for those."""
 
     @property
     def slot(self) -> str:

@@ -10,6 +10,7 @@ from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from omnigraph.bounded import BoundedCache
+from omnigraph.catalog import AcceptedSchema
 from omnigraph.commits.audit import RecoveryAudit
 from omnigraph.commits.branch_ids import (
     MAIN_BRANCH,
@@ -19,6 +20,7 @@ from omnigraph.commits.branch_ids import (
     parse_branch_uid,
 )
 from omnigraph.commits.branches import BranchDirectory, BranchInfo
+from omnigraph.commits.inner_states import InnerStates
 from omnigraph.commits.loop import Writer
 from omnigraph.commits.manifest_reader import BranchState, ManifestReader
 from omnigraph.commits.publisher import Publisher
@@ -80,6 +82,7 @@ class OpenBranches:
         audit: RecoveryAudit,
         stamp: int,
         writable: bool,
+        shares: Callable[[str | None], bool],
     ) -> None:
         self._location = location
         self._tables = tables
@@ -89,6 +92,7 @@ class OpenBranches:
         self._audit = audit
         self._stamp = stamp
         self._writable = writable
+        self._shares = shares
         self._lock = threading.RLock()
         self._slots = open_slots(location, syncer)
         self._placed = False
@@ -101,6 +105,11 @@ class OpenBranches:
         self._made: BoundedCache[str, tuple[BranchInfo, JournalView]] = BoundedCache(
             MADE_BRANCHES_MAX
         )
+        self._inner = InnerStates(tables, writable=writable)
+        self.schema_at: Callable[[str], AcceptedSchema] = _unknown_schema
+        """Returns the schema of a commit."""
+        self.check_stored_schema: Callable[[], object] = lambda: None
+        """Raises when the stored schema files do not agree with the graph."""
         self._past: BoundedCache[str, ManifestReader] = BoundedCache(PAST_BRANCHES_MAX)
         self.directory = BranchDirectory(
             self.main.coordinator, tables, self._slots, syncer, ids.next
@@ -152,7 +161,9 @@ class OpenBranches:
         publisher = Publisher(coordinator, self._tables, self._slots, self._syncer, self._threads)
         publisher.check_kept = self._check_kept
         recovery = Recovery(publisher, self._audit)
-        writer = Writer(publisher, recovery, self._probe, self._ids)
+        writer = Writer(
+            publisher, recovery, self._probe, self._ids, self._shares, self._check_schema
+        )
         return OpenBranch(
             branch=branch,
             coordinator=coordinator,
@@ -278,6 +289,17 @@ class OpenBranches:
             self.directory.check_kept(line.branch, version)
         return found
 
+    def state_of(self, line: OpenBranch, commit: GraphCommit) -> BranchState:
+        """Return the state a commit of a branch made, if it can still be read."""
+        after = self.state(line, commit.manifest_version)
+        history = line.coordinator.ledger
+        if history.is_last(commit):
+            return after
+        return self._inner.state(after, commit, history, self.schema_at(commit.schema_hash))
+
+    def _check_schema(self) -> None:
+        self.check_stored_schema()
+
     def _check_kept(self, branch: BranchId, version: int) -> None:
         self.directory.check_kept(branch, version)
 
@@ -356,3 +378,8 @@ class OpenBranches:
     def close(self) -> None:
         """Stop the threads."""
         self._threads.shutdown()
+        self._inner.close()
+
+
+def _unknown_schema(schema_hash: str) -> AcceptedSchema:
+    raise AssertionError(f"schema {schema_hash} was asked for before the graph was open")

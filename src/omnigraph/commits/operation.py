@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Protocol
 
+from omnigraph.catalog import AcceptedSchema
 from omnigraph.commits.base import Base
 from omnigraph.commits.branch_ids import BranchId
 from omnigraph.commits.changes import ChangeSet
@@ -64,12 +65,19 @@ class Operation(Protocol):
     kind: str
 
     @property
+    def shares_publish(self) -> bool:
+        """Whether it may be published with others: it changes few rows, and nothing but rows."""
+
+    @property
     def persistence(self) -> Persistence:
         """How it goes on when others come first."""
 
     @property
     def workers(self) -> Workers:
         """Who does the long work."""
+
+    def ids_to_look_up(self, schema: AcceptedSchema) -> Mapping[str, Collection[str]]:
+        """Return ids that preparing it will ask for, by table key, as far as that is known."""
 
     def prepare(self, base: Base) -> ChangeSet:
         """Evaluate and validate on a base. Raises when the change is refused."""
@@ -92,8 +100,13 @@ class Operation(Protocol):
 class PlainOperation:
     """What most operations are: nothing strict, nothing sure, nothing to follow."""
 
+    shares_publish = False
     persistence = Persistence()
     workers: Workers = InProcess()
+
+    def ids_to_look_up(self, schema: AcceptedSchema) -> Mapping[str, Collection[str]]:
+        """Nothing is known beforehand."""
+        return {}
 
     def tables_read_strictly(self, changes: ChangeSet) -> tuple[str, ...]:
         """Nothing was computed from rows that must not change."""
@@ -121,6 +134,8 @@ class Request:
     operation_id: str
     expected_head: str | None = None
     observed: Mapping[str, Place] | None = None
+    warm_schema: bool = False
+    """Whether the schema was taken as known: who leads the publish looks at what is stored."""
     merged_parent: str | None = None
     """The commit a merge takes in: it is published even if no row changes."""
     merged_branch: str | None = None

@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from msgspec import UNSET
+
 from omnigraph.commits.branch_ids import BranchId
-from omnigraph.commits.identity import CommitIdentity
-from omnigraph.commits.intents import UNSTAGED, Intent, IntentTable
+from omnigraph.commits.identity import CommitChain, CommitIdentity
+from omnigraph.commits.intents import (
+    GROUP_FORMAT,
+    INTENT_FORMAT,
+    UNSTAGED,
+    Intent,
+    IntentMember,
+    IntentTable,
+)
 from omnigraph.commits.manifest_reader import BranchState
 from omnigraph.commits.records import TableEntry, renamed
 from omnigraph.store import Pin, StagedTable
@@ -61,13 +70,18 @@ class PlannedTable:
 class PublishPlan:
     """Everything one publish does, as data. `rollback_id` is new for every attempt."""
 
-    identity: CommitIdentity
+    chain: CommitChain
     rollback_id: str
     tables: tuple[PlannedTable, ...] = ()
     entries: tuple[TableEntry, ...] = ()
     """What is said about tables that do not move: new ones, renamed ones, those that go."""
     merged_state: tuple[BranchId, int] | None = None
     """The state a merge takes in: its commit names it, so it must still be kept."""
+
+    @property
+    def identity(self) -> CommitIdentity:
+        """The last commit of the plan: all happen, or none, so it stands for all."""
+        return self.chain.last
 
     @property
     def staged(self) -> list[StagedTable]:
@@ -91,7 +105,9 @@ class PublishPlan:
         """Return what the slot of its owner says."""
         identity = self.identity
         announced = [item.announced for item in self.tables]
+        members = self._members()
         return Intent(
+            format=GROUP_FORMAT if members else INTENT_FORMAT,
             operation_id=identity.operation_id,
             commit_id=identity.commit_id,
             rollback_id=self.rollback_id,
@@ -105,4 +121,20 @@ class PublishPlan:
             schema_hash=identity.schema_hash,
             created_at_us=identity.created_at_us,
             tables=tuple(item for item in announced if item is not None),
+            members=members or UNSET,
+        )
+
+    def _members(self) -> tuple[IntentMember, ...]:
+        """Return the commits of the plan if there are several."""
+        pairs = zip(self.chain.members, self.chain.touched, strict=False)
+        return tuple(
+            IntentMember(
+                operation_id=item.operation_id,
+                commit_id=item.commit_id,
+                kind=item.kind,
+                actor_id=item.actor_id,
+                created_at_us=item.created_at_us,
+                touched=dict(touched),
+            )
+            for item, touched in pairs
         )

@@ -16,7 +16,8 @@ from typing import Protocol
 
 from omnigraph.clock import elapsed_s
 from omnigraph.commits.branch_ids import MANIFEST, BranchId
-from omnigraph.commits.identity import CommitIdentity
+from omnigraph.commits.groups import Group, GroupMember
+from omnigraph.commits.identity import CommitChain, CommitIdentity, alone
 from omnigraph.commits.intents import Intent, encode_intent
 from omnigraph.commits.manifest_reader import BranchState, ManifestReader
 from omnigraph.commits.plans import PlannedTable, PublishPlan
@@ -137,7 +138,7 @@ class Publisher:
 
         Waits for a living owner; None when there was one, or the head has moved meanwhile.
         """
-        plan = PublishPlan(identity=identity, rollback_id=rollback_id)
+        plan = PublishPlan(chain=alone(identity), rollback_id=rollback_id)
         slot = self._take(capture, encode_intent(plan.intent(capture)))
         if slot is None:
             return None
@@ -218,15 +219,15 @@ class Publisher:
             except (HeadMoved, OmniGraphError) as error:
                 self._give_up(plan, slot, error, attendant)
                 raise
-            identity = plan.identity
+            chain = plan.chain
             try:
-                commit = self.append(capture, identity, entries, slot, staged=staged, tenure=tenure)
+                commit = self.append(capture, chain, entries, slot, staged=staged, tenure=tenure)
                 attendant.finish(intent, commit)
             except OutcomeUnknownError:
                 raise
             except OmniGraphError as error:
                 # Every table has moved: whoever finds the slot finishes the commit.
-                raise _interrupted(identity, error) from error
+                raise _interrupted(chain.last, error) from error
             self.release(slot)
             return commit
 
@@ -240,7 +241,7 @@ class Publisher:
         versions = [item.parent.version + 1 for item in plan.staged]
         entries = plan.staged_entries(versions)
         run = contextvars.copy_context().run
-        return self.threads.submit(run, self._stage_rows, capture, plan.identity, entries)
+        return self.threads.submit(run, self._stage_rows, capture, plan.chain, entries)
 
     def _sync_staged(self, plan: PublishPlan) -> None:
         """Data before the version that names it: a power loss must not leave a version without."""
@@ -295,12 +296,12 @@ class Publisher:
             slot.close()
 
     def _stage_rows(
-        self, capture: BranchState, identity: CommitIdentity, entries: Sequence[TableEntry]
+        self, capture: BranchState, chain: CommitChain, entries: Sequence[TableEntry]
     ) -> StagedRows:
-        """Write the manifest rows of a commit from a captured head; nothing is visible yet."""
+        """Write the manifest rows of commits from a captured head; nothing is visible yet."""
         seq = capture.view.version + 1
         records: list[Record] = [replace(item, seq=seq) for item in entries]
-        records.append(_commit(identity, seq, capture))
+        records += _commits(chain, seq, capture)
         rows = encode(records, capture.view.dataset.schema)
         append = self.coordinator.journal.stage(capture.view, rows)
         return StagedRows(entries=list(entries), records=records, append=append)
@@ -363,23 +364,23 @@ class Publisher:
     def append(
         self,
         capture: BranchState,
-        identity: CommitIdentity,
+        chain: CommitChain,
         entries: Sequence[TableEntry],
         slot: HeldSlot,
         *,
         staged: StagedRows | None = None,
         tenure: _Tenure | None = None,
     ) -> GraphCommit:
-        """Publish entries under a commit, from the captured head. The slot stays, unless lost.
+        """Publish entries under commits, from the captured head; return the last commit.
 
-        This is the only place where anything becomes visible.
+        The slot stays, unless lost. This is the only place where anything becomes visible.
         """
-        journal = self.coordinator.journal
+        identity, journal = chain.last, self.coordinator.journal
         properties = {OPERATION_PROPERTY: identity.operation_id}
         tenure = tenure or _Tenure(slot)
         for _attempt in range(PUBLISH_ATTEMPTS_MAX):
             if staged is None:
-                staged = self._stage_rows(capture, identity, entries)
+                staged = self._stage_rows(capture, chain, entries)
                 self.syncer.sync(journal.data_files(staged.append))
             fire(Failpoint.PUBLISH_PRE_CAS)
             tenure.check()
@@ -449,18 +450,31 @@ def _interrupted(identity: CommitIdentity, error: OmniGraphError) -> OutcomeUnkn
     )
 
 
-def _commit(identity: CommitIdentity, seq: int, capture: BranchState) -> GraphCommit:
-    return GraphCommit(
-        graph_commit_id=identity.commit_id,
-        manifest_version=seq,
-        parent_commit_id=capture.head.graph_commit_id,
-        merged_parent_commit_id=identity.merged_parent_commit_id,
-        merged_branch=identity.merged_branch,
-        branch=None if capture.branch.is_main else capture.branch.name,
-        actor_id=identity.actor_id,
-        created_at_us=identity.created_at_us,
-        operation_id=identity.operation_id,
-        kind=identity.kind,
-        schema_hash=identity.schema_hash,
-        recovery_for_actor=identity.recovery_for_actor,
-    )
+def _commits(chain: CommitChain, seq: int, capture: BranchState) -> list[Record]:
+    """Return the commits of a chain, each the parent of the next, and what each touched."""
+    found: list[Record] = []
+    parent = capture.head.graph_commit_id
+    for place, identity in enumerate(chain.members):
+        found.append(
+            GraphCommit(
+                graph_commit_id=identity.commit_id,
+                manifest_version=seq,
+                parent_commit_id=parent,
+                merged_parent_commit_id=identity.merged_parent_commit_id,
+                merged_branch=identity.merged_branch,
+                branch=None if capture.branch.is_main else capture.branch.name,
+                actor_id=identity.actor_id,
+                created_at_us=identity.created_at_us,
+                operation_id=identity.operation_id,
+                kind=identity.kind,
+                schema_hash=identity.schema_hash,
+                recovery_for_actor=identity.recovery_for_actor,
+                place=place,
+            )
+        )
+        parent = identity.commit_id
+    if chain.touched:
+        pairs = zip(chain.members, chain.touched, strict=True)
+        members = (GroupMember(commit_id=item.commit_id, touched=ids) for item, ids in pairs)
+        found.append(Group(seq=seq, members=tuple(members)))
+    return found

@@ -1,8 +1,8 @@
 """Rows of the manifest: what they mean, and how they are stored.
 
-Four kinds exist: a table was registered, a table's published version moved, a table left the
-schema, a graph commit was made. Rows are never changed or removed. `seq` is the manifest version
-that published a row; it alone decides what is newest.
+Five kinds exist: a table was registered, a table's published version moved, a table left the
+schema, a graph commit was made, several graph commits were made together. Rows are never changed
+or removed. `seq` is the manifest version that published a row; it alone decides what is newest.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
+from omnigraph.commits.groups import Group, GroupMember, RowIds
 from omnigraph.errors import FormatError, StorageError
 from omnigraph.store import Pin, primary_key_field
 from omnigraph.values.commits import MAIN as MAIN
@@ -51,7 +53,7 @@ class Tombstone:
 TableEntry = TableRecord | Pin | Tombstone
 """What a commit says about tables."""
 
-Record = TableEntry | GraphCommit
+Record = TableEntry | GraphCommit | Group
 
 
 def registered(pin: Pin) -> list[TableEntry]:
@@ -141,27 +143,41 @@ def _row(item: Record) -> dict[str, object]:
                 "table_version": item.version,
             }
         case GraphCommit():
+            return _commit_row(item)
+        case Group():
+            members = [[member.commit_id, member.touched] for member in item.members]
             return {
-                "object_id": item.graph_commit_id,
-                "object_type": "graph_commit",
-                "metadata": _json(
-                    {
-                        "seq": item.manifest_version,
-                        "parent_commit_id": item.parent_commit_id,
-                        "merged_parent_commit_id": item.merged_parent_commit_id,
-                        "merged_branch": item.merged_branch,
-                        "actor_id": item.actor_id,
-                        "created_at": item.created_at_us,
-                        "operation_id": item.operation_id,
-                        "kind": item.kind,
-                        "schema_hash": item.schema_hash,
-                        "recovery_for_actor": item.recovery_for_actor,
-                    }
-                ),
+                "object_id": f"group${item.members[-1].commit_id}",
+                "object_type": "graph_group",
+                "metadata": msgspec.json.encode({"seq": item.seq, "members": members}).decode(),
                 "table_key": "",
-                "table_version": item.manifest_version,
-                "table_branch": item.branch,
+                "table_version": item.seq,
             }
+
+
+def _commit_row(item: GraphCommit) -> dict[str, object]:
+    return {
+        "object_id": item.graph_commit_id,
+        "object_type": "graph_commit",
+        "metadata": _json(
+            {
+                "seq": item.manifest_version,
+                "parent_commit_id": item.parent_commit_id,
+                "merged_parent_commit_id": item.merged_parent_commit_id,
+                "merged_branch": item.merged_branch,
+                "actor_id": item.actor_id,
+                "created_at": item.created_at_us,
+                "operation_id": item.operation_id,
+                "kind": item.kind,
+                "schema_hash": item.schema_hash,
+                "recovery_for_actor": item.recovery_for_actor,
+                **({"place": item.place} if item.place else {}),
+            }
+        ),
+        "table_key": "",
+        "table_version": item.manifest_version,
+        "table_branch": item.branch,
+    }
 
 
 def _json(value: dict[str, object]) -> str:
@@ -172,7 +188,7 @@ def decode(rows: Any) -> Iterator[Record]:
     """Yield the records of manifest rows. Raises `StorageError` for one that is damaged."""
     try:
         yield from _decoded(rows)
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, msgspec.MsgspecError) as error:
         raise StorageError(
             f"the manifest holds a damaged row: {error}", hint="restore it from a backup"
         ) from error
@@ -198,6 +214,15 @@ def _decoded(rows: Any) -> Iterator[Record]:
                 schema_hash=known["schema_hash"],
                 recovery_for_actor=known["recovery_for_actor"],
                 branch=branch,
+                place=known.get("place", 0),
+            )
+        elif kind == "graph_group":
+            yield Group(
+                seq=known["seq"],
+                members=tuple(
+                    GroupMember(commit_id=name, touched=msgspec.convert(ids, dict[str, RowIds]))
+                    for name, ids in known["members"]
+                ),
             )
         elif kind == "table_version":
             yield Pin(

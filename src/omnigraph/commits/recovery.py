@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from omnigraph.commits.audit import RecoveryAudit, RecoveryKind, TableOutcome, new_record
 from omnigraph.commits.branch_ids import BranchId, parse_branch_uid
-from omnigraph.commits.identity import finishing, undoing
+from omnigraph.commits.identity import alone, finishing, undoing
 from omnigraph.commits.intents import Intent, IntentTable, decode_intent, newer_format
 from omnigraph.commits.manifest_reader import BranchState
 from omnigraph.commits.publisher import HeadMoved, Publisher
@@ -132,17 +132,17 @@ class Recovery:
                 continue
             body, alive = seen
             intent = decode_intent(body)
-            found.append(
-                PendingWrite(
-                    slot=name,
-                    alive=alive,
-                    operation_id=intent.operation_id if intent else None,
-                    writer_kind=intent.kind if intent else None,
-                    actor_id=intent.actor_id if intent else None,
-                    branch=intent.branch if intent else None,
-                    tables=tuple(table.table_key for table in intent.tables) if intent else (),
-                )
-            )
+            found += _pending(name, intent, alive=alive)
+        return found
+
+    def pending_merges(self) -> list[tuple[str, str | None]]:
+        """Return the commits that writes with a slot take in, with the branches they are of."""
+        found: list[tuple[str, str | None]] = []
+        for name in self._publisher.slots.names():
+            seen = self._publisher.slots.peek(name)
+            intent = None if seen is None else decode_intent(seen[0])
+            if intent is not None and intent.merged_parent_commit_id is not None:
+                found.append((intent.merged_parent_commit_id, intent.merged_branch))
         return found
 
     def branch_of(self, name: str) -> BranchId | None:
@@ -158,14 +158,14 @@ class Recovery:
             return None
         with slot:
             intent = decode_intent(slot.body)
-            if intent is not None and intent.tables:
+            for item in intent.commits if intent is not None and intent.tables else ():
                 self._audit.add(
                     new_record(
-                        commit_id=intent.commit_id,
+                        commit_id=item.commit_id,
                         kind=RecoveryKind.ORPHANED_BRANCH_DISCARDED,
-                        actor_id=intent.actor_id,
-                        operation_id=intent.operation_id,
-                        writer_kind=intent.kind,
+                        actor_id=item.actor_id,
+                        operation_id=item.operation_id,
+                        writer_kind=item.kind,
                         tables=(),
                     )
                 )
@@ -260,16 +260,18 @@ class Recovery:
             outcomes.append(
                 TableOutcome(table_key=table.table_key, from_version=before, to_version=to)
             )
-        self._audit.add(
-            new_record(
-                commit_id=commit.graph_commit_id,
-                kind=RecoveryKind.ROLLED_FORWARD if forward else RecoveryKind.ROLLED_BACK,
-                actor_id=intent.actor_id,
-                operation_id=intent.operation_id,
-                writer_kind=intent.kind,
-                tables=outcomes,
+        # Commits that were finished keep their ids; of what was undone there is one commit.
+        for item in intent.commits if forward else intent.commits[-1:]:
+            self._audit.add(
+                new_record(
+                    commit_id=item.commit_id if forward else commit.graph_commit_id,
+                    kind=RecoveryKind.ROLLED_FORWARD if forward else RecoveryKind.ROLLED_BACK,
+                    actor_id=item.actor_id,
+                    operation_id=item.operation_id,
+                    writer_kind=item.kind,
+                    tables=outcomes,
+                )
             )
-        )
         fire(Failpoint.RECOVERY_POST_AUDIT)
 
     def _evidence(self, table: IntentTable, kind: str) -> TableEvidence:
@@ -311,7 +313,7 @@ class Recovery:
                 pins.append(self._pin(item.table, restored))
         identity = undoing(intent, capture.head.schema_hash)
         fire(Failpoint.RECOVERY_PRE_PUBLISH)
-        return self._publisher.append(capture, identity, pins, slot)
+        return self._publisher.append(capture, alone(identity), pins, slot)
 
     def _pin(self, table: IntentTable, at: Table) -> Pin:
         # The dead owner may not have come to it, and a manifest must never name unsynced files.
@@ -325,3 +327,22 @@ class Recovery:
             transaction_uuid=at.transaction_uuid(),
             seq=0,
         )
+
+
+def _pending(slot: str, intent: Intent | None, *, alive: bool) -> list[PendingWrite]:
+    """Return the writes that a slot stands for; one that cannot be read says nothing of itself."""
+    if intent is None:
+        unknown = dict.fromkeys(("operation_id", "writer_kind", "actor_id", "branch"))
+        return [PendingWrite(slot=slot, alive=alive, tables=(), **unknown)]
+    return [
+        PendingWrite(
+            slot=slot,
+            alive=alive,
+            operation_id=item.operation_id,
+            writer_kind=item.kind,
+            actor_id=item.actor_id,
+            branch=intent.branch,
+            tables=tuple(table.table_key for table in intent.tables),
+        )
+        for item in intent.commits
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from omnigraph.commits.grouping import GroupWrites
 from omnigraph.graph.api import GraphApi
 from omnigraph.graph.blobs import Blobs, BlobStat, blob_range
 from omnigraph.graph.changes import Diff
@@ -28,6 +29,7 @@ __all__ = [
     "DumpReport",
     "Graph",
     "GraphApi",
+    "GroupWrites",
     "LoadResult",
     "MergePlan",
     "MergeResult",

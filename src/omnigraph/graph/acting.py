@@ -166,6 +166,7 @@ class Acting:
         actor: str | None = None,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        warm_schema: bool = False,
     ) -> Request:
         """Return what the caller says about a write."""
         check_actor(actor)
@@ -178,6 +179,7 @@ class Acting:
             operation_id=operation_id or self.engine.ids.next(),
             expected_head=expected_head,
             observed=None if base is None else base.of(line),
+            warm_schema=warm_schema,
         )
 
     def settle(
@@ -191,8 +193,11 @@ class Acting:
         """After a write: the graph is looked after, and the caller has seen what it wrote."""
         if commit is None or changes is None:
             return
-        self.engine.after_commit(line, fold=fold)
-        self.wrote(line, commit, [change.entity.table_key for change in changes.effective()])
+        # One of the commits that were published together looks after all of them.
+        if line.coordinator.ledger.is_last(commit):
+            self.engine.after_commit(line, fold=fold)
+        written = {change.entity.table_key for change in changes.effective()}
+        self.wrote(line, commit, written - changes.unseen)
 
     def wrote(
         self, line: OpenBranch, commit: GraphCommit, table_keys: Iterable[str] | None = None

@@ -51,10 +51,12 @@ class BranchesApi(Protocol):
     def exists(self, name: str) -> bool:
         """Whether there is a branch of this name."""
 
-    def create(self, name: str, from_: str | int = MAIN) -> BranchApi:
+    def create(
+        self, name: str, from_: str | int = MAIN, *, expected_head: str | None = None
+    ) -> BranchApi:
         """Make a branch from a branch, commit id, tag, or `branch@version`."""
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, *, expected_head: str | None = None) -> None:
         """Remove a branch. Commits merged elsewhere stay there."""
 
     def merge_plan(
@@ -88,6 +90,7 @@ class BranchesApi(Protocol):
         *,
         resolve: Resolution | None = None,
         property_merge: bool = False,
+        expected_head: str | None = None,
         operation_id: str | None = None,
     ) -> GraphCommit | None:
         """Make the changes of one commit on another branch; None when they are there already."""
@@ -99,6 +102,7 @@ class BranchesApi(Protocol):
         *,
         resolve: Resolution | None = None,
         property_merge: bool = False,
+        expected_head: str | None = None,
         operation_id: str | None = None,
     ) -> GraphCommit | None:
         """Undo the changes of one commit in a new one; None when nothing of it is left."""
@@ -118,10 +122,11 @@ class TagsApi(Protocol):
         commit: str | None = None,
         version: int | None = None,
         timestamp: Moment = None,
+        expected_head: str | None = None,
     ) -> Tag:
         """Name the newest state of a branch, or an older one."""
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, *, expected_head: str | None = None) -> None:
         """Forget a tag; the state it named stays."""
 
 
@@ -385,6 +390,7 @@ class GraphApi(Protocol):
         version: int | None = None,
         tag: str | None = None,
         timestamp: Moment = None,
+        timeout: float | None = None,
     ) -> Explanation:
         """Run a read query and return how."""
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from msgspec.structs import replace
 
-from omnigraph.commits import MAIN, BranchInfo, GraphCommit, Tag
+from omnigraph.commits import MAIN, BranchInfo, BranchState, GraphCommit, Tag
 from omnigraph.errors import CheckFailedError, OmniGraphError, PolicyDeniedError
 from omnigraph.graph.acting import Acting
-from omnigraph.graph.targets import At, has_branch, resolve, resolve_name
+from omnigraph.graph.permits import PermittedBranches
+from omnigraph.graph.targets import At, check_head, has_branch, resolve, resolve_name
 from omnigraph.ops.delete_branch import DeleteBranch
 from omnigraph.ops.merge.merging import MergePlan, MergeResult, Resolution, decider
 from omnigraph.ops.merge.operation import MergeWorkers
@@ -32,51 +34,52 @@ class Branches:
 
     def details(self) -> tuple[BranchInfo, ...]:
         """Return all branches with where and when they were made; those the actor may read."""
-        infos = tuple(self._lines.directory.branches())
-        try:
-            self._acting.permit(Action.READ)
-        except PolicyDeniedError:
-            found = tuple(info for info in infos if self._may_read(info.name))
-            if not found:
-                raise
-            return found
-        return infos
-
-    def _may_read(self, name: str) -> bool:
-        try:
-            self._acting.permit(Action.READ, branch=name)
-        except PolicyDeniedError:
-            return False
-        return True
+        return _readable_branches(self._acting)
 
     def exists(self, name: str) -> bool:
         """Whether there is a branch of this name."""
         self._acting.permit(Action.READ, branch=name)
         return has_branch(self._lines, name)
 
-    def create(self, name: str, from_: str | int = MAIN, *, actor: str | None = None) -> BranchInfo:
+    def create(
+        self,
+        name: str,
+        from_: str | int = MAIN,
+        *,
+        expected_head: str | None = None,
+        actor: str | None = None,
+    ) -> BranchInfo:
         """Make a branch from a branch, commit id, tag, or `branch@version`.
 
-        Costs the same whatever the graph holds; no data is copied.
+        Costs the same whatever the graph holds; no data is copied. With `expected_head` it is
+        refused unless that commit made the state it starts from.
         """
         self._acting.check_writable()
         self._acting.permit(
             Action.BRANCH_CREATE, branch=str(from_), target_branch=name, actor=actor
         )
-        return self._lines.naming(
-            lambda: resolve_name(self._lines, from_)[1],
-            lambda capture: self._lines.create(name, capture),
-        )
+        # Whoever has a branch of a state can read all of it there.
+        source = PermittedBranches(self._lines, partial(self._acting.permit, actor=actor))
 
-    def delete(self, name: str, *, actor: str | None = None) -> None:
+        def find() -> BranchState:
+            line, capture = resolve_name(source, from_)
+            check_head(line, capture, expected_head)
+            return capture
+
+        return self._lines.naming(find, lambda capture: self._lines.create(name, capture))
+
+    def delete(
+        self, name: str, *, expected_head: str | None = None, actor: str | None = None
+    ) -> None:
         """Remove a branch. Commits merged elsewhere stay there.
 
-        What only it holds is freed by the next `cleanup` after which no merge can need it.
+        What only it holds is freed by the next `cleanup` after which no merge can need it. With
+        `expected_head` it is refused unless that commit is the branch's head.
         """
         self._acting.check_writable()
         self._acting.permit(Action.BRANCH_DELETE, target_branch=name, actor=actor)
         line = self._lines.get(name)
-        DeleteBranch(self._lines.directory, line.branch).run(line.writer)
+        DeleteBranch(self._lines.directory, line.branch).run(line.writer, expected_head)
         self._lines.forget(name)
 
     def merge_plan(
@@ -163,11 +166,13 @@ class Branches:
         *,
         resolve: Resolution | None = None,
         property_merge: bool = False,
+        expected_head: str | None = None,
         operation_id: str | None = None,
         actor: str | None = None,
     ) -> GraphCommit | None:
         """Make the changes of one commit on another branch; None when they are there already."""
-        return self._apply(commit_id, branch, resolve, property_merge, operation_id, actor)
+        terms = (expected_head, operation_id, actor)
+        return self._apply(commit_id, branch, resolve, property_merge, terms)
 
     def revert(
         self,
@@ -176,6 +181,7 @@ class Branches:
         *,
         resolve: Resolution | None = None,
         property_merge: bool = False,
+        expected_head: str | None = None,
         operation_id: str | None = None,
         actor: str | None = None,
     ) -> GraphCommit | None:
@@ -183,7 +189,8 @@ class Branches:
 
         Raises `MergeConflictError` when later commits changed the same entities.
         """
-        return self._apply(commit_id, branch, resolve, property_merge, operation_id, actor, True)
+        terms = (expected_head, operation_id, actor)
+        return self._apply(commit_id, branch, resolve, property_merge, terms, inverse=True)
 
     def _apply(
         self,
@@ -191,10 +198,11 @@ class Branches:
         branch: str,
         resolve: Resolution | None,
         property_merge: bool,
-        operation_id: str | None,
-        actor: str | None,
+        terms: tuple[str | None, str | None, str | None],
+        *,
         inverse: bool = False,
     ) -> GraphCommit | None:
+        expected_head, operation_id, actor = terms
         self._acting.check_writable()
         self._acting.permit(Action.CHANGE, branch=branch, actor=actor)
         # What a commit did can be read off its copy or its reversal.
@@ -206,7 +214,9 @@ class Branches:
             commit_id,
             branch,
             decider(resolve, property_merge=property_merge),
-            self._acting.request(line, actor=actor, operation_id=operation_id),
+            self._acting.request(
+                line, actor=actor, expected_head=expected_head, operation_id=operation_id
+            ),
             inverse=inverse,
         )
         self._acting.settle(line, commit, changes)
@@ -238,6 +248,27 @@ class Branches:
         return expected_head or merged.head.graph_commit_id
 
 
+def _readable_branches(acting: Acting) -> tuple[BranchInfo, ...]:
+    """Return the branches an actor may read. Raises `PolicyDeniedError` if that is none."""
+    infos = tuple(acting.engine.lines.directory.branches())
+    try:
+        acting.permit(Action.READ)
+    except PolicyDeniedError:
+        found = tuple(info for info in infos if _may_read(acting, info.name))
+        if not found:
+            raise
+        return found
+    return infos
+
+
+def _may_read(acting: Acting, name: str) -> bool:
+    try:
+        acting.permit(Action.READ, branch=name)
+    except PolicyDeniedError:
+        return False
+    return True
+
+
 class Tags:
     """Names for states of the graph that never move."""
 
@@ -246,9 +277,9 @@ class Tags:
         self._lines = acting.engine.lines
 
     def list(self) -> list[Tag]:
-        """Return all tags, by name."""
-        self._acting.permit(Action.READ)
-        return self._lines.directory.tags()
+        """Return all tags, by name; of branches the actor may read."""
+        names = {info.name for info in _readable_branches(self._acting)}
+        return [tag for tag in self._lines.directory.tags() if tag.branch.name in names]
 
     def create(
         self,
@@ -258,19 +289,34 @@ class Tags:
         commit: str | None = None,
         version: int | None = None,
         timestamp: datetime.datetime | str | None = None,
+        expected_head: str | None = None,
     ) -> Tag:
-        """Name the newest state of a branch, or an older one."""
+        """Name the newest state of a branch, or an older one.
+
+        With `expected_head` it is refused unless that commit made the state.
+        """
         self._acting.check_writable()
         self._acting.permit(Action.BRANCH_CREATE, branch=branch, target_branch=name)
 
         at = At(branch=branch, commit=commit, version=version, timestamp=timestamp)
+
+        def find() -> BranchState:
+            line, capture = resolve(self._acting.readable, at)
+            check_head(line, capture, expected_head)
+            return capture
+
         return self._lines.naming(
-            lambda: resolve(self._lines, at)[1],
+            find,
             lambda capture: self._lines.directory.create_tag(name, self._lines.holding(capture)),
         )
 
-    def delete(self, name: str) -> None:
-        """Forget a tag; the state it named stays."""
+    def delete(self, name: str, *, expected_head: str | None = None) -> None:
+        """Forget a tag; the state it named stays.
+
+        With `expected_head` it is refused unless that commit made the state it names.
+        """
         self._acting.check_writable()
         self._acting.permit(Action.BRANCH_DELETE, target_branch=name)
+        if expected_head is not None:
+            check_head(*resolve(self._lines, At(tag=name)), expected_head)
         self._lines.directory.delete_tag(name)

@@ -11,6 +11,7 @@ from typing import Any
 from omnigraph.commits.open_branches import OpenBranch
 from omnigraph.errors import BadRequestError, DataError
 from omnigraph.graph.acting import Acting
+from omnigraph.graph.applying import MODES, apply_events
 from omnigraph.graph.results import LoadResult
 from omnigraph.graph.writing import Terms, Writing
 from omnigraph.intake.inputs import Sources, find_inputs, sources_bytes
@@ -41,6 +42,10 @@ def bulk(
     refused = Rejects(allow_rejects, rejects)
     work = Writing(acting, terms)
     line, created = work.line_or_new()
+    if mode in MODES:
+        if allow_rejects or rejects is not None:
+            raise BadRequestError("events cannot be left out")
+        return work.told(apply_events(work, line, sources, str(mode)), created=created)
     with reaching(acting.engine.location.given):
         on_spark = _on_spark(sources, engine, spark)
     if not on_spark:

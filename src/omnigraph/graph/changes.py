@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import json
+import math
 import os
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 from msgspec.structs import replace
 
+from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import AcceptedSchema, Catalog, Entity
-from omnigraph.commits import MAIN, BranchState, GraphCommit
+from omnigraph.commits import MAIN, BranchState, GraphCommit, History
 from omnigraph.commits.compare import may_differ
 from omnigraph.commits.contract import SchemaContract
 from omnigraph.commits.open_branches import OpenBranch, OpenBranches
@@ -25,13 +30,24 @@ from omnigraph.errors import (
     CursorRejectedError,
     DiffRefusedError,
     NotFoundError,
+    StorageError,
+    StorageFailureKind,
 )
 from omnigraph.graph.permits import PermittedBranches, Reachable
 from omnigraph.graph.targets import resolve_name
-from omnigraph.limits import FEED_CHANGES_DEFAULT, FEED_CHANGES_MAX, FEED_COMMITS_DEFAULT
+from omnigraph.limits import (
+    FEED_CHANGES_DEFAULT,
+    FEED_CHANGES_MAX,
+    FEED_COMMITS_DEFAULT,
+    FEED_HELD_BYTES,
+)
 from omnigraph.ops.diff import (
     ChangeFilter,
+    EntityChange,
+    GroupChanges,
+    TypeChanges,
     entity_changes,
+    type_changes,
     wanted_types,
 )
 from omnigraph.ops.export import export_lines
@@ -42,14 +58,30 @@ from omnigraph.values.changes import ChangeBlock as ChangeBlock
 from omnigraph.values.changes import Diff as Diff
 from omnigraph.values.changes import FeedPage as FeedPage
 
+HeldChanges = BoundedCache[tuple[str, ChangeFilter], tuple[TypeChanges, ...]]
+"""What commits did, held while somebody reads them page by page, so that no page costs a commit."""
+
+
+def held_changes() -> HeldChanges:
+    """Return room for what commits did."""
+    return BoundedCache(FEED_HELD_BYTES)
+
 
 class Changes:
     """Compares states of one graph."""
 
-    def __init__(self, lines: Reachable, tables: Tables, contract: SchemaContract) -> None:
+    def __init__(
+        self,
+        lines: Reachable,
+        tables: Tables,
+        contract: SchemaContract,
+        held: HeldChanges | None = None,
+    ) -> None:
         self._lines = lines
         self._tables = tables
         self._contract = contract
+        self._together = GroupChanges(tables)
+        self._held = held_changes() if held is None else held
 
     def diff(self, before: str | int, after: str | int, wanted: ChangeFilter) -> Diff:
         """Compare two states given by branch, commit id, version or tag.
@@ -97,7 +129,36 @@ class Changes:
         parent = ledger.commits[commit.parent_commit_id]
         if parent.schema_hash != commit.schema_hash:
             raise DiffRefusedError(reason="schema_boundary", graph_commit_id=commit.graph_commit_id)
-        found = entity_changes(
+        with self._at_work(commit, line):
+            found = self._of_types(commit, line, wanted)
+            changes = [change for item in found for change in item.part(0, len(item))]
+        return ChangeBlock(commit=commit, changes=tuple(changes))
+
+    @contextlib.contextmanager
+    def _at_work(self, commit: GraphCommit, line: OpenBranch) -> Iterator[None]:
+        """Tell a state that was given up from damage.
+
+        A cleanup that was killed leaves versions whose files are gone already.
+        """
+        try:
+            yield
+        except StorageError as error:
+            if error.failure is StorageFailureKind.NOT_FOUND:
+                self._lines.state(line, commit.manifest_version - 1)
+            raise
+
+    def _of_types(
+        self, commit: GraphCommit, line: OpenBranch, wanted: ChangeFilter
+    ) -> Iterator[TypeChanges]:
+        ledger = line.coordinator.ledger
+        parent = ledger.commits[commit.parent_commit_id or ""]
+        group = ledger.group_of(commit)
+        if group is not None:
+            version = (line.branch.uid, commit.manifest_version)
+            touched = group.touched_by(commit.graph_commit_id)
+            schema = self._contract.at(commit.schema_hash)
+            return self._together.of_commit(schema, version, touched, ledger, wanted)
+        return type_changes(
             self._contract.at(commit.schema_hash),
             self._tables,
             ledger.pins_at(parent.manifest_version),
@@ -105,20 +166,68 @@ class Changes:
             ledger,
             wanted,
         )
-        return ChangeBlock(commit=commit, changes=tuple(found))
+
+    def block(
+        self,
+        commit: GraphCommit,
+        line: OpenBranch,
+        wanted: ChangeFilter,
+        skip: int = 0,
+        room: int | None = None,
+    ) -> tuple[ChangeBlock, bool]:
+        """Return what a commit changed as the feed tells it, and whether there is more.
+
+        Nothing is told where a diff is refused. `skip` and `room` choose some of the changes. As
+        long as there are more, what the commit did is held for the next call.
+        """
+        if commit.parent_commit_id is None:
+            return ChangeBlock(commit=commit, changes=()), False
+        parent = line.coordinator.ledger.commits[commit.parent_commit_id]
+        if parent.schema_hash != commit.schema_hash:
+            return ChangeBlock(commit=commit, changes=(), schema_boundary=True), False
+        known = self.wanted_then(commit, wanted)
+        if known is None:
+            return ChangeBlock(commit=commit, changes=()), False
+        key = (commit.graph_commit_id, known)
+        found = self._held.pop(key)
+        if found is None:
+            with self._at_work(commit, line):
+                found = tuple(self._of_types(commit, line, known))
+        stop = sum(map(len, found)) if room is None else skip + room
+        changes: list[EntityChange] = []
+        for item, at in zip(found, accumulate(map(len, found), initial=0), strict=False):
+            changes += item.part(max(skip - at, 0), max(min(stop - at, len(item)), 0))
+        more = sum(map(len, found)) > stop
+        if more:
+            self._held.put(key, found, sum(item.nbytes for item in found))
+        return ChangeBlock(commit=commit, changes=tuple(changes)), more
+
+    def wanted_then(self, commit: GraphCommit, wanted: ChangeFilter) -> ChangeFilter | None:
+        """Return a filter without the types a commit did not know; None if nothing is left."""
+        if not wanted.types:
+            return wanted
+        # A type may have had another name, or none, when the commit was made.
+        then = self._contract.at(commit.schema_hash).catalog
+        known = tuple(t for t in wanted.types if t in then.nodes or t in then.edges)
+        return replace(wanted, types=known) if known else None
 
 
 class ChangeFeed:
     """Delivers commits with their changes, in order, at least once each."""
 
     def __init__(
-        self, lines: OpenBranches, tables: Tables, contract: SchemaContract, permit: Permit
+        self,
+        lines: OpenBranches,
+        tables: Tables,
+        contract: SchemaContract,
+        permit: Permit,
+        held: HeldChanges,
     ) -> None:
         self._lines = PermittedBranches(lines, permit)
         self._exported = PermittedBranches(lines, permit, Action.EXPORT)
         self._tables = tables
         self._contract = contract
-        self._changes = Changes(self._lines, tables, contract)
+        self._changes = Changes(self._lines, tables, contract, held)
 
     def poll(
         self,
@@ -154,72 +263,49 @@ class ChangeFeed:
         capture = line.coordinator.capture()
         tokens = _Tokens(domain, line, wanted)
         if page_token is not None:
-            place = tokens.read(page_token, "page")
-            skip, cut = int(place["skip"]), int(place["cut"])
+            known = tokens.read(page_token, "page")
+            after, skip, cut = _Place.of(known), int(known["skip"]), int(known["cut"])
         elif cursor is not None:
-            place = tokens.read(cursor, "cursor")
+            after = _Place.of(tokens.read(cursor, "cursor"))
             skip, cut = 0, capture.version
         else:
-            place = {"after": _start(line, capture, start)}
+            after = _start(line, capture, start)
             skip, cut = 0, capture.version
-        return self._page(line, tokens, int(place["after"]), skip, cut, limit, wanted)
+        return self._page(line, tokens, after, skip, cut, limit, wanted)
 
     def _page(
         self,
         line: OpenBranch,
         tokens: _Tokens,
-        after: int,
+        after: _Place,
         skip: int,
         cut: int,
         limit: int,
         wanted: ChangeFilter,
     ) -> FeedPage:
-        commits = [c for c in line.coordinator.ledger.commits_to(cut) if c.manifest_version > after]
+        ledger = line.coordinator.ledger
+        commits = [c for c in ledger.commits_to(cut) if after < _Place.at(c, ledger)]
         blocks: list[ChangeBlock] = []
         room = limit
         for commit in commits[:FEED_COMMITS_DEFAULT]:
-            block = self._block(line, tokens, commit, after, wanted)
-            rest = block.changes[skip:]
-            if len(rest) > room:
-                token = tokens.write("page", after=after, skip=skip + room, cut=cut)
-                blocks.append(ChangeBlock(commit=commit, changes=rest[:room]))
+            try:
+                block, more = self._changes.block(commit, line, wanted, skip, room)
+            except NotFoundError as error:
+                raise ChangeFeedGapError(
+                    cursor=tokens.write("cursor", **after.to_json()),
+                    first_unreadable_commit_id=commit.graph_commit_id,
+                ) from error
+            blocks.append(block)
+            if more:
+                token = tokens.write("page", **after.to_json(), skip=skip + room, cut=cut)
                 return FeedPage(blocks=tuple(blocks), next_page_token=token)
-            blocks.append(replace(block, changes=rest))
-            room -= len(rest)
-            skip, after = 0, commit.manifest_version
+            room -= len(block.changes)
+            skip, after = 0, _Place.at(commit, ledger)
             if room == 0:
                 break
-        caught_up = not commits or after == commits[-1].manifest_version
-        cursor = tokens.write("cursor", after=after)
+        caught_up = not commits or after == _Place.at(commits[-1], ledger)
+        cursor = tokens.write("cursor", **after.to_json())
         return FeedPage(blocks=tuple(blocks), cursor=cursor, caught_up=caught_up)
-
-    def _block(
-        self,
-        line: OpenBranch,
-        tokens: _Tokens,
-        commit: GraphCommit,
-        after: int,
-        wanted: ChangeFilter,
-    ) -> ChangeBlock:
-        if commit.parent_commit_id is None:
-            return ChangeBlock(commit=commit, changes=())
-        parent = line.coordinator.ledger.commits[commit.parent_commit_id]
-        if parent.schema_hash != commit.schema_hash:
-            return ChangeBlock(commit=commit, changes=(), schema_boundary=True)
-        if wanted.types:
-            # A type may have had another name, or none, when the commit was made.
-            then = self._contract.at(commit.schema_hash).catalog
-            known = tuple(t for t in wanted.types if t in then.nodes or t in then.edges)
-            if not known:
-                return ChangeBlock(commit=commit, changes=())
-            wanted = replace(wanted, types=known)
-        try:
-            return self._changes.of_commit(commit, line, wanted)
-        except NotFoundError as error:
-            raise ChangeFeedGapError(
-                cursor=tokens.write("cursor", after=after),
-                first_unreadable_commit_id=commit.graph_commit_id,
-            ) from error
 
     def follow(
         self,
@@ -289,18 +375,40 @@ def _check_types(wanted: ChangeFilter, catalog: Catalog) -> None:
             raise NotFoundError(f"unknown type '{name}'")
 
 
-def _start(line: OpenBranch, capture: BranchState, start: str) -> int:
-    """Return the graph version after which the feed begins."""
+@dataclass(frozen=True, slots=True, order=True)
+class _Place:
+    """Where a feed stands: after all of a graph version, or after one of its commits."""
+
+    version: int
+    place: float = math.inf
+
+    @classmethod
+    def at(cls, commit: GraphCommit, history: History) -> _Place:
+        if history.is_last(commit):
+            return cls(commit.manifest_version)
+        return cls(commit.manifest_version, commit.place)
+
+    @classmethod
+    def of(cls, token: Mapping[str, Any]) -> _Place:
+        return cls(int(token["after"]), token.get("place", math.inf))
+
+    def to_json(self) -> dict[str, int]:
+        inside = {} if self.place == math.inf else {"place": int(self.place)}
+        return {"after": self.version, **inside}
+
+
+def _start(line: OpenBranch, capture: BranchState, start: str) -> _Place:
+    """Return where the feed begins."""
     if start == "now":
-        return capture.version
+        return _Place(capture.version)
     if start == "beginning":
-        return 0
+        return _Place(0)
     word, separator, commit_id = start.partition(":")
     if word == "after" and separator:
         found = line.coordinator.ledger.commits.get(commit_id)
         if found is None:
             raise NotFoundError(f"commit '{commit_id}' is not on branch '{line.branch.name}'")
-        return found.manifest_version
+        return _Place.at(found, line.coordinator.ledger)
     raise BadRequestError(f"unknown start {start!r}; expected now, beginning or after:<commit>")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from omnigraph.catalog import accept_initial
+from omnigraph.commits.grouping import GroupWrites
 from omnigraph.embed import Embedder
 from omnigraph.errors import (
     AlreadyInitializedError,
@@ -36,6 +37,7 @@ def init(
     durability: Durability | str = Durability.FULL,
     storage_options: Mapping[str, str] | None = None,
     upkeep: Upkeep | bool = True,
+    group_writes: GroupWrites | bool = True,
     operation_id: str | None = None,
 ) -> Graph:
     """Create a graph and open it.
@@ -47,6 +49,7 @@ def init(
         durability: `full` survives power loss; `none` is for scratch graphs.
         storage_options: How to reach an object store, beside what the environment says.
         upkeep: As for `open`.
+        group_writes: As for `open`.
         operation_id: Your own id for this: repeating it opens the graph it made the first time.
     """
     if operation_id is not None and (problem := _unusable_id(operation_id)):
@@ -74,7 +77,13 @@ def init(
         refusal = error
     finally:
         syncer.close()
-    graph = Graph(uri, durability=durability, storage_options=storage_options, upkeep=upkeep)
+    graph = Graph(
+        uri,
+        durability=durability,
+        storage_options=storage_options,
+        upkeep=upkeep,
+        group_writes=group_writes,
+    )
     if refusal is not None and graph.commits.list()[-1].operation_id != operation_id:
         graph.close()
         raise refusal
@@ -97,6 +106,7 @@ def open_graph(
     policy: Policy | str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, str] | None = None,
     upkeep: Upkeep | bool = True,
+    group_writes: GroupWrites | bool = True,
 ) -> Graph:
     """Open a graph.
 
@@ -110,6 +120,9 @@ def open_graph(
         storage_options: How to reach an object store, beside what the environment says.
         upkeep: Whether, when and how a handle that writes for long keeps the graph small and fast
             by itself: `False` for never, an `Upkeep` for other settings.
+        group_writes: Whether small writes of this handle that wait for the same branch are
+            published together, each as a commit of its own: `False` for never, a `GroupWrites`
+            to leave out some actors.
     """
     rules = load_policy(policy) if isinstance(policy, str | os.PathLike) else policy
     return Graph(
@@ -121,6 +134,7 @@ def open_graph(
         policy=rules,
         storage_options=storage_options,
         upkeep=upkeep,
+        group_writes=group_writes,
     )
 
 

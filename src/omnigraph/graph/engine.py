@@ -12,9 +12,11 @@ from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import AcceptedSchema, Catalog
 from omnigraph.commits import AUDIT, BranchState, RecoveryAudit, Verdict
 from omnigraph.commits.contract import SchemaContract
+from omnigraph.commits.grouping import GroupWrites, shared
 from omnigraph.commits.open_branches import OpenBranch, OpenBranches
 from omnigraph.embed import Embedder
 from omnigraph.errors import BadRequestError
+from omnigraph.graph.changes import held_changes
 from omnigraph.graph.maintenance import Maintenance
 from omnigraph.graph.upkeep import Caretaker, Upkeep
 from omnigraph.ids import UlidSource
@@ -56,6 +58,7 @@ class Engine:
         embedder: Embedder | None = None,
         storage_options: Mapping[str, str] | None = None,
         upkeep: Upkeep | bool = True,
+        group_writes: GroupWrites | bool = True,
     ) -> None:
         if mode not in ("rw", "ro"):
             raise BadRequestError(f"mode must be 'rw' or 'ro', not {mode!r}")
@@ -67,31 +70,35 @@ class Engine:
         self.tables = Tables(self.location)
         self.probe = IdLookup()
         self.reader = Reader(self.tables, embedder=embedder)
-        self._syncer = new_syncer(self.location, durability)
-        self.audit = RecoveryAudit(Journal(self.location, AUDIT), self._syncer)
+        self.syncer = new_syncer(self.location, durability)
+        self.audit = RecoveryAudit(Journal(self.location, AUDIT), self.syncer)
         self.lines = OpenBranches(
             self.location,
             tables=self.tables,
-            syncer=self._syncer,
+            syncer=self.syncer,
             probe=self.probe,
             ids=self.ids,
             audit=self.audit,
             stamp=INTERNAL_SCHEMA_VERSION,
             writable=self.is_writable,
+            shares=shared(group_writes),
         )
         if self.is_writable:
             check_conditional_put(self.location)
         self.contract = SchemaContract(
-            ControlFiles(self.location, self._syncer),
+            ControlFiles(self.location, self.syncer),
             _compile,
             self.lines.main.coordinator,
             self.lines.directory.control if self.is_writable else None,
         )
+        self.lines.schema_at = self.contract.at
+        self.lines.check_stored_schema = self.contract.validate
         self.schema = self.contract.validate()
         self.lines.directory.check_graph = self.contract.check_graph
         self._compiled = BoundedCache[tuple[str, str | None, str], CompiledQuery](
             COMPILED_QUERIES_MAX
         )
+        self.held_changes = held_changes()
         self.merging = Merging(self.lines, self.tables)
         self.maintenance = Maintenance(self.uri, self.lines, self.tables, self.merging)
         self.upkeep = self._caretaker(upkeep) if self.is_writable else None
@@ -120,7 +127,7 @@ class Engine:
             self.upkeep.close()
         self.closed = True
         self.lines.close()
-        self._syncer.close()
+        self.syncer.close()
 
     def _caretaker(self, wanted: Upkeep | bool) -> Caretaker | None:
         settings = Upkeep.of(wanted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from omnigraph.commits.grouping import GroupWrites
 from omnigraph.embed import Embedder
 from omnigraph.graph.acting import Caller, SessionBase
 from omnigraph.graph.engine import Engine, Mode
@@ -28,6 +29,7 @@ class Graph(Session):
         policy: Policy | None = None,
         storage_options: Mapping[str, str] | None = None,
         upkeep: Upkeep | bool = True,
+        group_writes: GroupWrites | bool = True,
     ) -> None:
         check_actor(actor)
         engine = Engine(
@@ -37,6 +39,7 @@ class Graph(Session):
             embedder=embedder,
             storage_options=storage_options,
             upkeep=upkeep,
+            group_writes=group_writes,
         )
         base = SessionBase()
         base.look(engine.lines.main, engine.lines.main.coordinator.capture(fresh=False))

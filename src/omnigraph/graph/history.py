@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from omnigraph.commits import MAIN, GraphCommit
 from omnigraph.commits.contract import SchemaContract
+from omnigraph.errors import StorageError, StorageFailureKind
 from omnigraph.graph.changes import ChangeBlock, Changes
 from omnigraph.graph.permits import Reachable
 from omnigraph.ops.diff import ChangeFilter
@@ -82,11 +83,20 @@ class Commits:
             table = self._tables.open(pin.path, pin.version)
             # Each version under its own schema: a rename is no reason not to find the entity.
             then = self._contract.at(ledger.head_at(pin.seq).schema_hash).catalog
-            image = next(export_rows(then, pin.table_key, table, only_id=id), None)
+            try:
+                image = next(export_rows(then, pin.table_key, table, only_id=id), None)
+            except StorageError as error:
+                if error.failure is StorageFailureKind.NOT_FOUND:
+                    # A cleanup that was killed leaves versions whose files are gone already.
+                    later = pins[number + 1].seq - 1 if number + 1 < len(pins) else capture.version
+                    self._lines.state(line, later)
+                raise
             if newer is not _UNSEEN and image != newer:
-                return ledger.head_at(pins[number + 1].seq)
+                return ledger.author(pins[number + 1].seq, pins[number + 1].table_key, id)
             newer = image
-        return None if newer in (None, _UNSEEN) else ledger.head_at(pins[0].seq)
+        if newer in (None, _UNSEEN):
+            return None
+        return ledger.author(pins[0].seq, pins[0].table_key, id)
 
     def head(self, branch: str = MAIN) -> GraphCommit:
         """Return the newest commit of a branch."""

@@ -164,6 +164,8 @@ class Maintenance:
 
     def _kept_states(self, gone: Collection[BranchId]) -> Iterator[State]:
         """Yield the states that stay whatever their age."""
+        # First: a merge that is published meanwhile has its slot until its commit can be seen.
+        yield from self._merging.pending_states()
         directory = self._lines.directory
         for tag in directory.tags():
             yield tag.branch, tag.version

@@ -28,6 +28,9 @@ class Reachable(Protocol):
     def state(self, line: OpenBranch, version: int) -> BranchState:
         """Return the state of an open branch at a version, if it can still be read."""
 
+    def state_of(self, line: OpenBranch, commit: GraphCommit) -> BranchState:
+        """Return the state a commit of an open branch made, if it can still be read."""
+
 
 class PermittedBranches:
     """Hands out branches only after asking whether the handle's actor may have them.
@@ -65,3 +68,7 @@ class PermittedBranches:
     def state(self, line: OpenBranch, version: int) -> BranchState:
         """Return the state of an open branch at a version, if it can still be read."""
         return self._lines.state(line, version)
+
+    def state_of(self, line: OpenBranch, commit: GraphCommit) -> BranchState:
+        """Return the state a commit of an open branch made, if it can still be read."""
+        return self._lines.state_of(line, commit)

@@ -12,7 +12,8 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from omnigraph.compute import python_values
-from omnigraph.errors import QueryError
+from omnigraph.errors import BadRequestError, QueryError
+from omnigraph.limits import RESULT_BATCH_ROWS
 
 SAFE_INTEGER = 2**53 - 1
 HTML_ROWS_MAX = 100
@@ -43,7 +44,10 @@ class Result:
         return self.num_rows
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        return iter(self.to_pylist())
+        names = self.columns
+        for batch in self.batches():
+            columns = [python_values(column) for column in batch.columns]
+            yield from (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self._table.__arrow_c_stream__(requested_schema)
@@ -74,6 +78,17 @@ class Result:
     def to_batches(self) -> list[Any]:
         """Return the rows as Arrow record batches."""
         return list(self._table.to_batches())
+
+    def batches(self, rows: int = RESULT_BATCH_ROWS) -> Iterator[Any]:
+        """Yield the rows as Arrow tables of at most so many rows each, without a copy.
+
+        Iterating over the result does the same with dictionaries, which are made as they are asked
+        for.
+        """
+        if rows < 1:
+            raise BadRequestError(f"a batch has at least one row, got {rows}")
+        for start in range(0, self.num_rows, rows):
+            yield self._table.slice(start, rows)
 
     def to_pandas(self, **options: Any) -> Any:
         """Return the rows as a pandas frame."""

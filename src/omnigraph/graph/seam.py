@@ -8,13 +8,14 @@ import tempfile
 from omnigraph.catalog import Catalog, EdgeType, NodeType
 from omnigraph.graph.acting import Acting
 from omnigraph.graph.changes import Changes
+from omnigraph.graph.commit_steps import CommitSteps
 from omnigraph.graph.results import LoadResult, Snapshot
 from omnigraph.graph.session import Session
 from omnigraph.graph.writing import MakeLoad, Terms
 from omnigraph.graph.writing import load_staged as _load_staged
 from omnigraph.ops.diff import ChangeFilter
 from omnigraph.policy import Action
-from omnigraph.store import GivenOptions, Table, is_object
+from omnigraph.store import GivenOptions, RequestKeys, Table, is_object
 from omnigraph.store.upkeep.orphans import SCRATCH
 
 
@@ -35,6 +36,12 @@ def permit(session: Session, action: Action, *, branch: str | None = None) -> No
 def reach(session: Session) -> GivenOptions | None:
     """Return how to reach the object store, as far as a caller said; for processes that help."""
     return _acting(session).engine.location.given
+
+
+def request_keys(session: Session, *, kept_s: float) -> RequestKeys:
+    """Return the keys that requests of callers were given on a graph, each kept so long."""
+    engine = _acting(session).engine
+    return RequestKeys(engine.location, engine.syncer, kept_s=kept_s)
 
 
 def check_schema(session: Session) -> None:
@@ -71,6 +78,12 @@ def differing_tables(
     return list(changes.tables(a, b, wanted))
 
 
+def commit_steps(session: Session, branch: str) -> CommitSteps:
+    """Return the commits of a branch, to be read in parts by other processes."""
+    acting = _acting(session)
+    return CommitSteps(acting.readable, acting.engine.tables, acting.engine.contract, branch)
+
+
 def load_staged(session: Session, make: MakeLoad, terms: Terms) -> LoadResult:
     """Commit a load whose rows are parsed and staged elsewhere, such as by workers on Spark."""
     return _load_staged(_acting(session), make, terms)
@@ -93,3 +106,10 @@ def scratch_folder(
     folder = os.path.join(os.path.abspath(parent), engine.ids.next())
     os.makedirs(folder)
     return folder
+
+
+def new_scratch(session: Session) -> str:
+    """Return where a folder for the rows of one load may be made; workers reach it as the graph."""
+    engine = _acting(session).engine
+    parent = engine.location.path(SCRATCH)
+    return f"{parent if is_object(parent) else os.path.abspath(parent)}/{engine.ids.next()}"

@@ -65,7 +65,9 @@ class Session:
         self.tags = Tags(acting)
         self.blobs = Blobs(acting)
         self.commits = Commits(acting.readable, engine.tables, engine.contract)
-        self.feed = ChangeFeed(engine.lines, engine.tables, engine.contract, acting.permit)
+        self.feed = ChangeFeed(
+            engine.lines, engine.tables, engine.contract, acting.permit, engine.held_changes
+        )
         self.schema = SchemaOps(acting)
         self.maintenance = MaintenanceOps(acting)
 
@@ -207,10 +209,15 @@ class Session:
         version: int | None = None,
         tag: str | None = None,
         timestamp: Moment = None,
+        timeout: float | None = None,
+        cancel: threading.Event | None = None,
     ) -> Explanation:
-        """Run a read query and return how: its plan, and rows, time and storage calls by step."""
+        """Run a read query and return how: its plan, and rows, time and storage calls by step.
+
+        With `timeout` and `cancel` it gives up as `query` does.
+        """
         at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
-        running = Running(trace=True)
+        running = Running(timeout_s=timeout, cancel=cancel, trace=True)
         with measured() as io:
             capture = self._acting.state(at)
             begun = time.perf_counter()
@@ -444,7 +451,8 @@ class Session:
             sources: JSONL files (paths, folders, globs, also in a bucket), or a mapping of type
                 names to `Rows`, to CSV or Parquet files, or to Arrow, pandas, polars or Spark
                 frames.
-            mode: As for `load`.
+            mode: As for `load`; or `apply` for events of change data capture, `delete` for rows
+                that only name entities: frames and Parquet files by type, in this process.
             engine: `local` works in this process, `spark` on Spark; `auto` takes Spark if there
                 is a session, a `session` or `master` is given, or the files are large.
             branch: Branch to write to.

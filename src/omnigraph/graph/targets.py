@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 
-from omnigraph.commits import MAIN, BranchState
+from omnigraph.commits import MAIN, BranchState, GraphCommit
 from omnigraph.commits.open_branches import OpenBranch
-from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.commits.records import MAINTENANCE_KINDS
+from omnigraph.errors import BadRequestError, NotFoundError, PreconditionFailedError
 from omnigraph.graph.permits import Reachable
 from omnigraph.ids import is_ulid
 
@@ -54,7 +55,7 @@ def resolve(lines: Reachable, at: At) -> tuple[OpenBranch, BranchState]:
         kept = [item for item in commits if item.created_at_us <= microseconds]
         if not kept:
             raise NotFoundError(f"the graph did not exist at {moment.isoformat()}")
-        return line, lines.state(line, kept[-1].manifest_version)
+        return line, lines.state_of(line, kept[-1])
     return line, newest
 
 
@@ -65,9 +66,9 @@ def _at_commit(lines: Reachable, commit: str, branch: str | None) -> tuple[OpenB
         line.coordinator.capture()
         known = line.coordinator.ledger.commits.get(commit)
         if known is not None:
-            return line, lines.state(line, known.manifest_version)
+            return line, lines.state_of(line, known)
     line, known = lines.containing(commit)
-    return line, lines.state(line, known.manifest_version)
+    return line, lines.state_of(line, known)
 
 
 def resolve_name(lines: Reachable, name: str | int) -> tuple[OpenBranch, BranchState]:
@@ -92,6 +93,21 @@ def resolve_name(lines: Reachable, name: str | int) -> tuple[OpenBranch, BranchS
         f"'{name}' is no branch, tag, commit id or version",
         hint="use branch@version for a version of a branch",
     )
+
+
+def check_head(line: OpenBranch, capture: BranchState, expected: str | None) -> None:
+    """Return if a state was made by a commit, maintenance left aside.
+
+    Raises `PreconditionFailedError`.
+    """
+    if expected is None:
+        return
+    commits = line.coordinator.ledger.commits
+    head: GraphCommit | None = capture.head
+    while head is not None and head.graph_commit_id != expected and head.kind in MAINTENANCE_KINDS:
+        head = commits.get(head.parent_commit_id or "")
+    if head is None or head.graph_commit_id != expected:
+        raise PreconditionFailedError(expected=expected, actual=capture.head.graph_commit_id)
 
 
 def has_branch(lines: Reachable, name: str) -> bool:

@@ -21,10 +21,11 @@ from omnigraph.commits import (
 )
 from omnigraph.commits.open_branches import OpenBranch
 from omnigraph.embed import Embedder
-from omnigraph.errors import NotFoundError
+from omnigraph.errors import NotFoundError, OmniGraphError
 from omnigraph.graph.acting import Acting
 from omnigraph.graph.api import Loadable, Params
 from omnigraph.graph.branches import Branches
+from omnigraph.graph.engine import Engine
 from omnigraph.graph.results import LoadResult, MutationResult
 from omnigraph.lang import bind_parameters
 from omnigraph.ops.load import Load, LoadMode
@@ -105,7 +106,7 @@ class Writing:
         branch, source = self.terms.branch, self.terms.create_from
         return replace(result, branch=branch, base_branch=source, branch_created=True)
 
-    def request(self, line: OpenBranch) -> Request:
+    def request(self, line: OpenBranch, *, warm_schema: bool = False) -> Request:
         """Return what was said about the write."""
         terms = self.terms
         return self.acting.request(
@@ -113,6 +114,7 @@ class Writing:
             actor=terms.actor,
             expected_head=terms.expected_head,
             operation_id=terms.operation_id,
+            warm_schema=warm_schema,
         )
 
     def new_load(self, schema: AcceptedSchema, mode: LoadMode | str) -> Load:
@@ -161,13 +163,15 @@ def mutate(
     work = Writing(acting, terms)
     with measured() as io:
         line = work.line()
-        request = work.request(line)
+        request = work.request(line, warm_schema=not terms.dry_run)
         asked = (source, name, params, request, terms.dry_run)
+        schema = acting.engine.schema
         try:
-            mutation, commit, changes = _mutate(acting, line, *asked)
+            mutation, commit, changes = _mutate(acting, line, schema, *asked)
         except SchemaMovedError:
             # Nothing was written; the text may well mean something in the new schema.
-            mutation, commit, changes = _mutate(acting, line, *asked)
+            schema = acting.engine.accepted_schema()
+            mutation, commit, changes = _mutate(acting, line, schema, *asked)
         acting.settle(line, commit, changes)
     repeated = commit is not None and changes is None
     return MutationResult(
@@ -186,6 +190,7 @@ def mutate(
 def _mutate(
     acting: Acting,
     line: OpenBranch,
+    schema: AcceptedSchema,
     source: str,
     name: str | None,
     params: Params,
@@ -193,7 +198,22 @@ def _mutate(
     dry_run: bool,
 ) -> tuple[Mutation, GraphCommit | None, ChangeSet | None]:
     engine = acting.engine
-    schema = engine.accepted_schema()
+    if dry_run:
+        schema = engine.accepted_schema()
+    try:
+        mutation = _compiled(engine, schema, source, name, params)
+    except OmniGraphError:
+        # What is not in the schema as this handle knows it may be in the one that is stored.
+        schema = engine.accepted_schema()
+        mutation = _compiled(engine, schema, source, name, params)
+    if dry_run:
+        return mutation, None, line.writer.prepare_only(mutation, request, schema)
+    return mutation, *line.writer.run(mutation, request, schema)
+
+
+def _compiled(
+    engine: Engine, schema: AcceptedSchema, source: str, name: str | None, params: Params
+) -> Mutation:
     plan = engine.compile_mutation(source, name, schema)
     mutation = Mutation(
         plan,
@@ -202,9 +222,10 @@ def _mutate(
         new_id=engine.ids.next,
         embeddings=Embeddings(engine.embedder),
     )
-    if dry_run:
-        return mutation, None, line.writer.prepare_only(mutation, request, schema)
-    return mutation, *line.writer.run(mutation, request, schema)
+    if engine.embedder is not None:
+        # Before the queue: others would wait for the model, too.
+        mutation.embed_ahead(schema)
+    return mutation
 
 
 def load(

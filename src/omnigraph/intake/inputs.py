@@ -23,13 +23,16 @@ class Rows:
 
     `data` is a CSV or Parquet file, a folder or glob of such files, several of these, or a frame:
     Arrow, pandas, polars or Spark. `columns` maps names of the input to properties; `from_col` and
-    `to_col` name, after that, the columns with the ends of an edge.
+    `to_col` name, after that, the columns with the ends of an edge. For events (`mode="apply"`)
+    `op_col` names the column that says what happened, `seq_col` one that orders them.
     """
 
     data: Any
     columns: Mapping[str, str] = field(default_factory=dict)
     from_col: str = "from"
     to_col: str = "to"
+    op_col: str = "op"
+    seq_col: str | None = None
 
 
 Sources = Path | Sequence[Path] | Mapping[str, Any]
@@ -48,6 +51,8 @@ class Input:
     columns: tuple[tuple[str, str], ...] = ()
     from_col: str = "from"
     to_col: str = "to"
+    op_col: str = "op"
+    seq_col: str | None = None
 
     def renamed(self, frame: Any) -> Any:
         """Return a frame with the names of properties."""
@@ -131,7 +136,7 @@ def _named(item: Input, file: FoundFile, form: str) -> Input:
 
 def _typed(name: str, rows: Rows, catalog: Catalog) -> Input:
     entity = catalog.entity_named(name)
-    known = {"id", *entity.properties}
+    known = {"id", rows.op_col, rows.seq_col, *entity.properties}
     if isinstance(entity, EdgeType):
         known |= {rows.from_col, rows.to_col}
     for column, target in rows.columns.items():
@@ -144,6 +149,8 @@ def _typed(name: str, rows: Rows, catalog: Catalog) -> Input:
         columns=tuple(rows.columns.items()),
         from_col=rows.from_col,
         to_col=rows.to_col,
+        op_col=rows.op_col,
+        seq_col=rows.seq_col,
     )
 
 

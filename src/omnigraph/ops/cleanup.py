@@ -32,6 +32,7 @@ from omnigraph.store.upkeep.reclaim import (
     torn_folder,
     tree_bytes,
     version_times_us,
+    versions_and_beside,
 )
 from omnigraph.values.reports import CleanedTable
 
@@ -139,6 +140,9 @@ def needed_versions(
                 if item.branch.owns(pin.table_branch):
                     needed.keep_from(pin.path, pin.version)
                 needed.keep(pin.path, pin.version)
+                if pin.seq == version and item.ledger.is_group(version):
+                    # States between its commits are made from the version before.
+                    needed.keep(pin.path, pin.version - 1)
     merged = {
         commit.merged_parent_commit_id
         for item in (*living, *retired)
@@ -260,7 +264,7 @@ class Cleanup:
         found: dict[BranchId, list[int]] = {}
         for coordinator in self._coordinators:
             version = coordinator.capture().version
-            commits = coordinator.ledger.commits_to(version)
+            commits = coordinator.ledger.heads_to(version)
             published_us = version_times_us(self._tables, coordinator.branch.path)
             found[coordinator.branch] = self._retention.kept(commits, now, published_us)
         return found
@@ -301,7 +305,11 @@ class Cleanup:
         self._check_held()
         try:
             for path in paths:
-                versions = needed.removable(path, stored_versions(self._tables, path))
+                stored, beside = versions_and_beside(self._tables, path)
+                versions = needed.removable(path, stored)
+                for file in () if self._dry_run else beside:
+                    # Before what they rest on: who reads one finds it gone, not damaged.
+                    self._tables.files.delete(file)
                 gone = remove_versions(self._tables, path, versions, dry_run=self._dry_run)
                 freed = self._clear_torn(path)
                 total = Reclaimed(

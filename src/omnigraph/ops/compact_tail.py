@@ -66,7 +66,7 @@ class TailCompaction:
         """Fold the tables the newest commit touched whose tail has grown long."""
         if not self._due(schema):
             return 0
-        with self._writer.turn:
+        with self._writer.queue.turn():
             # The writer that had the turn before may have folded them.
             due = self._due(schema)
             return sum(self._fold(schema, entity, overdue=overdue) for entity, overdue in due)

@@ -11,6 +11,7 @@ from omnigraph.commits import (
     Intent,
     Persistence,
     PlainOperation,
+    Request,
     Reserve,
     Writer,
 )
@@ -38,10 +39,11 @@ class DeleteBranch(PlainOperation):
         self._directory = directory
         self._branch = branch
 
-    def run(self, writer: Writer) -> None:
+    def run(self, writer: Writer, expected_head: str | None = None) -> None:
         """Do it. Raises `ConflictError` while branches or tags rest on it."""
+        request = Request(actor_id=None, operation_id=writer.new_id(), expected_head=expected_head)
         with self._directory.deleting(self._branch):
-            retired, _changes = writer.maintain(self)
+            retired, _changes = writer.run(self, request)
             if retired is None:
                 self._directory.delete_forks(self._branch)
 

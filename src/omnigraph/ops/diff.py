@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import repeat
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.catalog import AcceptedSchema, Entity, TypeKind
 from omnigraph.commits import History
 from omnigraph.commits.compare import table_changes
+from omnigraph.commits.groups import Touched
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.rows.entities import envelopes
 from omnigraph.rows.images import RowChanges
@@ -63,12 +69,61 @@ def entity_changes(
 
     `ledger` is the history of the later state's branch.
     """
+    for item in type_changes(schema, tables, before, after, ledger, wanted):
+        yield from item.part(0, len(item))
+
+
+def type_changes(
+    schema: AcceptedSchema,
+    tables: Tables,
+    before: Mapping[str, Pin],
+    after: Mapping[str, Pin],
+    ledger: History,
+    wanted: ChangeFilter,
+) -> Iterator[TypeChanges]:
+    """Yield what differs type by type, in the order of `entity_changes`, without images yet."""
     for entity, type_id in wanted_types(schema, wanted):
         key = entity.table_key
         old, new = before.get(key), after.get(key)
         found = table_changes(tables, entity, old, new, descends=ledger.grew_from(new, old))
         if found is not None:
-            yield from changes_of(entity, type_id, found, wanted)
+            yield TypeChanges(entity, type_id, found, wanted)
+
+
+class GroupChanges:
+    """The changes of commits that were published together: each table is compared once for all.
+
+    A row was touched by one of them at most, so its change is that commit's.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._of: tuple[str, int] | None = None
+        self._found: dict[str, RowChanges | None] = {}
+
+    def of_commit(
+        self,
+        schema: AcceptedSchema,
+        line: tuple[str, int],
+        touched: Touched,
+        ledger: History,
+        wanted: ChangeFilter,
+    ) -> Iterator[TypeChanges]:
+        """Yield the changes of one commit; `line` is the life of its branch and its version."""
+        if self._of != line:
+            self._of, self._found = line, {}
+        before, after = ledger.pins_at(line[1] - 1), ledger.pins_at(line[1])
+        for entity, type_id in wanted_types(schema, wanted):
+            key = entity.table_key
+            if key not in touched:
+                continue
+            if key not in self._found:
+                old, new = before.get(key), after.get(key)
+                descends = ledger.grew_from(new, old)
+                found = table_changes(self._tables, entity, old, new, descends=descends)
+                self._found[key] = found
+            if (rows := self._found[key]) is not None:
+                yield TypeChanges(entity, type_id, rows.only(touched[key].all), wanted)
 
 
 def wanted_types(schema: AcceptedSchema, wanted: ChangeFilter) -> list[tuple[Entity, int]]:
@@ -92,23 +147,63 @@ def changes_of(
     entity: Entity, type_id: int, found: RowChanges, wanted: ChangeFilter
 ) -> Iterator[EntityChange]:
     """Yield the changes of one type, by id and operation."""
-    parts: list[tuple[str, int, str, Any, Any]] = []
-    if not wanted.ops or "insert" in wanted.ops:
-        parts += [(i["id"], 0, "insert", None, i) for i in _images(entity, found.inserted)]
-    if not wanted.ops or "update" in wanted.ops:
-        pairs = zip(_images(entity, found.old), _images(entity, found.new), strict=True)
-        parts += [(new["id"], 1, "update", old, new) for old, new in pairs]
-    if not wanted.ops or "delete" in wanted.ops:
-        parts += [(i["id"], 2, "delete", i, None) for i in _images(entity, found.deleted)]
-    for entity_id, _rank, op, old, new in sorted(parts, key=lambda item: item[:2]):
-        yield EntityChange(
-            kind=str(entity.kind),
-            type=TypeRef(id=str(type_id), name=entity.name),
-            id=entity_id,
-            op=op,
-            before=None if old is None else old["image"],
-            after=None if new is None else new["image"],
+    rows = TypeChanges(entity, type_id, found, wanted)
+    return rows.part(0, len(rows))
+
+
+class TypeChanges:
+    """The changes of one type, by id and operation; images are made for those asked for."""
+
+    def __init__(
+        self, entity: Entity, type_id: int, found: RowChanges, wanted: ChangeFilter
+    ) -> None:
+        self._entity = entity
+        self._type = TypeRef(id=str(type_id), name=entity.name)
+        sides = {
+            "insert": (None, found.inserted),
+            "update": (found.old, found.new),
+            "delete": (found.deleted, None),
+        }
+        self._sides = [(op, *sides[op]) for op in OPS if not wanted.ops or op in wanted.ops]
+        ids = [(new if old is None else old)["id"] for _op, old, new in self._sides]
+        self._starts = np.cumsum([0, *(len(column) for column in ids)], dtype=np.int64)
+        # Arrow compares bytes, which orders texts as Python does.
+        self._order = pc.sort_indices(
+            pa.chunked_array([c for i in ids for c in i.chunks], pa.string())
         )
+        self.nbytes = sum(
+            table.nbytes for _op, *both in self._sides for table in both if table is not None
+        )
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def part(self, start: int, stop: int) -> Iterator[EntityChange]:
+        """Yield some of the changes, by their number."""
+        chosen = self._order.slice(start, max(stop - start, 0)).to_numpy().astype(np.int64)
+        sides = np.searchsorted(self._starts, chosen, side="right") - 1
+        made = [
+            self._changes(number, pa.array(chosen[sides == number] - self._starts[number]))
+            for number in range(len(self._sides))
+        ]
+        for side in sides.tolist():
+            yield next(made[side])
+
+    def _changes(self, number: int, rows: Any) -> Iterator[EntityChange]:
+        op, before, after = self._sides[number]
+        old, new = (
+            repeat(None) if side is None else _images(self._entity, side.take(rows))
+            for side in (before, after)
+        )
+        for left, right in zip(old, new, strict=False):
+            yield EntityChange(
+                kind=str(self._entity.kind),
+                type=self._type,
+                id=(left or right or {})["id"],
+                op=op,
+                before=None if left is None else left["image"],
+                after=None if right is None else right["image"],
+            )
 
 
 def _images(entity: Entity, rows: Any) -> Iterator[dict[str, Any]]:

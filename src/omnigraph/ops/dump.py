@@ -12,6 +12,7 @@ from omnigraph.store import Location
 from omnigraph.store.files.archive import write_archive
 from omnigraph.store.files.conditional import PROBE
 from omnigraph.store.slots.protocol import RECOVERY_FOLDER
+from omnigraph.store.slots.request_keys import REQUESTS_FOLDER
 from omnigraph.store.tables.torn_versions import ASIDE, version_of
 from omnigraph.values.reports import DumpReport as DumpReport
 from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
@@ -72,13 +73,17 @@ def _other_files(location: Location, captures: Iterable[BranchState]) -> Iterato
 
 
 def _files(location: Location, folder: str) -> Iterator[str]:
-    """Yield files below a folder, relative to the root, without slots and unfinished ones."""
+    """Yield files below a folder, relative to the root, without slots and unfinished ones.
+
+    Keys of requests are left out as well: a server forgets them at any moment.
+    """
+    left_out = {RECOVERY_FOLDER, REQUESTS_FOLDER, ASIDE}
     for path in sorted(location.files.below(location.path(folder).rstrip("/"))):
         name = path.removeprefix(f"{location.root}/")
         *folders, file = name.split("/")
         # Lance gives a file its name when it is complete.
         finished = not file.startswith(".") and "#" not in file
-        if finished and not {RECOVERY_FOLDER, ASIDE} & set(folders) and name != PROBE:
+        if finished and not left_out & set(folders) and name != PROBE:
             yield name
 
 

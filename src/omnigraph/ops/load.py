@@ -20,7 +20,7 @@ from omnigraph.intake.envelopes import EnvelopeReader, TypeRows, file_blocks
 from omnigraph.intake.frames import complete_ids, duplicate_problem, frame_rows
 from omnigraph.intake.input_reader import InputReader
 from omnigraph.intake.inputs import Input, as_arrow
-from omnigraph.limits import EMBED_CHUNK_ROWS, LOAD_CHUNK_ROWS, PROBLEMS_MAX
+from omnigraph.limits import EMBED_CHUNK_ROWS, LOAD_CHUNK_ROWS, MEMBER_ROWS_MAX, PROBLEMS_MAX
 from omnigraph.rows import Problem, Problems, TableChange, validate
 from omnigraph.rows.embeddings import Embeddings
 from omnigraph.rows.problems import place_text
@@ -219,6 +219,26 @@ class Load(PlainOperation):
             if key.startswith(f"{kind}:")
         }
 
+    @property
+    def shares_publish(self) -> bool:  # type: ignore[override]  # a constant of most operations
+        """A few rows that are in memory, added or merged, can be published with others."""
+        rows = sum(item.num_rows for item in self._rows.values())
+        small = rows <= MEMBER_ROWS_MAX and not self._spills
+        return small and self.mode is not LoadMode.OVERWRITE
+
+    def ids_to_look_up(self, schema: AcceptedSchema) -> dict[str, list[str]]:
+        """Return the ids of rows that did not get one here, and of the ends of edges."""
+        found: dict[str, list[str]] = {}
+        for key, rows in self._rows.items():
+            entity = schema.catalog.entity_of_table(key)
+            given = rows["id"].combine_chunks().filter(pc.invert(self._generated[key]))
+            found.setdefault(key, []).extend(given.to_pylist())
+            if isinstance(entity, EdgeType):
+                for column, name in (("src", entity.source), ("dst", entity.target)):
+                    ends = found.setdefault(schema.catalog.nodes[name].table_key, [])
+                    ends.extend(rows[column].to_pylist())
+        return found
+
     def tables_read_strictly(self, changes: ChangeSet) -> tuple[str, ...]:
         """An overwrite replaces what the caller saw; other modes can be prepared anew."""
         return tuple(sorted(self._rows)) if self.mode is LoadMode.OVERWRITE else ()
@@ -278,7 +298,7 @@ class Load(PlainOperation):
         entity = change.entity
         change.added = rows
         change.mapped = entity.table_key in self._spills
-        committed = base.pin(entity).row_count
+        committed = base.row_count(entity)
         if self.mode is LoadMode.OVERWRITE:
             change.replaced = True
             return None

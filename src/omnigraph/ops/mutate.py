@@ -11,7 +11,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog import EdgeType, Entity, NodeType, Property, PropertyType, Scalar
+from omnigraph.catalog import (
+    AcceptedSchema,
+    EdgeType,
+    Entity,
+    NodeType,
+    Property,
+    PropertyType,
+    Scalar,
+)
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.catalog.values import convert
 from omnigraph.commits import Base, ChangeSet, PlainOperation
@@ -22,6 +30,7 @@ from omnigraph.errors import (
     ExternalBlobPolicyError,
     InternalError,
     KeyConflictError,
+    OmniGraphError,
 )
 from omnigraph.plan.expression import Expression
 from omnigraph.plan.mutation import (
@@ -98,6 +107,7 @@ class Mutation(PlainOperation):
     """A mutation as an operation of the write protocol."""
 
     kind = "mutation"
+    shares_publish = True
 
     def __init__(
         self,
@@ -135,10 +145,55 @@ class Mutation(PlainOperation):
             if type(item) in kinds
         )
 
+    def embed_ahead(self, schema: AcceptedSchema) -> None:
+        """Embed the texts of all statements together, not one by one."""
+        nodes = schema.catalog.nodes
+        self._embeddings.prefetch(
+            (nodes[item.type_name], {a.property: self.value(a.value) for a in item.assignments})
+            for item in self.plan.statements
+            if isinstance(item, InsertNode | UpsertNode | Update) and item.type_name in nodes
+        )
+
+    def value(self, expression: Expression) -> LiteralValue:
+        """Return what an assigned expression comes to."""
+        return constant_value(expression, self._parameters, self._now)
+
+    def ids_to_look_up(self, schema: AcceptedSchema) -> dict[str, list[str]]:
+        """Return the ids of keyed nodes that are written, and of the ends of edges."""
+        found: dict[str, list[str]] = {}
+        catalog = schema.catalog
+        for item in self.plan.statements:
+            if isinstance(item, InsertNode | UpsertNode) and catalog.nodes[item.type_name].key:
+                node = catalog.nodes[item.type_name]
+                key = self._key_of(schema, node, item)
+                found.setdefault(node.table_key, []).extend(key)
+            elif isinstance(item, InsertEdge | UpsertEdge):
+                edge = catalog.edges[item.type_name]
+                for end, name in ((item.source, edge.source), (item.target, edge.target)):
+                    value = self.value(end)
+                    if isinstance(value, str):
+                        found.setdefault(catalog.nodes[name].table_key, []).append(value)
+        return found
+
+    def _key_of(
+        self, schema: AcceptedSchema, node: NodeType, item: InsertNode | UpsertNode
+    ) -> list[str]:
+        """Return the id that a key makes; nothing if the values are refused later."""
+        given = {a.property: a.value for a in item.assignments}
+        try:
+            values = {
+                name: stored_value(self.value(given[name]), node.properties[name])
+                for name in node.key
+            }
+            return [key_id(schema, node, values)]
+        except (ValueError, LookupError, OmniGraphError):
+            return []
+
     def prepare(self, base: Base) -> ChangeSet:
         """Run the statements in order, then validate the outcome once."""
+        if self._embeddings.active:
+            self.embed_ahead(base.schema)
         run = _Run(self, base)
-        run.prefetch(self.plan.statements)
         for item in self.plan.statements:
             run.statement(item)
         changes = run.changes()
@@ -174,17 +229,6 @@ class _Run:
                 self._update(item)
             case Delete():
                 self._delete(item)
-
-    def prefetch(self, statements: tuple[Statement, ...]) -> None:
-        """Embed the texts of all statements together, not one by one."""
-        if not self._mutation._embeddings.active:
-            return
-        nodes = self._base.schema.catalog.nodes
-        self._mutation._embeddings.prefetch(
-            (nodes[item.type_name], {a.property: self._value(a.value) for a in item.assignments})
-            for item in statements
-            if isinstance(item, InsertNode | UpsertNode | Update) and item.type_name in nodes
-        )
 
     def changes(self) -> ChangeSet:
         """Return what the statements amount to, ids told apart into new and existing."""
@@ -228,7 +272,7 @@ class _Run:
     # ---- values ---------------------------------------------------------------------------
 
     def _value(self, expression: Expression) -> LiteralValue:
-        return constant_value(expression, self._mutation._parameters, self._mutation._now)
+        return self._mutation.value(expression)
 
     def _assigned(self, entity: Entity, items: tuple[Assignment, ...]) -> dict[str, object]:
         problems = Problems()
@@ -261,7 +305,7 @@ class _Run:
         node = self._base.schema.catalog.nodes[item.type_name]
         values = self._assigned(node, item.assignments)
         if node.key:
-            values["id"] = self._key_id(node, values)
+            values["id"] = key_id(self._base.schema, node, values)
         elif values.get("id") is None:
             values["id"] = self._new_id(node)
         elif isinstance(item, InsertNode):
@@ -272,18 +316,6 @@ class _Run:
             _fill_defaults(node, values)
             self._of(node).put(values)
         self.affected_nodes += 1
-
-    def _key_id(self, node: NodeType, values: dict[str, object]) -> str:
-        order = self._base.schema.key_order(node)
-        missing = [name for name in order if values.get(name) is None]
-        if missing:
-            raise DataError(
-                f"{node.name}: key property '{missing[0]}' must not be null",
-                problems=[{"type": node.name, "field": missing[0], "message": "null key"}],
-            )
-        types = [(name, node.properties[name].type) for name in order]
-        columns = [pa.array([values[name]], arrow_type(declared)) for name, declared in types]
-        return str(key_ids(columns, [declared for _name, declared in types])[0].as_py())
 
     def _new_id(self, entity: Entity) -> str:
         found = self._mutation._new_id()
@@ -333,7 +365,7 @@ class _Run:
     ) -> None:
         """Replace the named properties of an existing row, or add a new one."""
         present = self._of(entity).row(entity_id)
-        if present.num_rows == 0 and self._base.pin(entity).row_count:
+        if present.num_rows == 0 and self._base.row_count(entity):
             present = self._base.rows_where(entity, "id", [entity_id]).cast(rows_schema(entity))
         if present.num_rows:
             self._of(entity).put_rows(_with_values(present, values))
@@ -357,12 +389,11 @@ class _Run:
         parameters, now = self._mutation._parameters, self._mutation._now
         pending = self._of(entity).table()
         committed = rows_schema(entity).empty_table()
-        if self._base.pin(entity).row_count:
+        if self._base.row_count(entity):
             where = storage_filter(predicate, parameters, now)
             schema = rows_schema(entity)
-            table, blobs = self._base.table(entity), has_blobs(entity)
             # By name: a schema change leaves columns in the order they came.
-            committed = table.scan(columns=schema.names, where=where, blob_bytes=blobs)
+            committed = self._base.scan(entity, schema.names, where, blobs=has_blobs(entity))
             committed = committed.cast(schema)
             shadowed = pc.is_in(committed["id"], value_set=pending["id"].combine_chunks())
             committed = committed.filter(pc.invert(shadowed))
@@ -419,6 +450,20 @@ class _Run:
             self.affected_edges += number
         else:
             self.affected_nodes += number
+
+
+def key_id(schema: AcceptedSchema, node: NodeType, values: Mapping[str, object]) -> str:
+    """Return the id of a keyed node with these values. Raises `DataError` for a null in its key."""
+    order = schema.key_order(node)
+    missing = [name for name in order if values.get(name) is None]
+    if missing:
+        raise DataError(
+            f"{node.name}: key property '{missing[0]}' must not be null",
+            problems=[{"type": node.name, "field": missing[0], "message": "null key"}],
+        )
+    types = [(name, node.properties[name].type) for name in order]
+    columns = [pa.array([values[name]], arrow_type(declared)) for name, declared in types]
+    return str(key_ids(columns, [declared for _name, declared in types])[0].as_py())
 
 
 def _with_values(rows: Any, values: Mapping[str, object]) -> Any:

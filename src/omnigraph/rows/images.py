@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -34,6 +35,20 @@ class RowChanges:
         """Return the ids of every changed entity."""
         parts = (self.inserted, self.deleted, self.new)
         return pa.concat_arrays([_flat(part["id"]) for part in parts])
+
+    def only(self, ids: Collection[str]) -> RowChanges:
+        """Return the changes of some entities."""
+        wanted = pa.array(list(ids), pa.string())
+
+        def kept(rows: pa.Table) -> pa.Table:
+            return rows.filter(pc.is_in(rows["id"], value_set=wanted))
+
+        return RowChanges(
+            inserted=kept(self.inserted),
+            deleted=kept(self.deleted),
+            old=kept(self.old),
+            new=kept(self.new),
+        )
 
 
 def row_changes(before: pa.Table, after: pa.Table) -> RowChanges:

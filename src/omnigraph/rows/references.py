@@ -150,9 +150,9 @@ def orphan_problem(edge: EdgeType, entity_id: str, column: str, value: str) -> P
 def _removed_ids(base: Stored, change: TableChange, node: NodeType) -> list[str]:
     if not change.replaced:
         return list(change.deleted)
-    if base.pin(node).row_count == 0:
+    if base.row_count(node) == 0:
         return []
-    before = base.table(node).scan(columns=["id"])["id"].combine_chunks()
+    before = base.scan(node, ["id"], None)["id"].combine_chunks()
     after = pa.array(change.ids(), pa.string())
     return list(before.filter(pc.invert(pc.is_in(before, value_set=after))).to_pylist())
 
@@ -172,7 +172,7 @@ def _check_cardinality(
     touched = list(change.deleted)
     if change.changed is not None:
         touched += change.changed["id"].to_pylist()
-    if not change.replaced and base.pin(edge).row_count:
+    if not change.replaced and base.row_count(edge):
         old = [] if not touched else base.rows_where(edge, "id", touched)["src"].to_pylist()
         affected |= set(old)
         committed = base.edge_ends(edge, "src", sorted(affected))

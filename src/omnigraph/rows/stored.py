@@ -6,15 +6,6 @@ from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
 from omnigraph.catalog import AcceptedSchema, EdgeType, Entity
-from omnigraph.store import Table
-
-
-class Published(Protocol):
-    """A published table version, as far as checks care."""
-
-    @property
-    def row_count(self) -> int:
-        """Number of rows."""
 
 
 class Stored(Protocol):
@@ -24,11 +15,13 @@ class Stored(Protocol):
     def schema(self) -> AcceptedSchema:
         """The schema of the state."""
 
-    def pin(self, entity: Entity) -> Published:
-        """Return the published version of a type's table."""
+    def row_count(self, entity: Entity) -> int:
+        """Return how many rows a type has; 0 means that there is nothing to look at."""
 
-    def table(self, entity: Entity) -> Table:
-        """Open a type's table."""
+    def scan(
+        self, entity: Entity, columns: Sequence[str], where: str | None, *, blobs: bool = False
+    ) -> Any:
+        """Return rows that match a filter, and maybe some that do not; `blobs` as bytes."""
 
     def existing_ids(self, entity: Entity, ids: Collection[str]) -> set[str]:
         """Return those of the ids that exist."""

@@ -7,8 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import EdgeType, Entity, Scalar, TypeKind
 from omnigraph.compute.types import arrow_type
+from omnigraph.limits import ROW_SCHEMAS_MAX
 from omnigraph.rows.spill import release_mapped
 from omnigraph.store import batch_rows, blob_array, blob_field, primary_key_field
 
@@ -38,8 +40,21 @@ def table_schema(entity: Entity) -> Any:
     return pa.schema(fields)
 
 
+_ROWS_SCHEMAS: BoundedCache[int, tuple[Entity, Any]] = BoundedCache(ROW_SCHEMAS_MAX)
+
+
 def rows_schema(entity: Entity) -> Any:
     """Return the schema rows have in memory: as stored, but blobs are plain bytes."""
+    known = _ROWS_SCHEMAS.get(id(entity))
+    # A type that is remembered is kept alive, so no other has its identity.
+    if known is not None and known[0] is entity:
+        return known[1]
+    found = _rows_schema(entity)
+    _ROWS_SCHEMAS.put(id(entity), (entity, found))
+    return found
+
+
+def _rows_schema(entity: Entity) -> Any:
     fields = [pa.field("id", pa.string())]
     if isinstance(entity, EdgeType):
         fields += [pa.field(name, pa.string()) for name in ("src", "dst")]

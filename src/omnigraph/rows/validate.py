@@ -149,7 +149,7 @@ def _check_uniques(base: Stored, change: TableChange, rows: Any, problems: Probl
         if keys.num_rows == 0:
             continue
         _check_inside(change.entity, columns, keys, problems)
-        if not change.replaced and base.pin(change.entity).row_count:
+        if not change.replaced and base.row_count(change.entity):
             _check_committed(base, change, columns, keys, problems)
 
 
@@ -205,11 +205,8 @@ def _committed_keys(base: Stored, entity: Entity, columns: list[str], keys: Any)
         where = f"`{columns[0]}` IN ({', '.join(quoted(v) for v in values.to_pylist())})"
     elif pa.types.is_integer(values.type) and len(values) <= 8192:
         where = f"`{columns[0]}` IN ({', '.join(str(v) for v in values.to_pylist())})"
-    return (
-        base.table(entity)
-        .scan(columns=[*columns, "id"], where=where)
-        .cast(pa.schema([keys.schema.field(name) for name in (*columns, "id")]))
-    )
+    wanted = pa.schema([keys.schema.field(name) for name in (*columns, "id")])
+    return base.scan(entity, wanted.names, where).cast(wanted)
 
 
 def _held_twice(

@@ -21,6 +21,7 @@ from omnigraph.store.files.paths import (
 )
 from omnigraph.store.files.storage_options import GivenOptions, reached, reaching
 from omnigraph.store.slots.protocol import HeldSlot, Slots, open_slots
+from omnigraph.store.slots.request_keys import Claim, RequestKeys
 from omnigraph.store.tables.blobs import BlobRef, find_blob, open_blob
 from omnigraph.store.tables.branches import (
     BranchRef,
@@ -61,7 +62,10 @@ from omnigraph.store.tables.pins import Pin, Place
 from omnigraph.store.tables.staging import (
     StagedTable,
     batch_rows,
+    commit_apart,
+    commit_beside,
     commit_staged,
+    copied_apart,
     restore,
     stage_delete,
     stage_fragments,
@@ -106,6 +110,7 @@ __all__ = [
     "UNDOABLE",
     "BlobRef",
     "BranchRef",
+    "Claim",
     "ColumnChanges",
     "ControlFiles",
     "Durability",
@@ -120,6 +125,7 @@ __all__ = [
     "Location",
     "Pin",
     "Place",
+    "RequestKeys",
     "Slots",
     "StagedAppend",
     "StagedTable",
@@ -139,7 +145,10 @@ __all__ = [
     "change_columns",
     "check_conditional_put",
     "children_first",
+    "commit_apart",
+    "commit_beside",
     "commit_staged",
+    "copied_apart",
     "count",
     "create_tag",
     "delete_branch",

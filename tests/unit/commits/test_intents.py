@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.commits.intents import (
-    INTENT_FORMAT,
+    GROUP_FORMAT,
     NAME_CHARS_MAX,
     Intent,
     IntentTable,
@@ -66,8 +66,8 @@ def test_a_foreign_body_is_no_intent(body: bytes) -> None:
 
 
 def test_the_intent_of_a_newer_release_is_recognised_whatever_it_holds() -> None:
-    body = json.dumps({"format": INTENT_FORMAT + 1, "what": "ever"}).encode()
-    assert newer_format(body) == INTENT_FORMAT + 1
+    body = json.dumps({"format": GROUP_FORMAT + 1, "what": "ever"}).encode()
+    assert newer_format(body) == GROUP_FORMAT + 1
     assert decode_intent(body) is None
 
 

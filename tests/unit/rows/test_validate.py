@@ -86,20 +86,6 @@ def test_values_at_their_bounds_and_nulls_are_fine() -> None:
 
 
 @dataclass
-class Pinned:
-    row_count: int
-
-
-@dataclass
-class Scanned:
-    rows: Any
-
-    def scan(self, *, columns: Sequence[str], where: str | None = None) -> Any:
-        # More rows than asked for are allowed: the caller compares the keys.
-        return self.rows.select(list(columns))
-
-
-@dataclass
 class Captured:
     """What `Base` tells about a captured graph, from plain rows."""
 
@@ -107,16 +93,17 @@ class Captured:
     rows: State
     read: set[str] = field(default_factory=set)
 
-    def pin(self, entity: Entity) -> Pinned:
+    def row_count(self, entity: Entity) -> int:
         self.read.add(entity.table_key)
-        return Pinned(len(self.rows[entity.table_key]))
+        return len(self.rows[entity.table_key])
 
-    def table(self, entity: Entity) -> Scanned:
-        self.pin(entity)
-        return Scanned(table(entity, self.rows[entity.table_key]))
+    def scan(self, entity: Entity, columns: Sequence[str], where: str | None) -> Any:
+        self.read.add(entity.table_key)
+        # More rows than asked for are allowed: the caller compares the keys.
+        return table(entity, self.rows[entity.table_key]).select(list(columns))
 
     def existing_ids(self, entity: Entity, ids: Collection[str]) -> set[str]:
-        self.pin(entity)
+        self.read.add(entity.table_key)
         return set(ids) & self.rows[entity.table_key].keys()
 
     def rows_where(self, entity: Entity, column: str, values: Sequence[str]) -> Any:
@@ -124,7 +111,7 @@ class Captured:
         return table(entity, {k: r for k, r in found if {"id": k, **r}[column] in values})
 
     def edge_ends(self, entity: Entity, column: str, values: Sequence[str]) -> Any:
-        self.pin(entity)
+        self.read.add(entity.table_key)
         return self.rows_where(entity, column, values).select(["id", "src", "dst"])
 
 

@@ -14,6 +14,7 @@ from omnigraph.errors import (
     BadRequestError,
     ConflictError,
     DiffRefusedError,
+    NotFoundError,
     ReadSetConflictError,
     VersionReclaimedError,
 )
@@ -98,7 +99,9 @@ class Merging:
                 return self._run(schema, setup, decide, request, workers)
             except _UpToDate:
                 return ALREADY_UP_TO_DATE, None, None
-            except VersionReclaimedError:
+            except VersionReclaimedError as error:
+                if not self._lines.directory.exists(setup.source.branch):
+                    raise NotFoundError(f"branch '{source}' was deleted") from error
                 # The source went on, and a cleanup took the state that was to be merged.
                 if setup.source.coordinator.capture().version == setup.captured.version:
                     raise
@@ -181,7 +184,7 @@ class Merging:
         here = target.coordinator.capture().head.schema_hash
         if {parent.schema_hash, commit.schema_hash} != {here}:
             raise DiffRefusedError(reason="schema_boundary", graph_commit_id=commit.graph_commit_id)
-        states = [self._lines.state(line, c.manifest_version) for c in (parent, commit)]
+        states = [self._lines.state_of(line, c) for c in (parent, commit)]
         origin, wanted = reversed(states) if inverse else states
         merge = Merge(
             schema,
@@ -232,6 +235,20 @@ class Merging:
             _close(found, list(heads.values()), ancestors)
         holders = ((ancestors.holder(item).branch, item) for item in found.values())
         return [(branch, item.manifest_version) for branch, item in holders]
+
+    def pending_states(self) -> list[tuple[BranchId, int]]:
+        """Return the states that merges under way take in: their commits will name these.
+
+        Each announces itself in its slot before it looks whether its state is still kept, and a
+        cleanup says what it gives up before it looks here: one of the two sees the other.
+        """
+        ancestors = Ancestors(self._lines, self._lines.main)
+        found: list[tuple[BranchId, int]] = []
+        for commit_id, branch in self._lines.main.recovery.pending_merges():
+            commit = ancestors.find(commit_id, branch)
+            if commit is not None:
+                found.append((ancestors.holder(commit).branch, commit.manifest_version))
+        return found
 
     def _setup(self, source: str, into: str, source_head: str | None = None) -> _Setup:
         if source == into:

@@ -242,6 +242,33 @@ def _landed(parent: Table, transaction: Transaction, wanted: int) -> LanceDatase
     return found if str(landed.uuid) == str(transaction.uuid) else None
 
 
+def commit_beside(tables: Tables, staged: StagedTable) -> Table:
+    """Make staged files a version beside the table's line of versions: the newest one stays.
+
+    No listing of versions shows it, and no cleanup of Lance keeps it.
+    """
+    count("data_commits")
+    with staged.parent.at_work("writing"):
+        found = LanceDataset.commit(staged.parent.dataset, staged.transaction, detached=True)
+    return tables.remember(Table(staged.path, found))
+
+
+def commit_apart(tables: Tables, staged: StagedTable) -> Table:
+    """Commit to a copy that only this process knows."""
+    count("data_commits")
+    with staged.parent.at_work("writing"):
+        found = LanceDataset.commit(staged.parent.dataset, staged.transaction, max_retries=0)
+    return tables.remember(Table(staged.path, found))
+
+
+def copied_apart(tables: Tables, table: Table, path: str, folder: str) -> Table:
+    """Copy a version of a table to a local folder, without its data files; known as `path`."""
+    with table.at_work("copying"):
+        found = table.dataset.shallow_clone(folder, table.version)
+    tables.elsewhere[path] = folder
+    return Table(path, found)
+
+
 def restore(tables: Tables, path: str, version: int) -> Table:
     """Make an older version of a table its newest again. Needs the slot of the branch."""
     count("data_restores")

@@ -323,6 +323,8 @@ class Tables:
         self._open: BoundedCache[tuple[str, int], Table] = BoundedCache(OPEN_TABLES_MAX)
         self.drifted: set[str] = set()
         """Tables that another program was seen to have changed; looked at before each commit."""
+        self.elsewhere: dict[str, str] = {}
+        """Folders of copies that only this process knows, outside the graph."""
 
     def open(self, path: str, version: int) -> Table:
         """Open a table at a version: no listing, and free when it was used recently."""
@@ -337,9 +339,9 @@ class Tables:
             if f"/{TREE}/" not in path and not self._has_versions(path):
                 raise
             raise reclaimed(path, version) from error
-        return self.remember(Table(path, dataset, partial(self._is_gone, path, version)))
+        return self.remember(Table(path, dataset, partial(self.is_gone, path, version)))
 
-    def _is_gone(self, path: str, version: int) -> bool:
+    def is_gone(self, path: str, version: int) -> bool:
         """Whether the file of a version was removed."""
         return not self.files.exists(f"{self.folder(path)}/{version_name(version)}")
 
@@ -363,7 +365,7 @@ class Tables:
     def remember(self, table: Table) -> Table:
         """Keep a handle for later opens of the same version."""
         if table.is_gone is None:
-            table.is_gone = partial(self._is_gone, table.path, table.version)
+            table.is_gone = partial(self.is_gone, table.path, table.version)
         self._open.put((table.path, table.version), table)
         return table
 
@@ -410,4 +412,6 @@ class Tables:
 
     def folder(self, path: str) -> str:
         """Return the directory of a table."""
+        if path in self.elsewhere:
+            return self.elsewhere[path]
         return self._location.path(path)

@@ -17,6 +17,8 @@ from omnigraph.store.files.protocol import Files
 _NAME = re.compile(r"(\d{20})\.manifest\Z")
 _MAGIC = b"LANC"
 ASIDE = "_torn"
+BESIDE = 1 << 63
+"""Numbers from here on are versions beside the line of versions, made for reading only."""
 
 
 def newest_version(files: Files, folder: str) -> int:
@@ -39,7 +41,14 @@ def _versions(names: list[str]) -> dict[int, str]:
 
 def version_name(version: int) -> str:
     """Return the path, inside a dataset's folder, of the file that holds a version."""
+    if version >= BESIDE:
+        return f"_versions/d{version}.manifest"
     return f"_versions/{2**64 - 1 - version:020d}.manifest"
+
+
+def is_beside(name: str) -> bool:
+    """Whether a file of the versions folder is a version beside the line of versions."""
+    return name.startswith("d") and name.endswith(".manifest")
 
 
 def version_of(name: str) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import lance
@@ -18,6 +19,7 @@ from lance import LanceDataset
 from lance.dataset import Index
 from lance.fragment import FragmentMetadata, write_fragments
 from lance.optimize import CompactionTask, RewriteResult
+from numpy.typing import NDArray
 
 from omnigraph.limits import ROWS_PER_FILE_MAX
 from omnigraph.store.files.location import locate
@@ -65,6 +67,15 @@ def read_fragments(
         yield from scanner.to_batches()
 
 
+def refusal(folder: str, version: int, where: str) -> str | None:
+    """Return why a table cannot evaluate a condition, None if it can; nothing is read."""
+    try:
+        _opened(folder, version).scanner(columns=[], with_row_id=True, filter=where).explain_plan()
+    except (ValueError, OSError, RuntimeError) as error:
+        return str(error).splitlines()[0]
+    return None
+
+
 def read_delta(
     part: DeltaPart, columns: Sequence[str], *, blob_bytes: bool
 ) -> Iterator[pa.RecordBatch]:
@@ -81,6 +92,63 @@ def read_delta(
         start += batch.num_rows
         if len(inside):
             yield batch.take(pa.array(inside))
+
+
+def open_version(folder: str, version: int) -> Table:
+    """Open a version of a table where no graph is open."""
+    with translated(f"reading {folder}"):
+        return Table(folder, _opened(folder, version))
+
+
+def read_range(
+    table: Table,
+    part: DeltaPart,
+    start: int,
+    stop: int,
+    columns: Sequence[str],
+    *,
+    blob_bytes: bool = False,
+    batch_rows: int = 16_384,
+) -> Iterator[pa.RecordBatch]:
+    """Yield some rows of a part, by their place in it, batch by batch."""
+    if part.places is not None:
+        for at in range(start, stop, batch_rows):
+            rows = np.arange(at, min(at + batch_rows, stop))
+            yield from read_places(table, part, rows, columns, blob_bytes=blob_bytes).to_batches()
+        return
+    options: dict[str, Any] = {"blob_handling": "all_binary"} if blob_bytes else {}
+    with translated(f"reading {part.folder}"):
+        scanner = table.dataset.scanner(
+            columns=list(columns),
+            fragments=[fragment_of(table.dataset, part.fragment)],
+            offset=start,
+            limit=stop - start,
+            batch_size=batch_rows,
+            scan_in_order=True,
+            **options,
+        )
+        yield from scanner.to_batches()
+
+
+def read_places(
+    table: Table,
+    part: DeltaPart,
+    rows: NDArray[np.int64],
+    columns: Sequence[str],
+    *,
+    blob_bytes: bool = False,
+) -> pa.Table:
+    """Return rows of a part, by their places in it; these are in order."""
+    places = rows.tolist()
+    if part.places is not None:
+        places = [part.places[row] for row in places]
+    if blob_bytes:
+        # Bytes of blobs come with scans only.
+        only = replace(part, places=tuple(places))
+        return pa.Table.from_batches(read_delta(only, columns, blob_bytes=True))
+    with translated(f"reading {part.folder}"):
+        fragment = fragment_of(table.dataset, part.fragment)
+        return fragment.take(places, columns=list(columns))
 
 
 def write_rows(folder: str, version: int, rows: NewRows) -> list[str]:

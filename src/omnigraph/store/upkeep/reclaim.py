@@ -19,7 +19,13 @@ from omnigraph.store.tables.branches import (
 )
 from omnigraph.store.tables.lance_errors import translated
 from omnigraph.store.tables.table import TREE, Tables
-from omnigraph.store.tables.torn_versions import ASIDE, newest_version, version_of, versions_on_disk
+from omnigraph.store.tables.torn_versions import (
+    ASIDE,
+    is_beside,
+    newest_version,
+    version_of,
+    versions_on_disk,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +39,15 @@ class Reclaimed:
 def stored_versions(tables: Tables, path: str) -> list[int]:
     """Return every version a dataset still has, oldest first."""
     return sorted(versions_on_disk(tables.files, tables.folder(path)))
+
+
+def versions_and_beside(tables: Tables, path: str) -> tuple[list[int], list[str]]:
+    """Return every version a dataset has, oldest first, and the files of versions beside them."""
+    count("version_lists")
+    folder = f"{tables.folder(path)}/_versions"
+    names = tables.files.names(folder)
+    versions = sorted(number for name in names if (number := version_of(name)) is not None)
+    return versions, [f"{folder}/{name}" for name in names if is_beside(name)]
 
 
 def version_times_us(tables: Tables, path: str) -> dict[int, int]:

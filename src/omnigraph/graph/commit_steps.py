@@ -1,0 +1,157 @@
+"""The commits of a branch as work that others can divide: which tables each moved, and how far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omnigraph.catalog import Entity
+from omnigraph.commits import MAIN, MAINTENANCE_KINDS, GraphCommit
+from omnigraph.commits.compare import may_differ
+from omnigraph.commits.contract import SchemaContract
+from omnigraph.commits.open_branches import OpenBranch
+from omnigraph.errors import BadRequestError, ChangeFeedGapError, NotFoundError
+from omnigraph.graph.changes import ChangeBlock, Changes
+from omnigraph.graph.permits import Reachable
+from omnigraph.graph.targets import At, as_instant, resolve
+from omnigraph.ids import is_ulid
+from omnigraph.ops.diff import ChangeFilter, wanted_types
+from omnigraph.store import Pin, Table, Tables
+
+BEGINNING = "beginning"
+NOW = "now"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableStep:
+    """One table before and after a commit; a side on which it does not exist is None.
+
+    `descends` says that the second version grew out of the first. `touched` is how many rows the
+    commit touched if others were published with it: the step is then that of all of them.
+    """
+
+    entity: Entity
+    type_id: int
+    before: Table | None
+    after: Table | None
+    descends: bool
+    touched: int | None = None
+
+
+class CommitSteps:
+    """The commits of one branch, in order, and what each did to tables."""
+
+    def __init__(
+        self, lines: Reachable, tables: Tables, contract: SchemaContract, branch: str = MAIN
+    ) -> None:
+        self._lines = lines
+        self._tables = tables
+        self._contract = contract
+        self._changes = Changes(lines, tables, contract)
+        self._branch = branch
+
+    def _line(self) -> OpenBranch:
+        return self._lines.get(self._branch)
+
+    def head(self) -> str:
+        """Return the id of the newest commit."""
+        return self._line().coordinator.capture().head.graph_commit_id
+
+    def after(self, commit_id: str) -> list[GraphCommit]:
+        """Return the commits that came later, oldest first; all after `BEGINNING`."""
+        line = self._line()
+        capture = line.coordinator.capture()
+        found = line.coordinator.ledger.commits_to(capture.version)
+        if commit_id == BEGINNING:
+            return found
+        ids = [commit.graph_commit_id for commit in found]
+        if commit_id not in ids:
+            raise NotFoundError(f"commit '{commit_id}' is not on branch '{self._branch}'")
+        return found[ids.index(commit_id) + 1 :]
+
+    def named(self, name: str) -> str:
+        """Return the commit somebody means: by its id, a version, a tag or a moment.
+
+        A moment means the newest commit of its time, `BEGINNING` if there was none.
+        """
+        if name == BEGINNING:
+            return name
+        if name == NOW:
+            return self.head()
+        tags = {tag.name for tag in self._lines.directory.tags()}
+        if is_ulid(name):
+            point = At(branch=self._branch, commit=name)
+        elif name in tags:
+            point = At(tag=name)
+        elif name.isdigit():
+            point = At(branch=self._branch, version=int(name))
+        else:
+            return self._at_moment(name)
+        _line, state = resolve(self._lines, point)
+        return state.head.graph_commit_id
+
+    def _at_moment(self, name: str) -> str:
+        try:
+            moment = as_instant(name)
+        except BadRequestError as error:
+            raise NotFoundError(
+                f"'{name}' is no commit id, version, tag or moment",
+                hint=f"moments are like 2026-05-01T12:00:00Z; so are {BEGINNING} and {NOW}",
+            ) from error
+        microseconds = int(moment.timestamp() * 1e6)
+        kept = [item for item in self.after(BEGINNING) if item.created_at_us <= microseconds]
+        return kept[-1].graph_commit_id if kept else BEGINNING
+
+    def steps(self, commit: GraphCommit, wanted: ChangeFilter) -> list[TableStep]:
+        """Return the tables whose rows a commit may have changed.
+
+        There are none where the feed tells nothing: at the first commit, at a change of schema,
+        and for upkeep, which moves rows and changes none.
+        """
+        line = self._line()
+        ledger = line.coordinator.ledger
+        if commit.parent_commit_id is None or commit.kind in MAINTENANCE_KINDS:
+            return []
+        parent = ledger.commits[commit.parent_commit_id]
+        known = self._changes.wanted_then(commit, wanted)
+        if parent.schema_hash != commit.schema_hash or known is None:
+            return []
+        group = ledger.group_of(commit)
+        # Commits that were published together share one step of each table.
+        first = commit.manifest_version - 1 if group else parent.manifest_version
+        touched = None if group is None else group.touched_by(commit.graph_commit_id)
+        before = ledger.pins_at(first)
+        after = ledger.pins_at(commit.manifest_version)
+        found: list[TableStep] = []
+        for entity, type_id in wanted_types(self._contract.at(commit.schema_hash), known):
+            key = entity.table_key
+            old, new = before.get(key), after.get(key)
+            if may_differ(old, new) and (touched is None or key in touched):
+                found.append(
+                    TableStep(
+                        entity=entity,
+                        type_id=type_id,
+                        before=self._open(old, commit),
+                        after=self._open(new, commit),
+                        descends=ledger.grew_from(new, old),
+                        touched=None if touched is None else len(touched[key].all),
+                    )
+                )
+        return found
+
+    def _open(self, pin: Pin | None, commit: GraphCommit) -> Table | None:
+        try:
+            return None if pin is None else self._tables.open(pin.path, pin.version)
+        except NotFoundError as error:
+            raise ChangeFeedGapError(
+                cursor=None, first_unreadable_commit_id=commit.graph_commit_id
+            ) from error
+
+    def block(self, commit_id: str, wanted: ChangeFilter) -> ChangeBlock:
+        """Return what one commit changed, as the feed tells it."""
+        line = self._line()
+        line.coordinator.capture()
+        commit = line.coordinator.ledger.commits[commit_id]
+        try:
+            return self._changes.block(commit, line, wanted)[0]
+        except NotFoundError as error:
+            raise ChangeFeedGapError(cursor=None, first_unreadable_commit_id=commit_id) from error
