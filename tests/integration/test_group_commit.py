@@ -97,6 +97,13 @@ def test_one_publish_makes_one_version_of_each_table(root: AnyPath) -> None:
     assert after.tables["node:Person"].version == before.tables["node:Person"].version + 1
 
 
+def test_stored_ids_are_looked_up_once_for_all_that_follow(root: AnyPath) -> None:
+    with og.open(root) as graph:
+        answers = run_together(graph, [job(graph, ADD, s=f"new{n}") for n in range(5)])
+        assert len(set(versions(graph, answers))) == 1
+        assert [item.io.get("key_probes", 0) for item in answers] == [2, 0, 0, 0, 0]
+
+
 def test_a_refused_write_is_refused_alone(root: AnyPath) -> None:
     with og.open(root) as graph:
         answers = run_together(

@@ -24,6 +24,7 @@ from omnigraph.limits import (
     GROUP_ROWS_MAX,
     MEMBER_ROWS_MAX,
 )
+from omnigraph.rows.changes import TableChange
 
 
 class Verdict(Enum):
@@ -132,11 +133,11 @@ class _Group:
         self._sessions: dict[str, set[int]] = {}
         self._rows = self._bytes = 0
         if leader.changes is not None:
-            self._take(leader, leader.changes)
+            self._take(leader, tuple(leader.changes.effective()))
 
-    def _take(self, member: Member, changes: ChangeSet) -> None:
+    def _take(self, member: Member, changes: Sequence[TableChange]) -> None:
         self._overlay.take(changes)
-        for change in changes.effective():
+        for change in changes:
             self._sessions.setdefault(change.entity.table_key, set()).add(_session(member))
         rows, size = _weight(changes)
         self._rows, self._bytes = self._rows + rows, self._bytes + size
@@ -196,7 +197,8 @@ class _Group:
 
     def _taken_in(self, member: Member, changes: ChangeSet) -> Verdict:
         member.changes = changes
-        rows, size = _weight(changes)
+        effective = tuple(changes.effective())
+        rows, size = _weight(effective)
         if rows == 0:
             return Verdict.ANSWERED
         if rows > MEMBER_ROWS_MAX:
@@ -204,12 +206,12 @@ class _Group:
             return Verdict.LATER
         if self._rows + rows > GROUP_ROWS_MAX or self._bytes + size > GROUP_BYTES_MAX:
             return Verdict.LATER
-        member.touched = touched_by(changes.effective())
+        member.touched = touched_by(effective)
         if self._overlay.overlaps(member.touched):
             return Verdict.LATER
         self._known[member.identity.operation_id] = member
         member.first = member.first or self._capture
-        self._take(member, changes)
+        self._take(member, effective)
         return Verdict.IN
 
 
@@ -222,14 +224,14 @@ def _may_lead(leader: Member) -> bool:
     """Whether a write is small enough to share its publish."""
     if not leader.shared or leader.changes is None:
         return False
-    rows, size = _weight(leader.changes)
+    rows, size = _weight(tuple(leader.changes.effective()))
     return 0 < rows <= MEMBER_ROWS_MAX and size <= GROUP_BYTES_MAX
 
 
-def _weight(changes: ChangeSet) -> tuple[int, int]:
+def _weight(changes: Sequence[TableChange]) -> tuple[int, int]:
     """Return the rows that are written or deleted, and the bytes of those written."""
     rows = size = 0
-    for change in changes.effective():
+    for change in changes:
         rows += change.row_count + len(change.deleted)
         parts = (change.added, change.changed)
         size += sum(int(part.nbytes) for part in parts if part is not None)

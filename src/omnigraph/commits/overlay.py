@@ -85,9 +85,9 @@ class Overlay(Base):
         self.pin(entity)
         return self.stored[entity.table_key].intersection(ids)
 
-    def take(self, changes: ChangeSet) -> None:
+    def take(self, changes: Iterable[TableChange]) -> None:
         """Lay the changes of one more write over it."""
-        for change in changes.effective():
+        for change in changes:
             key = change.entity.table_key
             self.written.setdefault(key, _Written(change.entity)).take(change)
 
@@ -118,9 +118,7 @@ class Overlay(Base):
         found = self.written.get(entity.table_key)
         if found is None:
             return self._stored_ids(entity, ids)
-        stored = Base.existing_ids(
-            self, entity, [item for item in ids if item not in found.touched]
-        )
+        stored = self._stored_ids(entity, [item for item in ids if item not in found.touched])
         return stored | {item for item in ids if item in found.there}
 
     def rows_where(self, entity: Entity, column: str, values: Sequence[str]) -> Any:

@@ -73,7 +73,8 @@ class Pending:
 
     def __init__(self, entity: Entity) -> None:
         self._entity = entity
-        self._rows = rows_schema(entity).empty_table()
+        self._rows: Any = None
+        """Made when they are asked for: most mutations write one row and never look."""
         self._fresh: dict[str, dict[str, object]] = {}
 
     def put(self, values: dict[str, object]) -> None:
@@ -91,10 +92,12 @@ class Pending:
         """Return all pending rows."""
         if self._fresh:
             fresh = rows_from_values(self._entity, list(self._fresh.values()))
-            if self._rows.num_rows:
+            if self._rows is not None and self._rows.num_rows:
                 gone = pc.is_in(self._rows["id"], value_set=fresh["id"].combine_chunks())
                 fresh = pa.concat_tables([self._rows.filter(pc.invert(gone)), fresh])
             self._rows, self._fresh = fresh, {}
+        elif self._rows is None:
+            self._rows = rows_schema(self._entity).empty_table()
         return self._rows
 
     def row(self, entity_id: str) -> Any:
@@ -240,10 +243,13 @@ class _Run:
             entity = catalog.entity_of_table(key)
             change = found.of(entity)
             known = self._existing(entity, rows["id"].to_pylist())
+            if not known:
+                change.added = rows
+                continue
             self._refuse_known(entity, known)
             exists = pc.is_in(rows["id"], value_set=pa.array(sorted(known), pa.string()))
-            change.changed = rows.filter(exists) if known else None
-            change.added = rows.filter(pc.invert(exists)) if known else rows
+            change.changed = rows.filter(exists)
+            change.added = rows.filter(pc.invert(exists))
         for key, ids in self._deleted.items():
             if ids:
                 found.of(catalog.entity_of_table(key)).deleted = list(ids)
@@ -462,6 +468,9 @@ def key_id(schema: AcceptedSchema, node: NodeType, values: Mapping[str, object])
             problems=[{"type": node.name, "field": missing[0], "message": "null key"}],
         )
     types = [(name, node.properties[name].type) for name in order]
+    first = values[order[0]]
+    if len(order) == 1 and isinstance(first, str) and types[0][1].scalar is Scalar.STRING:
+        return first
     columns = [pa.array([values[name]], arrow_type(declared)) for name, declared in types]
     return str(key_ids(columns, [declared for _name, declared in types])[0].as_py())
 

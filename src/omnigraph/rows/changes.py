@@ -59,11 +59,14 @@ class TableChange:
     @property
     def row_count(self) -> int:
         """Number of rows written."""
-        return sum(part.num_rows for part in (self.added, self.changed) if part is not None)
+        added = 0 if self.added is None else self.added.num_rows
+        return added if self.changed is None else added + self.changed.num_rows
 
     def rows(self) -> Any | None:
         """Return added and changed rows together, None when there are none."""
         parts = [part for part in (self.added, self.changed) if part is not None and part.num_rows]
+        if len(parts) == 1:
+            return parts[0]
         return pa.concat_tables(parts) if parts else None
 
     def ids(self) -> list[str]:
