@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 import omnigraph as og
+from omnigraph import failpoints
+from omnigraph.failpoints import Failpoint
 from omnigraph.store import locate
 from tests.faults.rig import (
     ADD,
@@ -38,6 +40,20 @@ def job(graph: og.Graph, text: str, **params: Any) -> Any:
     """Return a mutation to run; options start with `_`."""
     options = {name[1:]: params.pop(name) for name in [*params] if name.startswith("_")}
     return partial(graph.mutate, text, params, **options)
+
+
+class Died(BaseException):
+    """The process ends here."""
+
+
+def jobs_of_four(graph: og.Graph) -> list[Any]:
+    """Return an insert, an update, a delete with its edges, and a new edge."""
+    return [
+        job(graph, ADD, s="a", _actor="ann"),
+        job(graph, NAME, s="p3", n="x", _actor="bob"),
+        job(graph, DROP, s="p0", _actor="cid"),
+        job(graph, MEET, i="m", a="p1", b="a", _actor="dan"),
+    ]
 
 
 def versions(graph: og.Graph, answers: list[Any]) -> list[int]:
@@ -492,19 +508,123 @@ def test_one_commit_of_a_publish_is_undone_or_picked_alone(root: AnyPath) -> Non
     assert_sound(root)
 
 
-def test_a_branch_or_tag_starts_after_the_whole_publish(root: AnyPath) -> None:
+def test_a_branch_can_start_between_two_commits_of_a_publish(root: AnyPath) -> None:
     with og.open(root) as graph:
-        answers = run_together(graph, [job(graph, ADD, s=f"a{i}") for i in range(3)])
-        inner, last = (answers[n].commit.graph_commit_id for n in (1, 2))
-        refusal = "published together with later ones"
-        with pytest.raises(og.ConflictError, match=refusal) as caught:
-            graph.branches.create("dev", from_=inner)
-        assert f"graph version {answers[1].commit.manifest_version}" in str(caught.value.hint)
-        with pytest.raises(og.ConflictError, match=refusal):
-            graph.tags.create("t", commit=inner)
-        graph.branches.create("dev", from_=last)
-        graph.tags.create("t", commit=last)
-        assert state_of(graph, branch="dev") == state_of(graph, tag="t") == state_of(graph)
+        answers = run_together(graph, jobs_of_four(graph))
+        names = [item.commit.graph_commit_id for item in answers]
+        states = [state_of(graph, commit=name) for name in names]
+        for number, name in enumerate(names):
+            graph.branches.create(f"b{number}", from_=name)
+        for number, name in enumerate(names):
+            assert state_of(graph, branch=f"b{number}") == states[number]
+            assert graph.commits.head(f"b{number}").graph_commit_id == name
+            listed = graph.commits.list(branch=f"b{number}")
+            assert [item.graph_commit_id for item in listed][: number + 1] == names[number::-1]
+            assert [graph.commits.get(name).actor_id for name in names[: number + 1]] == [
+                item.actor_id for item in listed[number::-1]
+            ]
+    assert_sound(root)
+    with og.open(root) as again:
+        assert [state_of(again, branch=f"b{number}") for number in range(4)] == states
+        again.mutate(ADD, {"s": "more"}, branch="b1")
+        # From a branch that was made there, and from what it inherits.
+        again.branches.create("a0", from_="b1")
+        again.branches.create("a1", from_=names[0])
+        assert state_of(again, branch="a1") == states[0]
+    assert_sound(root)
+
+
+def test_a_branch_from_inside_a_publish_merges_from_where_it_started(root: AnyPath) -> None:
+    with og.open(root) as graph:
+        answers = run_together(graph, jobs_of_four(graph))
+        names = [item.commit.graph_commit_id for item in answers]
+        graph.branches.create("dev", from_=names[1])
+        assert graph.branches.merge_plan("dev").outcome == "already_up_to_date"
+        graph.mutate(ADD, {"s": "mine"}, branch="dev")
+        graph.branches.create("other", from_=names[0])
+        graph.mutate(ADD, {"s": "theirs"}, branch="other")
+        before = state_of(graph)
+        plan = graph.branches.merge_plan("dev")
+        assert plan.base_commit_ids == (names[1],)
+        assert [item["id"] for item in plan.changes] == ["mine"]
+        graph.branches.merge("other", "dev")
+        graph.branches.merge("dev")
+        added = {("Person", "mine"), ("Person", "theirs")}
+        after = state_of(graph)
+        assert set(after) == set(before) | added
+        assert {key: after[key] for key in before} == before
+        graph.branches.merge("main", "other")
+        assert state_of(graph, branch="other") == after
+    assert_sound(root)
+
+
+def test_a_cleanup_keeps_what_a_branch_from_inside_a_publish_merges_from(root: AnyPath) -> None:
+    with og.open(root) as graph:
+        answers = run_together(graph, jobs_of_four(graph))
+        names = [item.commit.graph_commit_id for item in answers]
+        graph.branches.create("dev", from_=names[1])
+        graph.mutate(ADD, {"s": "mine"}, branch="dev")
+        for number in range(4):
+            graph.mutate(ADD, {"s": f"later{number}"})
+        graph.cleanup(keep=1, grace=0, dry_run=False)
+        before = state_of(graph)
+        graph.branches.merge("dev")
+        after = state_of(graph)
+        assert set(after) == {*before, ("Person", "mine")}
+        graph.branches.delete("dev")
+        graph.cleanup(keep=1, grace=0, dry_run=False)
+        assert state_of(graph) == after
+
+
+def test_a_tag_can_name_a_commit_inside_a_publish(root: AnyPath) -> None:
+    with og.open(root) as graph:
+        answers = run_together(graph, jobs_of_four(graph))
+        names = [item.commit.graph_commit_id for item in answers]
+        wanted = state_of(graph, commit=names[1])
+        made = graph.tags.create("t", commit=names[1])
+        assert (made.commit_id, made.version) == (names[1], answers[1].commit.manifest_version)
+        assert graph.tags.list() == [made]
+        for number in range(4):
+            graph.mutate(ADD, {"s": f"later{number}"})
+        graph.cleanup(keep=1, grace=0, dry_run=False)
+        assert state_of(graph, tag="t") == wanted
+        graph.tags.delete("t")
+        assert graph.tags.list() == []
+        newest = graph.tags.create("t")
+        assert newest.commit_id is None
+        assert state_of(graph, tag="t") == state_of(graph)
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        Failpoint.BRANCH_CREATE_POST_NATIVE,
+        Failpoint.WRITE_POST_STAGE,
+        Failpoint.PUBLISH_POST_EFFECTS,
+        Failpoint.PUBLISH_PRE_SLOT_DELETE,
+    ],
+)
+def test_a_branch_from_inside_a_publish_is_made_whole_or_not_seen(
+    root: AnyPath, point: Failpoint
+) -> None:
+    with og.open(root) as graph:
+        answers = run_together(graph, jobs_of_four(graph))
+        name = answers[1].commit.graph_commit_id
+
+    def die() -> None:
+        raise Died
+
+    with og.open(root) as graph, failpoints.armed(point, die), pytest.raises(Died):
+        graph.branches.create("dev", from_=name)
+    with og.open(root) as graph:
+        assert graph.branches.list() == ["main"]
+        wanted = state_of(graph, commit=name)
+        graph.branches.create("dev", from_=name)
+        assert state_of(graph, branch="dev") == wanted
+        graph.cleanup(keep=100, grace=0, dry_run=False)
+        assert state_of(graph, branch="dev") == wanted
+        assert names_in(root / "__manifest" / "_retired") == []
+    assert_sound(root)
 
 
 def test_a_feed_goes_on_inside_a_publish(root: AnyPath) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 import omnigraph as og
 from omnigraph.failpoints import Failpoint, Pause, armed
+from omnigraph.ops import cleanup
 from omnigraph.store import locate
 from omnigraph.store.tables import workers
+from omnigraph.store.upkeep import reclaim
 from tests.places import AnyPath, dataset, names_in, remove_tree
 
 SCHEMA = """
@@ -399,3 +402,24 @@ def used_files(graph: og.Graph) -> set[str]:
     pin = graph.snapshot().tables["node:P"]
     fragments = graph._engine.tables.open(pin.path, pin.version).fragments()
     return {item.path for fragment in fragments for item in fragment.data_files()}
+
+
+@pytest.mark.parametrize("table", ["__manifest", "nodes/"])
+def test_a_cleanup_that_meets_the_deletion_of_a_branch_is_repeated(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    """Lance reads the file of every branch it has listed, and one of them may be gone by then."""
+    met: list[str] = []
+
+    def remove_versions(tables: Any, path: str, versions: Any, *, dry_run: bool) -> Any:
+        if path.startswith(table) and not met:
+            met.append(path)
+            raise og.StorageError("a file is missing: _refs/branches/b2.json")
+        return reclaim.remove_versions(tables, path, versions, dry_run=dry_run)
+
+    graph.mutate(ADD, {"k": "x", "v": 1})
+    monkeypatch.setattr(cleanup, "remove_versions", remove_versions)
+    report = graph.cleanup(keep=1, grace=0, dry_run=False)
+    assert len(met) == 1
+    assert [item.error for item in report.tables if item.error is not None] == []
+    assert graph.cleanup(keep=1, grace=0).versions == 0

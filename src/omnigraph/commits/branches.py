@@ -31,6 +31,7 @@ from omnigraph.errors import (
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.limits import BRANCH_CONTROL_ATTEMPTS_MAX, SLOT_WAIT_S
 from omnigraph.store import (
+    RETIRED,
     BranchRef,
     HeldSlot,
     JournalView,
@@ -62,6 +63,8 @@ from omnigraph.values.commits import Tag as Tag
 CONTROL_SLOT = "branches@control.json"
 CLEANING_SLOT = "cleanup@control.json"
 TAG_RESERVED = "omnigraph_"
+_INNER_TAG = f"{TAG_RESERVED}commit."
+"""Before a commit and the name of a tag: which commit of its graph version the tag names."""
 _MAIN_INFO = BranchInfo(name=MAIN, branch_uid=MAIN)
 
 
@@ -200,13 +203,18 @@ class BranchDirectory:
             finally:
                 slot.remove()
 
-    def create(self, name: str, capture: BranchState) -> tuple[BranchInfo, JournalView | None]:
+    def create(
+        self,
+        name: str,
+        capture: BranchState,
+        begin: Callable[[BranchInfo, JournalView | None], None] | None = None,
+    ) -> tuple[BranchInfo, JournalView | None]:
         """Make a branch whose first state is the captured one; return also its open manifest.
 
-        That is None when the storage's answer was lost.
+        That is None when the storage's answer was lost. With `begin`, which writes to the branch,
+        it comes into sight when that is done; a cleanup takes one whose maker died before.
         """
         check_branch_name(name)
-        _refuse_inner(capture)
         with self.control():
             for other in self.ids():
                 if collides(name, other.name):
@@ -225,6 +233,8 @@ class BranchDirectory:
                     hint="read the old state by its version, commit or tag, or branch from main",
                 )
             branch = new_branch(name, self._new_id())
+            if begin is not None:
+                self._syncer.sync([retire_branch(self._files, self._root, branch.uid)])
             view = None
             try:
                 made = make_branch(capture.view.dataset, branch.uid, capture.version)
@@ -241,6 +251,10 @@ class BranchDirectory:
                 self._delete_line(branch)
                 raise
             self._syncer.sync(branch_files(self._files, self._root, branch.uid))
+            if begin is not None:
+                begin(self.info(branch), view)
+                self._forget_retired(branch.uid)
+                view = None
             return self.info(branch), view
 
     @contextlib.contextmanager
@@ -294,7 +308,18 @@ class BranchDirectory:
         self.delete_forks(branch)
         self._delete_line(branch)
         fire(Failpoint.BRANCH_PURGE_POST_NATIVE)
-        forget_retired(self._files, self._root, branch.uid)
+        self._forget_retired(branch.uid)
+
+    def _forget_retired(self, uid: str) -> None:
+        forget_retired(self._files, self._root, uid)
+        self._syncer.sync_folder(f"{self._root}/{RETIRED}")
+
+    def forget_unmade(self) -> None:
+        """Remove the marks of branches that are gone, or were never made. Needs `control`."""
+        marked = retired_branches(self._files, self._root)
+        if marked:
+            for uid in marked - set(branch_names(self._files, self._root)):
+                self._forget_retired(uid)
 
     def _refuse_missing(self, branch: BranchId) -> None:
         if not self.exists(branch):
@@ -318,7 +343,9 @@ class BranchDirectory:
     def tags(self) -> list[Tag]:
         """Return every tag, by name."""
         found: list[Tag] = []
-        for ref in list_tags(self._main.view.dataset):
+        refs = list_tags(self._main.view.dataset)
+        inner = dict(_inner_tag(ref.name) for ref in refs if ref.name.startswith(_INNER_TAG))
+        for ref in refs:
             branch = parse_branch_uid(ref.branch or MAIN)
             if branch is not None and not ref.name.startswith(TAG_RESERVED):
                 found.append(
@@ -328,14 +355,14 @@ class BranchDirectory:
                         branch_uid=branch.uid,
                         version=ref.version,
                         created_at_us=ref.created_at_us,
+                        commit_id=inner.get(ref.name),
                     )
                 )
         return found
 
-    def create_tag(self, name: str, capture: BranchState) -> Tag:
-        """Name a captured state."""
+    def create_tag(self, name: str, capture: BranchState, commit_id: str | None = None) -> Tag:
+        """Name a captured state, or that of one of the commits published as its version."""
         check_branch_name(name)
-        _refuse_inner(capture)
         if "/" in name or name.startswith(TAG_RESERVED):
             raise BadRequestError(
                 f"{name!r} is not a tag name", hint=f"no '/', and no '{TAG_RESERVED}' in front"
@@ -345,14 +372,26 @@ class BranchDirectory:
                 raise AlreadyExistsError(f"tag '{name}' exists already")
             self._refuse_missing(capture.branch)
             branch = None if capture.branch.is_main else capture.branch.uid
-            create_tag(self._main.view.dataset, name, branch, capture.version)
+            # What an interrupted call left would say something wrong of the new tag.
+            self._forget_inner(name)
+            names = [name] if commit_id is None else [f"{_INNER_TAG}{commit_id}.{name}", name]
+            for item in names:
+                # The name itself comes last: from then on the tag can be seen.
+                create_tag(self._main.view.dataset, item, branch, capture.version)
+                self._syncer.sync([tag_file(self._root, item)])
             try:
                 self.check_kept(capture.branch, capture.version)
             except VersionReclaimedError:
                 delete_tag(self._main.view.dataset, name)
                 raise
-            self._syncer.sync([tag_file(self._root, name)])
             return self.find_tag(name)
+
+    def _forget_inner(self, name: str) -> None:
+        """Forget which commit a tag that is gone named."""
+        for ref in list_tags(self._main.view.dataset):
+            if ref.name.startswith(_INNER_TAG) and _inner_tag(ref.name)[0] == name:
+                delete_tag(self._main.view.dataset, ref.name)
+                self._syncer.sync_folder(f"{self._root}/_refs/tags")
 
     def find_tag(self, name: str) -> Tag:
         """Return a tag. Raises `NotFoundError`."""
@@ -367,13 +406,10 @@ class BranchDirectory:
             self.find_tag(name)
             delete_tag(self._main.view.dataset, name)
             self._syncer.sync_folder(f"{self._root}/_refs/tags")
+            self._forget_inner(name)
 
 
-def _refuse_inner(capture: BranchState) -> None:
-    """Refuse to name a state that has no graph version of its own."""
-    if capture.inner:
-        raise ConflictError(
-            f"commit {capture.head.graph_commit_id} was published together with later ones, as "
-            f"graph version {capture.version}: a branch or tag can only start after all of them",
-            hint=f"start from graph version {capture.version}",
-        )
+def _inner_tag(text: str) -> tuple[str, str]:
+    """Return the name of a tag, and the commit it names."""
+    commit_id, _dot, name = text.removeprefix(_INNER_TAG).partition(".")
+    return name, commit_id

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from omnigraph.commits.identity import CommitChain
 from omnigraph.commits.records import TableEntry
 from omnigraph.rows.changes import TableChanges
 from omnigraph.store import IndexSpec
@@ -42,6 +43,8 @@ class ChangeSet(TableChanges):
     """What is said about tables that do not move."""
     schema_hash: str | None = None
     """The schema from this commit on, if it is another."""
+    chain: CommitChain | None = None
+    """The commits to publish, if they exist already and a branch only takes them over."""
     alone: bool = False
     """Whether the commit is made even if no table changes."""
     unseen: frozenset[str] = frozenset()

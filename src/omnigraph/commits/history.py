@@ -81,6 +81,13 @@ class History:
         """Return the commits that a commit was published with; None when it was published alone."""
         return self._groups.get(commit.manifest_version)
 
+    def group_until(self, commit: GraphCommit) -> tuple[Group, list[GraphCommit]]:
+        """Return the group of a commit, and its commits up to that one."""
+        group = self._groups[commit.manifest_version]
+        names = [member.commit_id for member in group.members]
+        until = names.index(commit.graph_commit_id) + 1
+        return group, [self.commits[name] for name in names[:until]]
+
     def is_group(self, version: int) -> bool:
         """Whether several commits were published as a manifest version."""
         return version in self._groups

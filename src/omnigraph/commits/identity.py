@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from omnigraph.clock import now_us
-from omnigraph.commits.groups import Touched
+from omnigraph.commits.groups import Group, Touched
 from omnigraph.commits.intents import Intent, IntentMember
-from omnigraph.commits.records import RECOVERY, RECOVERY_ACTOR
+from omnigraph.commits.records import BRANCH_CREATE, RECOVERY, RECOVERY_ACTOR, GraphCommit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +24,8 @@ class CommitIdentity:
     recovery_for_actor: str | None = None
     merged_parent_commit_id: str | None = None
     merged_branch: str | None = None
+    again: GraphCommit | None = None
+    """The commit itself, if it exists already and is only taken over by another branch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +81,27 @@ def mint(
         schema_hash="",
         merged_parent_commit_id=merged_parent,
         merged_branch=merged_branch,
+    )
+
+
+def taken_over(commits: Sequence[GraphCommit], group: Group) -> CommitChain:
+    """Return the first commits of a group as those that a branch starts with."""
+    touched = tuple(group.touched_by(item.graph_commit_id) for item in commits)
+    return CommitChain(
+        members=tuple(
+            CommitIdentity(
+                operation_id=item.operation_id,
+                commit_id=item.graph_commit_id,
+                # What the slot says is under way; the commits themselves stay what they are.
+                kind=BRANCH_CREATE,
+                actor_id=item.actor_id,
+                created_at_us=item.created_at_us,
+                schema_hash=item.schema_hash,
+                again=item,
+            )
+            for item in commits
+        ),
+        touched=touched if len(commits) > 1 else (),
     )
 
 

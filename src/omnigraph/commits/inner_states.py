@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import tempfile
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 
 from omnigraph.bounded import BoundedCache
@@ -72,8 +73,8 @@ class InnerStates:
         """Return a table as it was after a commit of the group that moved it."""
         touched = [member.touched.get(pin.table_key, RowIds()) for member in group.members]
         until = [member.commit_id for member in group.members].index(commit.graph_commit_id) + 1
-        earlier = _sum(touched[:until])
-        later = _sum(touched[until:])
+        earlier = sum_of(touched[:until])
+        later = sum_of(touched[until:])
         if not later.all:
             return pin
         # On its own line the version before has the content of the one published before, also
@@ -94,11 +95,7 @@ class InnerStates:
         before = self._tables.open(pin.path, pin.version - 1)
         if not self._writable:
             before = self._copy(before)
-        change = TableChange(entity, deleted=list(earlier.deleted))
-        if earlier.written:
-            schema, where = rows_schema(entity), id_filter("id", earlier.written)
-            rows = after.scan(columns=schema.names, where=where, blob_bytes=has_blobs(entity))
-            change.changed = rows.cast(schema)
+        change = change_of(after, entity, earlier)
         staged = stage_table(before, change, {OPERATION_PROPERTY: f"state@{pin.version}"})
         commit = commit_beside if self._writable else commit_apart
         found = commit(self._tables, staged)
@@ -118,7 +115,18 @@ class InnerStates:
         )
 
 
-def _sum(parts: list[RowIds]) -> RowIds:
+def change_of(after: Table, entity: Entity, rows: RowIds) -> TableChange:
+    """Return what commits of a group did to a table, given the table after all of them."""
+    change = TableChange(entity, deleted=list(rows.deleted))
+    if rows.written:
+        schema, where = rows_schema(entity), id_filter("id", rows.written)
+        found = after.scan(columns=schema.names, where=where, blob_bytes=has_blobs(entity))
+        change.changed = found.cast(schema)
+    return change
+
+
+def sum_of(parts: Sequence[RowIds]) -> RowIds:
+    """Return the rows that several commits touched; none is touched by two."""
     return RowIds(
         added=tuple(name for part in parts for name in part.added),
         changed=tuple(name for part in parts for name in part.changed),

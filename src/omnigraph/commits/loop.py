@@ -444,6 +444,8 @@ class _Attempts:
         return self._publisher.publish(capture, plan, self, reserved=slot, wait=waits)
 
     def _chain(self, capture: BranchState, prepared: Prepared) -> CommitChain:
+        if prepared.changes.chain is not None:
+            return prepared.changes.chain
         if len(prepared.members) > 1:
             members = prepared.members
             return chained((self._identity_on(capture, item), item.touched) for item in members)

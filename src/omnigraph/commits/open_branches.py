@@ -26,6 +26,7 @@ from omnigraph.commits.manifest_reader import BranchState, ManifestReader
 from omnigraph.commits.publisher import Publisher
 from omnigraph.commits.records import MAIN, GraphCommit
 from omnigraph.commits.recovery import Recovery, Verdict
+from omnigraph.commits.taking_over import TakeOver
 from omnigraph.errors import (
     ConflictError,
     NotFoundError,
@@ -291,8 +292,13 @@ class OpenBranches:
 
     def state_of(self, line: OpenBranch, commit: GraphCommit) -> BranchState:
         """Return the state a commit of a branch made, if it can still be read."""
-        after = self.state(line, commit.manifest_version)
-        history = line.coordinator.ledger
+        return self.within(self.state(line, commit.manifest_version), commit, line.coordinator)
+
+    def within(
+        self, after: BranchState, commit: GraphCommit, manifest: ManifestReader
+    ) -> BranchState:
+        """Return the state a commit made, given that of the graph version it is part of."""
+        history = manifest.ledger
         if history.is_last(commit):
             return after
         return self._inner.state(after, commit, history, self.schema_at(commit.schema_hash))
@@ -327,10 +333,29 @@ class OpenBranches:
 
     def create(self, name: str, capture: BranchState) -> BranchInfo:
         """Make a branch whose first state is the captured one."""
+        if capture.inner:
+            return self._create_inside(name, capture)
         info, view = self.directory.create(name, self.holding(capture))
         if view is not None:
             with self._lock:
                 self._made.put(name, (info, view))
+        return info
+
+    def _create_inside(self, name: str, capture: BranchState) -> BranchInfo:
+        """Make a branch that starts between commits which were published together."""
+        manifest = self.get(capture.branch.name).coordinator
+        group, commits = manifest.ledger.group_until(capture.head)
+        after = manifest.at_version(capture.version)
+        before = self.holding(manifest.at_version(capture.version - 1))
+        operation = TakeOver(group, commits, after.pins)
+        schema = self.schema_at(capture.head.schema_hash)
+
+        def begin(info: BranchInfo, view: JournalView | None) -> None:
+            line = self._open_branch(info, view)
+            line.publisher.out_of_sight = True
+            line.writer.maintain(operation, schema)
+
+        info, _view = self.directory.create(name, before, begin)
         return info
 
     def holding(self, capture: BranchState) -> BranchState:

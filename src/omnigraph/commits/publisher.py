@@ -48,6 +48,7 @@ from omnigraph.store import (
     Tables,
     branch_exists,
     commit_staged,
+    is_stored,
     version_file,
 )
 from omnigraph.store.tables.steps import UnstagedStep, perform
@@ -130,6 +131,8 @@ class Publisher:
         self.threads = threads
         self.check_kept: Callable[[BranchId, int], None] = lambda _branch, _version: None
         """Raises when a state of a branch was given up by a cleanup."""
+        self.out_of_sight = False
+        """Whether the branch is still being made, so that only its maker may write to it."""
 
     def reserve(
         self, capture: BranchState, identity: CommitIdentity, rollback_id: str
@@ -167,7 +170,8 @@ class Publisher:
         branch = self.coordinator.branch
         if branch.is_main:
             return True
-        return branch_exists(self.tables.files, self.tables.folder(MANIFEST), branch.uid)
+        seen = is_stored if self.out_of_sight else branch_exists
+        return seen(self.tables.files, self.tables.folder(MANIFEST), branch.uid)
 
     def failure(self, error: OmniGraphError) -> OmniGraphError:
         """Return what to raise for files that are missing: the branch, if that is what is gone."""
@@ -456,7 +460,8 @@ def _commits(chain: CommitChain, seq: int, capture: BranchState) -> list[Record]
     parent = capture.head.graph_commit_id
     for place, identity in enumerate(chain.members):
         found.append(
-            GraphCommit(
+            identity.again
+            or GraphCommit(
                 graph_commit_id=identity.commit_id,
                 manifest_version=seq,
                 parent_commit_id=parent,

@@ -23,6 +23,8 @@ from omnigraph.values.commits import GraphCommit as GraphCommit
 
 STAMP_KEY = b"omnigraph:internal_schema_version"
 SCHEMA_APPLY = "schema_apply"
+BRANCH_CREATE = "branch_create"
+"""What a branch that starts inside a group is doing while it takes over commits."""
 RECOVERY = "recovery"
 RECOVERY_ACTOR = "omnigraph:recovery"
 MAINTENANCE_KINDS = frozenset(("optimize", "ensure_indices"))

@@ -16,7 +16,13 @@ from omnigraph.commits.identity import alone, finishing, undoing
 from omnigraph.commits.intents import Intent, IntentTable, decode_intent, newer_format
 from omnigraph.commits.manifest_reader import BranchState
 from omnigraph.commits.publisher import HeadMoved, Publisher
-from omnigraph.commits.records import RECOVERY, RECOVERY_ACTOR, SCHEMA_APPLY, GraphCommit
+from omnigraph.commits.records import (
+    BRANCH_CREATE,
+    RECOVERY,
+    RECOVERY_ACTOR,
+    SCHEMA_APPLY,
+    GraphCommit,
+)
 from omnigraph.errors import FormatError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.store import (
@@ -158,7 +164,9 @@ class Recovery:
             return None
         with slot:
             intent = decode_intent(slot.body)
-            for item in intent.commits if intent is not None and intent.tables else ():
+            # Commits that a branch was about to take over were made elsewhere, and stay.
+            lost = intent is not None and intent.tables and intent.kind != BRANCH_CREATE
+            for item in intent.commits if intent is not None and lost else ():
                 self._audit.add(
                     new_record(
                         commit_id=item.commit_id,

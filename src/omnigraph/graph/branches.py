@@ -305,10 +305,12 @@ class Tags:
             check_head(line, capture, expected_head)
             return capture
 
-        return self._lines.naming(
-            find,
-            lambda capture: self._lines.directory.create_tag(name, self._lines.holding(capture)),
-        )
+        def make(capture: BranchState) -> Tag:
+            inner = capture.head.graph_commit_id if capture.inner else None
+            held = self._lines.holding(capture)
+            return self._lines.directory.create_tag(name, held, inner)
+
+        return self._lines.naming(find, make)
 
     def delete(self, name: str, *, expected_head: str | None = None) -> None:
         """Forget a tag; the state it named stays.

@@ -115,6 +115,8 @@ class Maintenance:
             with directory.control():
                 branches = [self._lines.get(info.name) for info in directory.branches()]
                 retired, gone = self._retired()
+                if not dry_run:
+                    directory.forget_unmade()
                 work = Cleanup(
                     [line.coordinator for line in branches],
                     lambda: self._kept_states(gone),

@@ -41,7 +41,10 @@ def resolve(lines: Reachable, at: At) -> tuple[OpenBranch, BranchState]:
     """Return a branch and its state at the given point."""
     if at.tag is not None:
         found = lines.directory.find_tag(at.tag)
-        return lines.at(found.branch, found.version)
+        line, state = lines.at(found.branch, found.version)
+        if found.commit_id is not None:
+            state = lines.state_of(line, line.coordinator.ledger.commits[found.commit_id])
+        return line, state
     if at.commit is not None:
         return _at_commit(lines, at.commit, at.branch)
     line = lines.get(at.branch or MAIN)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from omnigraph.clock import now_us
@@ -37,6 +38,8 @@ from omnigraph.store.upkeep.reclaim import (
 from omnigraph.values.reports import CleanedTable
 
 MANIFEST_KEY = "__manifest"
+_REPEATS_MAX = 2
+"""How often the cleaning of a table is repeated that met the deletion of a branch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +166,8 @@ def needed_versions(
     for item, version in single:
         for pin in item.ledger.pins_at(version).values():
             needed.keep(pin.path, pin.version)
+            if pin.seq == version and item.ledger.is_group(version):
+                needed.keep(pin.path, pin.version - 1)
     return needed
 
 
@@ -230,7 +235,10 @@ class Cleanup:
 
         Branches and tags may change meanwhile: they find what they need above the floors.
         """
-        found = [self._clean_table(r, paths, removal.needed) for r, paths in removal.roots.items()]
+        found = [
+            _persistent(partial(self._clean_table, root, paths, removal.needed))
+            for root, paths in removal.roots.items()
+        ]
         found += [
             self._drop_table(path)
             for path in removal.dropped
@@ -241,7 +249,7 @@ class Cleanup:
             freed = self._removed(item)
             found.append(CleanedTable(table_key=SCRATCH, bytes_removed=freed))
         fire(Failpoint.CLEANUP_PRE_MANIFEST)
-        manifest = self._clean_manifest(removal.oldest)
+        manifest = _persistent(partial(self._clean_manifest, removal.oldest))
         return [*sorted(found, key=lambda item: item.table_key), manifest]
 
     def _drop_table(self, path: str) -> CleanedTable:
@@ -295,11 +303,6 @@ class Cleanup:
             )
 
     def _clean_table(self, root: str, paths: list[str], needed: Needed) -> CleanedTable:
-        """Clean one table; once more if a branch was deleted under it."""
-        found = self._clean_once(root, paths, needed)
-        return found if found.error is None else self._clean_once(root, paths, needed)
-
-    def _clean_once(self, root: str, paths: list[str], needed: Needed) -> CleanedTable:
         key = needed.keys.get(root, root)
         total, forks = Reclaimed(), 0
         self._check_held()
@@ -379,6 +382,16 @@ class Cleanup:
         return CleanedTable(
             table_key=MANIFEST_KEY, old_versions_removed=versions, bytes_removed=freed
         )
+
+
+def _persistent(clean: Callable[[], CleanedTable]) -> CleanedTable:
+    """Clean a table; again if it failed, as it does when a branch is deleted under it."""
+    found = clean()
+    for _again in range(_REPEATS_MAX):
+        if found.error is None:
+            break
+        found = clean()
+    return found
 
 
 def _floors(windows: Mapping[BranchId, list[int]], states: Iterable[State]) -> dict[str, Floor]:

@@ -24,6 +24,7 @@ from omnigraph.store.slots.protocol import HeldSlot, Slots, open_slots
 from omnigraph.store.slots.request_keys import Claim, RequestKeys
 from omnigraph.store.tables.blobs import BlobRef, find_blob, open_blob
 from omnigraph.store.tables.branches import (
+    RETIRED,
     BranchRef,
     branch_exists,
     branch_files,
@@ -107,6 +108,7 @@ __all__ = [
     "DRIFT",
     "ID_INDEX",
     "OPERATION_PROPERTY",
+    "RETIRED",
     "UNDOABLE",
     "BlobRef",
     "BranchRef",

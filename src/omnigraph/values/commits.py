@@ -149,6 +149,8 @@ class Tag(
     created_at_us: int
     branch_uid: str = ""
     """The branch in the life whose state is named."""
+    commit_id: str | None = None
+    """The commit that made the state, if later ones were published in the same version."""
 
     @property
     def branch(self) -> BranchId:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from omnigraph.commits import GraphCommit, ManifestReader, merge_bases
+from omnigraph.commits import BranchState, GraphCommit, ManifestReader, merge_bases
 from omnigraph.commits.open_branches import OpenBranch, OpenBranches
 from omnigraph.limits import MERGE_BASE_STATES_MAX
 from omnigraph.ops.merge.operation import Origin
@@ -25,8 +25,12 @@ class Ancestors:
     def origin(self, bases: Sequence[GraphCommit]) -> Origin:
         """Return the state that a merge with these best common ancestors starts from."""
         commits, tree = self.behind(bases)
-        states = [self.holder(item).at_version(item.manifest_version).pins for item in commits]
-        return Origin(states=states, tree=tree)
+        return Origin(states=[self._state(item).pins for item in commits], tree=tree)
+
+    def _state(self, commit: GraphCommit) -> BranchState:
+        """Return the state a commit made."""
+        manifest = self.holder(commit)
+        return self._lines.within(manifest.at_version(commit.manifest_version), commit, manifest)
 
     def behind(self, bases: Sequence[GraphCommit]) -> tuple[list[GraphCommit], BaseTree]:
         """Return the commits whose states a merge looks at, and how these are merged."""
@@ -49,7 +53,7 @@ class Ancestors:
 
     def _is_kept(self, commit: GraphCommit) -> bool:
         """Whether the state of a commit can still be read; what was removed is not known."""
-        return self._lines.is_stored(self.holder(commit).at_version(commit.manifest_version))
+        return self._lines.is_stored(self._state(commit))
 
     def find(self, commit_id: str, branch: str | None = None) -> GraphCommit | None:
         """Return a commit; `branch` is the life of the branch it was made on, if that is known.
@@ -68,8 +72,12 @@ class Ancestors:
         return found.ledger.commits.get(commit_id)
 
     def holder(self, commit: GraphCommit) -> ManifestReader:
-        """Return the manifest a found commit was found in: it knows the state it made."""
-        return next(item for item in self._known if commit.graph_commit_id in item.ledger.commits)
+        """Return a manifest that knows a found commit: one that has its state as a version.
+
+        A branch that was made between commits of a group has such a version, its parent has not.
+        """
+        known = [item for item in self._known if commit.graph_commit_id in item.ledger.commits]
+        return next((item for item in known if item.ledger.is_last(commit)), known[0])
 
 
 def _number(states: list[GraphCommit], commit: GraphCommit) -> int:
