@@ -26,6 +26,9 @@ NOBODY = 65534
 LAZY = ("lance.optimize", "omnigraph.graph", "omnigraph.cli.data", "omnigraph.cli.recover")
 ADD_ONE = 'query q() { insert Firm { slug: "cli" } }'
 ACTIONS = ("insert", "load")
+# A write takes about a dozen pages, more or fewer by the order in which Lance writes its files; with
+# this many it always gets through.
+PAGES_ENOUGH = 40
 
 
 def attempt(root: Path, action: str, *, durability: str = "none") -> dict[str, Any]:
@@ -93,7 +96,7 @@ def full(folder: Path) -> list[dict[str, Any]]:
         new_graph(root)
         with og.open(root, mode="ro") as graph:
             before = state_of(graph)
-        for pages in range(14):
+        for pages in range(PAGES_ENOUGH):
             with ballast(folder, leave_bytes=pages * 4096):
                 outcome = attempt(root, action)
                 code, said = command("mutate", "--store", str(root), "-e", ADD_ONE)
