@@ -276,7 +276,8 @@ class Writer:
         if depth == 0 or style < 0.4:
             return self._simple(scope)
         if style < 0.6:
-            return f"not ({self._boolean(scope, depth - 1)})"
+            inner = self._boolean(scope, depth - 1)
+            return f"not ({inner})" if self.chance(0.5) else f"not {inner}"
         word = self.r.choice(["and", "or"])
         parts = [f"({self._boolean(scope, depth - 1)})" for _ in range(self.r.randint(2, 3))]
         return f" {word} ".join(parts)
@@ -292,6 +293,11 @@ class Writer:
         kinds = PROPERTIES[scope.all()[variable]]
         style = self.r.random()
         vanishing = self.chance(0.2)
+        if "bool" in kinds and self.chance(0.1):
+            # A group key reads a variable.
+            if self._matching and self.chance(0.4):
+                return self._operand(scope, "bool", vanishing=vanishing)
+            return self._property(variable, kinds["bool"])
         if style < 0.1:
             word = self.r.choice(["is null", "is not null"])
             if self.chance(0.4) and variable not in scope.edges:

@@ -1,6 +1,6 @@
 """Parses expressions of `.gq` text.
 
-From loosest to tightest: `or`, `and`, `not (...)`, comparison, `+ -`, `* / %`, unary minus,
+From loosest to tightest: `or`, `and`, `not`, comparison, `+ -`, `* / %`, unary minus,
 primary. Comparisons do not chain. Clauses and projections follow each other without separators,
 so an expression takes every operator it can.
 """
@@ -54,60 +54,33 @@ def is_condition(node: ExpressionNode) -> bool:
     return isinstance(node, CallNode) and node.function in TEXT_PREDICATES
 
 
-def parse_condition(stream: TokenStream, context: str) -> ExpressionNode:
-    """Parse a condition; a lone value is an error that asks for the missing operator."""
-    node = parse_expression(stream)
-    _require_condition(stream, node, context)
-    return node
-
-
-def _require_condition(stream: TokenStream, node: ExpressionNode, context: str) -> None:
-    if is_condition(node):
-        return
-    stream.unexpected(
-        "a comparison operator",
-        context,
-        hint="operators: = != < <= > >= contains starts_with in, `is null`; "
-        "a Bool property needs `= true`",
-    )
-
-
 def parse_expression(stream: TokenStream) -> ExpressionNode:
     """Parse any expression, conditions included."""
     left = _and(stream)
     while stream.at_word("or"):
-        word = _logical_word(stream, left)
-        left = _logical(stream, word, left, _and(stream))
+        word = stream.advance()
+        left = _binary(stream, word, left, _and(stream))
     return left
 
 
 def _and(stream: TokenStream) -> ExpressionNode:
     left = _not(stream)
     while stream.at_word("and"):
-        word = _logical_word(stream, left)
-        left = _logical(stream, word, left, _not(stream))
+        word = stream.advance()
+        left = _binary(stream, word, left, _not(stream))
     return left
-
-
-def _logical_word(stream: TokenStream, left: ExpressionNode) -> Token:
-    _require_condition(stream, left, f"before `{stream.current.text}`")
-    return stream.advance()
-
-
-def _logical(
-    stream: TokenStream, word: Token, left: ExpressionNode, right: ExpressionNode
-) -> ExpressionNode:
-    _require_condition(stream, right, f"after `{word.text}`")
-    return _binary(stream, word, left, right)
 
 
 def _not(stream: TokenStream) -> ExpressionNode:
     if not stream.at_word("not"):
         return _comparison(stream)
     word = stream.advance()
-    opening = stream.expect_punct("(", "after `not`")
-    operand = _parenthesised(stream, opening)
-    _require_condition(stream, operand, "in `not (...)`")
+    if stream.at_punct("{"):
+        hint = "`not { ... }` is a clause; in a condition write `not exists { ... }`"
+        stream.unexpected("a condition", "after `not`", hint=hint)
+    stream.enter()
+    operand = _not(stream)
+    stream.leave()
     return UnaryNode(op="not", operand=operand, span=word.span.to(_last(stream)))
 
 

@@ -27,7 +27,6 @@ from omnigraph.lang.gq_ast import (
     VariableNode,
 )
 from omnigraph.lang.gq_expressions import (
-    parse_condition,
     parse_expression,
     parse_literal,
     parse_value,
@@ -38,6 +37,10 @@ from omnigraph.lang.source import Diagnostics, SourceText, Span
 from omnigraph.limits import VECTOR_DIM_MAX
 
 VERBS = ("insert", "upsert", "update", "delete")
+NO_EDGES = ("not", "and", "or")
+"""Words that join conditions, and so never name the edge of a traversal."""
+BLOCKS = ("optional",)
+"""Words that open a block after a condition, unless hop bounds follow."""
 
 
 def parse_queries(source: SourceText, diagnostics: Diagnostics) -> tuple[QueryNode, ...]:
@@ -265,7 +268,7 @@ def _clause(stream: TokenStream) -> ClauseNode:
             return _traversal(stream)
     if stream.at_punct(","):
         stream.unexpected("a clause", "", hint="clauses are not separated by commas")
-    condition = parse_condition(stream, "in the condition")
+    condition = parse_expression(stream)
     return FilterNode(condition=condition, span=condition.span)
 
 
@@ -276,9 +279,12 @@ def _at_traversal(stream: TokenStream) -> bool:
         return second.text == ":"
     if first.text == "<" and second.kind is Kind.IDENT and stream.peek(3).text == ">":
         return True
-    if first.kind is not Kind.IDENT or first.text == "not":
+    if first.kind is not Kind.IDENT or first.text in NO_EDGES:
         return False
-    return second.kind is Kind.VARIABLE or (second.kind is Kind.PUNCT and second.text == "{")
+    if second.kind is Kind.VARIABLE:
+        return True
+    opens = second.kind is Kind.PUNCT and second.text == "{"
+    return opens and (first.text not in BLOCKS or stream.peek(3).kind is Kind.INTEGER)
 
 
 def _binding(stream: TokenStream) -> BindingNode:
@@ -317,8 +323,8 @@ def _traversal(stream: TokenStream) -> TraversalNode:
         stream.expect_punct(":", f"after `${edge_variable.text}`")
     undirected = stream.take_punct("<") is not None
     word = stream.expect(Kind.IDENT, "an edge", "in the traversal")
-    if word.text == "not":
-        fail(stream.source, word.span, "`not` cannot be an edge")
+    if word.text in NO_EDGES:
+        fail(stream.source, word.span, f"`{word.text}` cannot be an edge")
     if undirected:
         stream.expect_punct(">", f"after `<{word.text}`")
     hops: tuple[int, int | None] | None = None
@@ -371,7 +377,7 @@ def _statement(stream: TokenStream) -> StatementNode:
         assignments = _assignments(stream, verb.text)
     if verb.text in ("update", "delete"):
         stream.expect_word("where", f"in `{verb.text} {type_name.text}`")
-        predicate = parse_condition(stream, "in the predicate")
+        predicate = parse_expression(stream)
     return StatementNode(
         verb=verb.text,
         type_name=type_name.text,
