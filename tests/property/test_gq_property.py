@@ -43,7 +43,7 @@ VOCABULARY = r"""
     $p $q $w $_ $x $p.name $p.age $q.age $w.since $x? Person Company Knows String [I32] Vector(3)
     $p:Person $p:Person{age:1} {name:"x"} {1,2} {0,} <knows> $w:knows -1 [1,2] ["a",] [] [-1]
     now() count(*) count( sum($p.age) date("2025-03-01") search($p.name,"x") nearest($p.face,$x)
-    bm25($p.name,"x") /*c*/ /* // @description("d") $q:Person $p__q Personx notx
+    exists{$p knows $r} count{ exists sum($p.age){ bm25($p.name,"x") /*c*/ /* // @description("d") $q:Person $p__q Personx notx
 """
 TOKENS = sorted(set(VOCABULARY.split()))
 
@@ -88,7 +88,8 @@ VALUES = """
     1; -1; 2.5; "a"; true; null; $x; $p.age; $q.name; $w.id; $x?; now(); date("2025-03-01"); [1, -2]
     ["a",]; []; ($p.age + 1); -$p.age; alias; count(*); count(distinct $p); sum($p.age * 2); $p
     max($p.born); bm25($p.name, "x"); nearest($p.face, $x); optional
-    rrf(bm25($p.name, "x"), bm25($q.name, "y"), 3)
+    rrf(bm25($p.name, "x"), bm25($q.name, "y"), 3); exists { $p knows $q }; count { $p knows $r }
+    sum($r.age) { $p $w:knows $r $r.active }; count(distinct $r) { $p knows $r }; min($p.age) { $p }
 """
 PATTERNS = """
     $p: Person; $q: Person { name: $x, age: 3, }; $q: Person { age: $p.age + 1 }; $p knows $q
@@ -367,6 +368,8 @@ def is_clear_to_the_grammar(text: str) -> bool:
 @example("query q() { match { (($p.a)) = 1 (1 = 2) not (($p.a = 1)) } return { x (1) } }")
 @example("query q() { match { $p.a not $p.b and $p.c $x and $p.d $a or $b } return { not $p.a } }")
 @example("query q() { match { $x optional { $a b $c } $x optional{1,2} $y } return { 1 } }")
+@example("query q() { match { $x exists { $a b $c } $x count{1,2} $y count {1} } return { 1 } }")
+@example("query q() { match { $p: A { n: count { $p } } } return { sum($p.a) { $p } exists {1} } }")
 @example("query q() { insert A { and: 1 or: 2, in: $x is: y } }")
 def test_parser_and_grammar_accept_the_same_texts(text: str) -> None:
     assert parses(text) == fits_the_grammar(text)

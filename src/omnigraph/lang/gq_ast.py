@@ -104,6 +104,16 @@ class NullTestNode:
     span: Span
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubqueryNode:
+    """`exists { ... }`, `count { ... }`, or the aggregate `call` of `sum(x) { ... }`."""
+
+    function: str
+    call: CallNode | None
+    clauses: tuple[ClauseNode, ...]
+    span: Span
+
+
 ExpressionNode = (
     LiteralNode
     | VariableNode
@@ -113,6 +123,7 @@ ExpressionNode = (
     | UnaryNode
     | BinaryNode
     | NullTestNode
+    | SubqueryNode
 )
 
 

@@ -14,13 +14,15 @@ from omnigraph.lang.gq_ast import (
     PropertyNode,
     QueryNode,
     ReadNode,
+    SubqueryNode,
     VariableNode,
     WordNode,
 )
+from omnigraph.lang.gq_clauses import ReadTypes, Subquery, introduced_names
 from omnigraph.lang.gq_expressions import AGGREGATES, RANKINGS
 from omnigraph.lang.gq_functions import ExpressionChecker
 from omnigraph.lang.gq_lower import lower
-from omnigraph.lang.gq_patterns import PatternChecker, ReadTypes, introduced_names
+from omnigraph.lang.gq_patterns import PatternChecker
 from omnigraph.lang.gq_scope import NodeVariable, Scope
 from omnigraph.lang.source import Diagnostics, did_you_mean
 from omnigraph.plan.explain import expression_text
@@ -57,7 +59,7 @@ def column_name(node: ProjectionNode, expression: Expression) -> str:
     """Return the name of an output column: one rule for lint, execution and explain.
 
     The alias if there is one; `v.p` and `v` for properties and variables; an aggregate takes its
-    argument's name and `count(*)` is `count`; other functions their own name; a literal
+    argument's name and `count(*)` is `count`; other functions and subqueries their own; a literal
     `literal`; anything else its text without dollar signs.
     """
     if node.alias is not None:
@@ -72,6 +74,8 @@ def _implicit_name(node: ExpressionNode, expression: Expression) -> str:
         return node.name
     if isinstance(node, LiteralNode):
         return "literal"
+    if isinstance(node, SubqueryNode):
+        return node.function
     if isinstance(node, CallNode):
         if node.function in AGGREGATES and not node.star:
             argument = next(children(expression))
@@ -102,15 +106,16 @@ def check_read(
         own_names=introduced_names(read.clauses),
     )
     reads = ReadTypes(nodes=set(), edges=set())
-    clauses = PatternChecker(scope, reads).check(read.clauses)
-    output = _Output(scope, read)
+    pattern = PatternChecker(scope, reads)
+    clauses = pattern.check(read.clauses)
+    output = _Output(scope, read, pattern)
     output.check()
     if len(diagnostics.errors) > before:
         return None
     return ReadPlan(
         name=query.name,
         parameters=tuple(Parameter(name=n, type=t) for n, t in parameters.items()),
-        steps=lower(clauses),
+        steps=lower((*clauses, *output.subqueries)),
         variables=tuple(sorted(name for name in scope.variables if not name.startswith("#"))),
         columns=tuple(output.columns),
         grouped=output.grouped,
@@ -127,10 +132,11 @@ def check_read(
 class _Output:
     """Everything after the pattern."""
 
-    def __init__(self, scope: Scope, read: ReadNode) -> None:
+    def __init__(self, scope: Scope, read: ReadNode, pattern: PatternChecker) -> None:
         self._scope = scope
         self._read = read
-        self._values = _Projector(scope, aggregates=True, rankings=True)
+        self._values = _Projector(scope, patterns=pattern.inner, aggregates=True, rankings=True)
+        self.subqueries: list[Subquery] = []
         self.columns: list[OutputColumn] = []
         self.sort_keys: list[SortKey] = []
         self.ranking: Ranking | None = None
@@ -161,6 +167,7 @@ class _Output:
         for position, item in enumerate(self._read.order):
             self._order(item, position, complete=complete)
         self._check_ranking_limit()
+        self.subqueries = self._values.take_subqueries()
 
     # ---- columns --------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from omnigraph.lang.gq_ast import (
     LiteralNode,
     NullTestNode,
     PropertyNode,
+    SubqueryNode,
     UnaryNode,
     VariableNode,
     WordNode,
@@ -88,6 +89,8 @@ class ValueChecker:
                 return self._binary(node)
             case NullTestNode():
                 return self._null_test(node)
+            case SubqueryNode():
+                return self.subquery(node)
 
     def condition(self, node: ExpressionNode) -> Expression | None:
         """Resolve a condition of a pattern, where `$x?` may make it vanish."""
@@ -123,6 +126,11 @@ class ValueChecker:
     def call(self, node: CallNode) -> Expression | None:
         """Resolve a function call; overridden where functions exist."""
         self.scope.error("T7", node.span, f"`{node.function}` cannot be used here")
+        return None
+
+    def subquery(self, node: SubqueryNode) -> Expression | None:
+        """Resolve a pattern in an expression; overridden where there are patterns."""
+        self.scope.error("T7", node.span, f"`{node.function} {{ ... }}` cannot be used here")
         return None
 
     # ---- leaves ---------------------------------------------------------------------------
