@@ -453,6 +453,8 @@ class Writer:
             columns = [self._column(scope, key=key) for _ in range(self.r.randint(1, 4))]
             columns = [f"{text} as {name}" for text, name in zip(columns, "abcd", strict=False)]
             keys = list("abcd"[: len(columns)])
+            if self.chance(0.1):
+                columns.append(f"${self.r.choice(sorted(scope.all()))}.*")
             if not word:
                 keys += [self._sortable(scope) for _ in range(3)]
                 keys += [f"({self._number(scope)})", f"({self._boolean(scope, 1)})"]

@@ -43,7 +43,8 @@ VOCABULARY = r"""
     $p $q $w $_ $x $p.name $p.age $q.age $w.since $x? Person Company Knows String [I32] Vector(3)
     $p:Person $p:Person{age:1} {name:"x"} {1,2} {0,} <knows> $w:knows -1 [1,2] ["a",] [] [-1]
     now() count(*) count( sum($p.age) date("2025-03-01") search($p.name,"x") nearest($p.face,$x)
-    exists{$p knows $r} count{ exists sum($p.age){ bm25($p.name,"x") /*c*/ /* // @description("d") $q:Person $p__q Personx notx
+    exists{$p knows $r} count{ exists sum($p.age){ $p.*
+    bm25($p.name,"x") /*c*/ /* // @description("d") $q:Person $p__q Personx notx
 """
 TOKENS = sorted(set(VOCABULARY.split()))
 
@@ -141,7 +142,8 @@ clauses = st.one_of(listed(PATTERNS), expressions())
 def reads(draw: st.DrawFn) -> str:
     """A read query put together from likely parts."""
     columns = " ".join(
-        draw(expressions()) + draw(st.sampled_from(["", ",", " as c", " as c,"]))
+        draw(st.one_of(expressions(), st.sampled_from(["$p.*", "$w . *"])))
+        + draw(st.sampled_from(["", ",", " as c", " as c,"]))
         for _ in range(draw(st.integers(1, 3)))
     )
     keys = ", ".join(
@@ -370,6 +372,9 @@ def is_clear_to_the_grammar(text: str) -> bool:
 @example("query q() { match { $x optional { $a b $c } $x optional{1,2} $y } return { 1 } }")
 @example("query q() { match { $x exists { $a b $c } $x count{1,2} $y count {1} } return { 1 } }")
 @example("query q() { match { $p: A { n: count { $p } } } return { sum($p.a) { $p } exists {1} } }")
+@example("query q() { match { $p: A } return { $p.* -1, $p.*, $p.* * 2 } order { $p.* } }")
+@example("query q() { match { $p: A } return { $p.* -1, $p.*, $q.* $p.a } }")
+@example("query q() { match { $p: A } return { $p.* as x } }")
 @example("query q() { insert A { and: 1 or: 2, in: $x is: y } }")
 def test_parser_and_grammar_accept_the_same_texts(text: str) -> None:
     assert parses(text) == fits_the_grammar(text)

@@ -196,6 +196,14 @@ class ProjectionNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AllPropertiesNode:
+    """`$variable.*`: a column for each property."""
+
+    variable: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OrderNode:
     """One item of `order { ... }`; `direction` is None when not written."""
 
@@ -209,7 +217,7 @@ class ReadNode:
     """`match ... return ... order ... limit ... offset`."""
 
     clauses: tuple[ClauseNode, ...]
-    projections: tuple[ProjectionNode, ...]
+    projections: tuple[ProjectionNode | AllPropertiesNode, ...]
     distinct: bool
     order: tuple[OrderNode, ...]
     limit: ExpressionNode | None

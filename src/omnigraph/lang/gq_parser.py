@@ -9,6 +9,7 @@ from __future__ import annotations
 from omnigraph.catalog import PropertyType, Scalar
 from omnigraph.errors import CompileError
 from omnigraph.lang.gq_ast import (
+    AllPropertiesNode,
     AssignmentNode,
     CallNode,
     ExpressionNode,
@@ -27,6 +28,7 @@ from omnigraph.lang.pg_parser import SCALAR_NAMES
 from omnigraph.lang.source import Diagnostics, SourceText
 from omnigraph.limits import VECTOR_DIM_MAX
 
+STAR = (".", "*")
 VERBS = ("insert", "upsert", "update", "delete")
 
 
@@ -196,9 +198,11 @@ def _cut(stream: TokenStream, word: Token) -> ExpressionNode:
     stream.unexpected("a number or a parameter", f"after `{word.text}`")
 
 
-def _projection(stream: TokenStream) -> ProjectionNode:
+def _projection(stream: TokenStream) -> ProjectionNode | AllPropertiesNode:
     if stream.at_punct("}"):
         stream.unexpected("an expression", "in `return { ... }`")
+    if stream.current.kind is Kind.VARIABLE and (stream.peek().text, stream.peek(2).text) == STAR:
+        return _all_properties(stream)
     expression = parse_expression(stream)
     alias: str | None = None
     span = expression.span
@@ -207,6 +211,17 @@ def _projection(stream: TokenStream) -> ProjectionNode:
         alias, span = token.text, span.to(token.span)
     stream.take_punct(",")
     return ProjectionNode(expression=expression, alias=alias, span=span)
+
+
+def _all_properties(stream: TokenStream) -> AllPropertiesNode:
+    variable = stream.advance()
+    stream.advance()
+    star = stream.advance()
+    if stream.at_word("as"):
+        hint = "its columns are named after the properties; list them to name them yourself"
+        stream.unexpected("a column", f"after `${variable.text}.*`", hint=hint)
+    stream.take_punct(",")
+    return AllPropertiesNode(variable=variable.text, span=variable.span.to(star.span))
 
 
 def _order(stream: TokenStream) -> OrderNode:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from omnigraph.catalog import Catalog, PropertyType
+from omnigraph.catalog import Catalog, PropertyType, Scalar
 from omnigraph.lang.gq_ast import (
+    AllPropertiesNode,
     CallNode,
     ExpressionNode,
     LiteralNode,
@@ -23,7 +24,7 @@ from omnigraph.lang.gq_expressions import AGGREGATES, RANKINGS
 from omnigraph.lang.gq_functions import ExpressionChecker
 from omnigraph.lang.gq_lower import lower
 from omnigraph.lang.gq_patterns import PatternChecker
-from omnigraph.lang.gq_scope import NodeVariable, Scope
+from omnigraph.lang.gq_scope import EdgeVariable, NodeVariable, Scope
 from omnigraph.lang.source import Diagnostics, did_you_mean
 from omnigraph.plan.explain import expression_text
 from omnigraph.plan.expression import (
@@ -136,6 +137,7 @@ class _Output:
         self._scope = scope
         self._read = read
         self._values = _Projector(scope, patterns=pattern.inner, aggregates=True, rankings=True)
+        self._projections: list[ProjectionNode] = []
         self.subqueries: list[Subquery] = []
         self.columns: list[OutputColumn] = []
         self.sort_keys: list[SortKey] = []
@@ -145,7 +147,8 @@ class _Output:
         self.offset: Expression | None = None
 
     def check(self) -> None:
-        resolved = [(p, self._values.resolve(p.expression)) for p in self._read.projections]
+        self._projections = self._listed()
+        resolved = [(p, self._values.resolve(p.expression)) for p in self._projections]
         self.grouped = any(found is not None and has_aggregate(found) for _, found in resolved)
         for node, found in resolved:
             if found is None:
@@ -161,7 +164,7 @@ class _Output:
                     hint="name them apart with `as`",
                 )
             self.columns.append(OutputColumn(name=name, expression=found, type=found.type))
-        complete = len(self.columns) == len(self._read.projections)
+        complete = len(self.columns) == len(self._projections)
         self.limit = self._cut(self._read.limit, "limit")
         self.offset = self._cut(self._read.offset, "offset")
         for position, item in enumerate(self._read.order):
@@ -170,6 +173,29 @@ class _Output:
         self.subqueries = self._values.take_subqueries()
 
     # ---- columns --------------------------------------------------------------------------
+
+    def _listed(self) -> list[ProjectionNode]:
+        """Return the columns one by one: `$v.*` stands for all that can be read of `$v`."""
+        found: list[ProjectionNode] = []
+        for item in self._read.projections:
+            if isinstance(item, ProjectionNode):
+                found.append(item)
+                continue
+            variable = self._scope.lookup(item.variable)
+            if variable is None:
+                if item.variable not in self._scope.poisoned:
+                    self._scope.error(
+                        "T6",
+                        item.span,
+                        f"unbound variable `${item.variable}`",
+                        hint=self._scope.suggest_variable(item.variable),
+                    )
+                continue
+            owner = variable.edge if isinstance(variable, EdgeVariable) else variable.node
+            for name, declared in owner.properties.items():
+                if declared.type.scalar is not Scalar.BLOB:
+                    found.append(_property_column(item, name))
+        return found
 
     def _check_grouping(self, node: ProjectionNode, found: Expression) -> None:
         if has_aggregate(found):
@@ -251,9 +277,7 @@ class _Output:
             self.ranking = found
 
     def _alias(self, node: WordNode, *, complete: bool) -> Expression | None:
-        names = {
-            p.alias: index for index, p in enumerate(self._read.projections) if p.alias is not None
-        }
+        names = {p.alias: index for index, p in enumerate(self._projections) if p.alias is not None}
         index = names.get(node.name)
         if index is None:
             self._scope.error(
@@ -316,6 +340,13 @@ class _Output:
                 self._read.order[0].span,
                 f"`{'nearest' if code == 'T17' else 'rrf'}` ordering needs a `limit`",
             )
+
+
+def _property_column(item: AllPropertiesNode, name: str) -> ProjectionNode:
+    place = PropertyNode(
+        variable=item.variable, property=name, span=item.span, property_span=item.span
+    )
+    return ProjectionNode(expression=place, alias=None, span=item.span)
 
 
 def _outside(expression: Expression) -> Iterator[Expression]:
