@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from omnigraph.lang.gq_patterns import Binding, Block, Clause, Condition, Traversal
+from omnigraph.lang.gq_clauses import Binding, Block, Clause, Condition, Subquery, Traversal
 from omnigraph.plan import ReadPlan
 from omnigraph.plan.expression import variables_of
 from omnigraph.plan.read import Direction, ExpandInto
@@ -47,6 +47,9 @@ class _ClauseOracle(Oracle):
     def _solutions(self, clauses: tuple[Clause, ...], row: Row) -> list[Row]:
         blocks = [item for item in clauses if isinstance(item, Block)]
         optional = {name for block in blocks if block.optional for name in block.variables}
+        subqueries = [item for item in clauses if isinstance(item, Subquery)]
+        # Known when the rest of the row is.
+        computed = optional | {item.variable for item in subqueries}
         domains: dict[str, list[Entity]] = {}
         checks: list[Check] = []
         late: list[Check] = []
@@ -63,8 +66,8 @@ class _ClauseOracle(Oracle):
                     checks.append(self._traversal(item))
                 case Condition():
                     names = variables_of(item.expression)
-                    (late if names & optional else checks).append((names, self._condition_of(item)))
-                case Block():
+                    (late if names & computed else checks).append((names, self._condition_of(item)))
+                case Block() | Subquery():
                     pass
         found = list(_assign(row, [n for n in domains if n not in row], domains, checks))
         for block in blocks:
@@ -73,6 +76,10 @@ class _ClauseOracle(Oracle):
         for block in blocks:
             if block.optional:
                 found = [new for one in found for new in self._extended(block, one)]
+        for item in subqueries:
+            for one in found:
+                inner = self._solutions(item.clauses, one)
+                one[item.variable] = self.applied(item.aggregate, inner)
         found = [one for one in found if all(check(one) for _names, check in late)]
         for block in blocks:
             if not block.optional and optional & set(block.outer):

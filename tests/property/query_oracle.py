@@ -35,6 +35,7 @@ from omnigraph.plan.expression import (
     Or,
     Parameter,
     PropertyOf,
+    SubqueryValue,
     Substring,
     Vanishing,
     children,
@@ -42,6 +43,7 @@ from omnigraph.plan.expression import (
 )
 from omnigraph.plan.read import (
     AntiJoin,
+    Apply,
     Direction,
     Expand,
     ExpandInto,
@@ -190,6 +192,15 @@ class Oracle:
                     yield {**row, **{name: item[name] for name in step.variables}}
                 if not found:
                     yield {**row, **dict.fromkeys(step.variables)}
+            case Apply():
+                found = self._run(step.steps, row)
+                yield {**row, step.variable: self.applied(step.aggregate, found)}
+
+    def applied(self, aggregate: Aggregate | None, found: list[Row]) -> Entity:
+        """Return what a subquery comes to, as an entity of one property."""
+        if aggregate is None:
+            return {"value": bool(found)}
+        return {"value": self._aggregate(aggregate, found)}
 
     def _kept(self, row: Row, *conditions: Expression | None) -> Iterator[Row]:
         if all(c is None or self._holds(c, row) for c in conditions):
@@ -268,6 +279,8 @@ class Oracle:
             case EndpointOf():
                 entity = row[expression.variable]
                 return None if entity is None else entity[_END[expression.end]]
+            case SubqueryValue():
+                return (row[expression.variable] or {})["value"]
             case Parameter():
                 return self._parameters[expression.name]
             case Constant():

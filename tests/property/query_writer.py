@@ -59,6 +59,13 @@ COMPARED = ["whole", "float", "text", "bool", "date", "datetime"]
 OPERATORS = ["=", "!=", "<", "<=", ">", ">="]
 
 
+SUBQUERIES = ("not {", "exists {", "count {", ") {")
+
+
+def _has_pattern(clause: str) -> bool:
+    return any(start in clause for start in SUBQUERIES)
+
+
 class Writer:
     """Writes one random query that compiles."""
 
@@ -68,6 +75,7 @@ class Writer:
         self._types: dict[str, str] = {}
         self._count = 0
         self._matching = True
+        self._depth = 0
         self._written: list[str] = []
         self._bound: dict[str, str] = {}
         self._returned = ""
@@ -96,7 +104,7 @@ class Writer:
         """
         clauses = [f"${name}: {kind}" for name, kind in self._bound.items()]
         self.r.shuffle(clauses)
-        blocks = [c for c in self._written if c.startswith(("not {", "optional {"))]
+        blocks = [c for c in self._written if c.startswith("optional {") or _has_pattern(c)]
         others = [c for c in self._written if c not in blocks]
         return self._text([*clauses, *self.r.sample(others, len(others)), *blocks])
 
@@ -241,6 +249,16 @@ class Writer:
         return "_" if self.chance(0.15) else self._fresh("v")
 
     def _block(self, scope: Scope, kind: str, depth: int) -> str:
+        inner, text = self._pattern(scope, depth)
+        if kind == "optional":
+            outer = scope.all()
+            for found in (inner.nodes, inner.maybe):
+                scope.maybe |= {n: t for n, t in found.items() if n not in outer}
+            scope.edges |= {n: t for n, t in inner.edges.items() if n not in outer}
+        return f"{kind} {text}"
+
+    def _pattern(self, scope: Scope, depth: int) -> tuple[Scope, str]:
+        """Return a pattern that uses a variable of the one around it."""
         inner = scope.inner()
         nodes = sorted(inner.nodes)
         style = self.r.random()
@@ -254,12 +272,32 @@ class Writer:
         else:
             first = f"({self._condition_on(inner, self.r.choice(sorted(scope.all())))})"
         clauses = [first, *self._clauses(inner, least=0, most=2, depth=depth + 1)]
-        if kind == "optional":
-            outer = scope.all()
-            for found in (inner.nodes, inner.maybe):
-                scope.maybe |= {n: t for n, t in found.items() if n not in outer}
-            scope.edges |= {n: t for n, t in inner.edges.items() if n not in outer}
-        return f"{kind} {{ {' '.join(clauses)} }}"
+        return inner, f"{{ {' '.join(clauses)} }}"
+
+    def _subquery(self, scope: Scope, *, only: str = "") -> str:
+        """Return a pattern that stands for a value: a truth or, if asked for, a number."""
+        self._depth += 1
+        matching, self._matching = self._matching, True
+        inner, text = self._pattern(scope, 2)
+        if only == "" and self.chance(0.5):
+            found = f"exists {text}"
+        elif self.chance(0.5):
+            found = f"count {text}"
+        else:
+            self._matching = False
+            call = self._aggregate(inner)
+            while only and call.startswith(("min", "max")):
+                call = self._aggregate(inner)
+            found = f"{call} {text}"
+        self._matching = matching
+        self._depth -= 1
+        if only or found.startswith("exists"):
+            return found
+        word = self.r.choice(["is null", "is not null"])
+        if found.startswith(("min", "max")):
+            return f"({found} {word})"
+        ends = [f"{self.r.choice(OPERATORS)} {self.r.choice(['0', '1', '2', '0.5'])}", word]
+        return f"({found} {self.r.choice(ends)})"
 
     # ---- conditions -----------------------------------------------------------------------
 
@@ -268,6 +306,8 @@ class Writer:
         if self.chance(0.5):
             return f"({self._boolean(scope, depth)})"
         text = self._simple(scope)
+        if self._depth == 0 and self.chance(0.1):
+            text = self._subquery(scope)
         # `true (` is read as the call of a function.
         return f"({text})" if text.endswith(("true", "false")) else text
 
@@ -276,7 +316,8 @@ class Writer:
         if depth == 0 or style < 0.4:
             return self._simple(scope)
         if style < 0.6:
-            return f"not ({self._boolean(scope, depth - 1)})"
+            inner = self._boolean(scope, depth - 1)
+            return f"not ({inner})" if self.chance(0.5) else f"not {inner}"
         word = self.r.choice(["and", "or"])
         parts = [f"({self._boolean(scope, depth - 1)})" for _ in range(self.r.randint(2, 3))]
         return f" {word} ".join(parts)
@@ -292,6 +333,14 @@ class Writer:
         kinds = PROPERTIES[scope.all()[variable]]
         style = self.r.random()
         vanishing = self.chance(0.2)
+        if self._depth < 2 and self.chance(0.08):
+            return self._subquery(scope)
+        if "bool" in kinds and self.chance(0.1):
+            # A group key reads a variable.
+            if self._matching and self.chance(0.4):
+                # In parentheses: a binding may follow, and `$x $v:` starts a traversal.
+                return f"({self._operand(scope, 'bool', vanishing=vanishing)})"
+            return self._property(variable, kinds["bool"])
         if style < 0.1:
             word = self.r.choice(["is null", "is not null"])
             if self.chance(0.4) and variable not in scope.edges:
@@ -404,6 +453,8 @@ class Writer:
             columns = [self._column(scope, key=key) for _ in range(self.r.randint(1, 4))]
             columns = [f"{text} as {name}" for text, name in zip(columns, "abcd", strict=False)]
             keys = list("abcd"[: len(columns)])
+            if self.chance(0.1):
+                columns.append(f"${self.r.choice(sorted(scope.all()))}.*")
             if not word:
                 keys += [self._sortable(scope) for _ in range(3)]
                 keys += [f"({self._number(scope)})", f"({self._boolean(scope, 1)})"]
@@ -435,6 +486,8 @@ class Writer:
     def _column(self, scope: Scope, *, key: bool = False) -> str:
         style = self.r.random()
         nodes = sorted({**scope.nodes, **scope.maybe})
+        if self.chance(0.08):
+            return self._subquery(scope, only="number")
         if nodes and style < 0.15:
             return f"${self.r.choice(nodes)}"
         if style < 0.3:
@@ -485,6 +538,8 @@ class Writer:
     def _aggregate(self, scope: Scope) -> str:
         if self.chance(0.4):
             return self._count_of(scope)
+        if self._depth == 0 and self.chance(0.1):
+            return f"sum({self._subquery(scope, only='number')})"
         word = self.r.choice(["sum", "avg", "min", "max"])
         wanted = ["little", "exact"]
         if self.chance(0.3):

@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 import omnigraph as og
 from omnigraph.compute.types import arrow_type
 from omnigraph.lang import bind_parameters, compile_query, gq_read
+from omnigraph.lang.gq_clauses import Clause
 from omnigraph.lang.gq_lower import lower
-from omnigraph.lang.gq_patterns import Clause
 from omnigraph.plan import ReadPlan
 from omnigraph.plan.read import Step
 from tests.property.clause_oracle import evaluate_clauses

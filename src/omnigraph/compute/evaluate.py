@@ -31,6 +31,7 @@ from omnigraph.plan.expression import (
     Not,
     Or,
     PropertyOf,
+    SubqueryValue,
     Substring,
     Vanishing,
     variables_of,
@@ -76,6 +77,8 @@ class Evaluator:
                 return self._columns.column(expression.variable, "id")
             case EndpointOf():
                 return self._columns.column(expression.variable, _ENDPOINTS[expression.end])
+            case SubqueryValue():
+                return self._columns.column(expression.variable, "value")
             case Negate():
                 return negate(self.value(expression.operand), arrow_type(expression.type))
             case Arithmetic():

@@ -59,6 +59,10 @@ def storage_filter(
             return _comparison(condition, parameters, now)
         case Member():
             return _membership(condition, parameters, now)
+        case PropertyOf():
+            # A Bool that stands alone.
+            name = _column(condition)
+            return None if name is None else f"{name} = true"
         case _:
             return None
 

@@ -104,6 +104,16 @@ class NullTestNode:
     span: Span
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubqueryNode:
+    """`exists { ... }`, `count { ... }`, or the aggregate `call` of `sum(x) { ... }`."""
+
+    function: str
+    call: CallNode | None
+    clauses: tuple[ClauseNode, ...]
+    span: Span
+
+
 ExpressionNode = (
     LiteralNode
     | VariableNode
@@ -113,6 +123,7 @@ ExpressionNode = (
     | UnaryNode
     | BinaryNode
     | NullTestNode
+    | SubqueryNode
 )
 
 
@@ -185,6 +196,14 @@ class ProjectionNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AllPropertiesNode:
+    """`$variable.*`: a column for each property."""
+
+    variable: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OrderNode:
     """One item of `order { ... }`; `direction` is None when not written."""
 
@@ -198,7 +217,7 @@ class ReadNode:
     """`match ... return ... order ... limit ... offset`."""
 
     clauses: tuple[ClauseNode, ...]
-    projections: tuple[ProjectionNode, ...]
+    projections: tuple[ProjectionNode | AllPropertiesNode, ...]
     distinct: bool
     order: tuple[OrderNode, ...]
     limit: ExpressionNode | None

@@ -1,34 +1,39 @@
-"""Parses expressions of `.gq` text.
+"""Parses expressions of `.gq` text, and the patterns that stand in them.
 
-From loosest to tightest: `or`, `and`, `not (...)`, comparison, `+ -`, `* / %`, unary minus,
+From loosest to tightest: `or`, `and`, `not`, comparison, `+ -`, `* / %`, unary minus,
 primary. Comparisons do not chain. Clauses and projections follow each other without separators,
 so an expression takes every operator it can.
 """
 
 from __future__ import annotations
 
-from omnigraph.catalog.model import LiteralValue
-from omnigraph.catalog.temporal import parse_date, parse_datetime
 from omnigraph.lang.gq_ast import (
     BinaryNode,
+    BindingNode,
+    BlockNode,
     CallNode,
+    ClauseNode,
     ExpressionNode,
+    FilterNode,
     LiteralKind,
     LiteralNode,
+    MatchNode,
     NullTestNode,
     PropertyNode,
+    SubqueryNode,
+    TraversalNode,
     UnaryNode,
     VariableNode,
     WordNode,
 )
+from omnigraph.lang.gq_literals import TEMPORAL, negative_integer, parse_literal, parse_temporal
 from omnigraph.lang.lexer import Kind, Token, TokenStream, fail
 from omnigraph.lang.source import Span, did_you_mean
-from omnigraph.limits import EXPRESSION_DEPTH_MAX, I64_MAX
+from omnigraph.limits import EXPRESSION_DEPTH_MAX
 
 AGGREGATES = ("count", "sum", "avg", "min", "max")
 TEXT_PREDICATES = ("search", "fuzzy", "match_text")
 RANKINGS = ("nearest", "bm25", "rrf")
-TEMPORAL = ("date", "datetime")
 ARITY = {
     "now": (0, 0),
     "nearest": (2, 2),
@@ -41,6 +46,10 @@ ARITY = {
 }
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 WORD_OPERATORS = ("contains", "starts_with", "in")
+NO_EDGES = ("not", "and", "or")
+"""Words that join conditions, and so never name the edge of a traversal."""
+BLOCKS = ("optional", "exists", "count")
+"""Words that open a block after a condition, unless hop bounds follow."""
 
 
 def is_condition(node: ExpressionNode) -> bool:
@@ -54,60 +63,33 @@ def is_condition(node: ExpressionNode) -> bool:
     return isinstance(node, CallNode) and node.function in TEXT_PREDICATES
 
 
-def parse_condition(stream: TokenStream, context: str) -> ExpressionNode:
-    """Parse a condition; a lone value is an error that asks for the missing operator."""
-    node = parse_expression(stream)
-    _require_condition(stream, node, context)
-    return node
-
-
-def _require_condition(stream: TokenStream, node: ExpressionNode, context: str) -> None:
-    if is_condition(node):
-        return
-    stream.unexpected(
-        "a comparison operator",
-        context,
-        hint="operators: = != < <= > >= contains starts_with in, `is null`; "
-        "a Bool property needs `= true`",
-    )
-
-
 def parse_expression(stream: TokenStream) -> ExpressionNode:
     """Parse any expression, conditions included."""
     left = _and(stream)
     while stream.at_word("or"):
-        word = _logical_word(stream, left)
-        left = _logical(stream, word, left, _and(stream))
+        word = stream.advance()
+        left = _binary(stream, word, left, _and(stream))
     return left
 
 
 def _and(stream: TokenStream) -> ExpressionNode:
     left = _not(stream)
     while stream.at_word("and"):
-        word = _logical_word(stream, left)
-        left = _logical(stream, word, left, _not(stream))
+        word = stream.advance()
+        left = _binary(stream, word, left, _not(stream))
     return left
-
-
-def _logical_word(stream: TokenStream, left: ExpressionNode) -> Token:
-    _require_condition(stream, left, f"before `{stream.current.text}`")
-    return stream.advance()
-
-
-def _logical(
-    stream: TokenStream, word: Token, left: ExpressionNode, right: ExpressionNode
-) -> ExpressionNode:
-    _require_condition(stream, right, f"after `{word.text}`")
-    return _binary(stream, word, left, right)
 
 
 def _not(stream: TokenStream) -> ExpressionNode:
     if not stream.at_word("not"):
         return _comparison(stream)
     word = stream.advance()
-    opening = stream.expect_punct("(", "after `not`")
-    operand = _parenthesised(stream, opening)
-    _require_condition(stream, operand, "in `not (...)`")
+    if stream.at_punct("{"):
+        hint = "`not { ... }` is a clause; in a condition write `not exists { ... }`"
+        stream.unexpected("a condition", "after `not`", hint=hint)
+    stream.enter()
+    operand = _not(stream)
+    stream.leave()
     return UnaryNode(op="not", operand=operand, span=word.span.to(_last(stream)))
 
 
@@ -183,7 +165,7 @@ def _unary(stream: TokenStream) -> ExpressionNode:
         return _primary(stream)
     minus = stream.advance()
     if stream.current.kind is Kind.INTEGER:
-        return _negative_integer(stream, minus)
+        return negative_integer(stream, minus)
     stream.enter()
     operand = _unary(stream)
     stream.leave()
@@ -198,13 +180,6 @@ def _unary(stream: TokenStream) -> ExpressionNode:
     return UnaryNode(op="-", operand=operand, span=span)
 
 
-def _negative_integer(stream: TokenStream, minus: Token) -> LiteralNode:
-    # Read with its sign: the least 64-bit integer has no positive counterpart.
-    token = stream.advance()
-    value = -stream.integer(token, limit=I64_MAX + 1)
-    return LiteralNode(kind=LiteralKind.INTEGER, value=value, span=minus.span.to(token.span))
-
-
 def _primary(stream: TokenStream) -> ExpressionNode:
     token = stream.current
     if token.kind is Kind.VARIABLE:
@@ -212,8 +187,11 @@ def _primary(stream: TokenStream) -> ExpressionNode:
     if token.kind is Kind.IDENT:
         if token.text in ("true", "false", "null"):
             return parse_literal(stream)
-        if stream.peek().kind is Kind.PUNCT and stream.peek().text == "(":
+        following = stream.peek().text if stream.peek().kind is Kind.PUNCT else ""
+        if following == "(":
             return _call(stream)
+        if following == "{" and token.text in ("exists", "count"):
+            return _subquery(stream, stream.advance(), None)
         stream.advance()
         return WordNode(name=token.text, span=token.span)
     if stream.at_punct("("):
@@ -255,7 +233,7 @@ def _call(stream: TokenStream) -> ExpressionNode:
     word = stream.advance()
     function = word.text
     if function in TEMPORAL:
-        return _temporal(stream, word)
+        return parse_temporal(stream, word)
     if function not in ARITY:
         fail(
             stream.source,
@@ -292,76 +270,137 @@ def _call(stream: TokenStream) -> ExpressionNode:
             f"`{function}` takes {wanted} argument{'' if wanted == '1' else 's'}, "
             f"got {len(arguments)}",
         )
-    return CallNode(
+    call = CallNode(
         function=function, arguments=tuple(arguments), span=span, distinct=distinct, star=star
     )
+    if function in AGGREGATES and stream.at_punct("{"):
+        return _subquery(stream, word, call)
+    return call
 
 
-def parse_literal(stream: TokenStream) -> LiteralNode:
-    """Parse a literal (lists included, variables not)."""
-    token = stream.current
-    if token.kind is Kind.STRING:
-        stream.advance()
-        return LiteralNode(kind=LiteralKind.STRING, value=token.text, span=token.span)
-    if token.kind is Kind.INTEGER:
-        value = stream.integer(stream.advance())
-        return LiteralNode(kind=LiteralKind.INTEGER, value=value, span=token.span)
-    if token.kind is Kind.FLOAT:
-        number = stream.decimal(stream.advance())
-        return LiteralNode(kind=LiteralKind.FLOAT, value=number, span=token.span)
-    if token.kind is Kind.IDENT and token.text in TEMPORAL:
-        return _temporal(stream, stream.advance())
-    if token.kind is Kind.IDENT and token.text in ("true", "false", "null"):
-        stream.advance()
-        if token.text == "null":
-            return LiteralNode(kind=LiteralKind.NULL, value=None, span=token.span)
-        return LiteralNode(kind=LiteralKind.BOOL, value=token.text == "true", span=token.span)
-    if stream.at_punct("["):
-        return _list(stream)
-    if stream.at_punct("-"):
-        minus = stream.advance()
-        if stream.current.kind is Kind.INTEGER:
-            return _negative_integer(stream, minus)
-        number_token = stream.expect(Kind.FLOAT, "a number", "after `-`")
-        return LiteralNode(
-            kind=LiteralKind.FLOAT,
-            value=-stream.decimal(number_token),
-            span=minus.span.to(number_token.span),
-        )
-    if token.kind is Kind.VARIABLE:
-        fail(
-            stream.source,
-            token.span,
-            "a list literal cannot hold variables",
-            "declare a list parameter instead: `$xs: [String]`",
-        )
-    stream.unexpected("a literal", "")
+def _subquery(stream: TokenStream, word: Token, call: CallNode | None) -> SubqueryNode:
+    clauses = parse_clauses(stream, word.text)
+    span = word.span.to(_last(stream))
+    return SubqueryNode(function=word.text, call=call, clauses=clauses, span=span)
 
 
-def _list(stream: TokenStream) -> LiteralNode:
-    opening = stream.advance()
+# ---- clauses ------------------------------------------------------------------------------
+
+
+def parse_clauses(stream: TokenStream, context: str) -> tuple[ClauseNode, ...]:
+    """Parse the clauses of a block, braces included."""
+    stream.expect_punct("{", f"after `{context}`")
     stream.enter()
-    items: list[LiteralNode] = []
-    while not stream.at_punct("]"):
-        items.append(parse_literal(stream))
-        if not stream.take_punct(","):
-            break
+    if stream.at_punct("}"):
+        stream.unexpected("a clause", f"in `{context} {{ ... }}`")
+    found = [_clause(stream)]
+    while not stream.at_punct("}"):
+        if stream.current.kind is Kind.END:
+            stream.unexpected("`}`", f"to close `{context}`")
+        found.append(_clause(stream))
+    stream.advance()
     stream.leave()
-    last = stream.expect_punct("]", "to close the list")
-    values: tuple[LiteralValue, ...] = tuple(item.value for item in items)
-    return LiteralNode(
-        kind=LiteralKind.LIST, value=values, span=opening.span.to(last.span), items=tuple(items)
+    return tuple(found)
+
+
+def _clause(stream: TokenStream) -> ClauseNode:
+    token, following = stream.current, stream.peek()
+    if token.kind is Kind.IDENT and token.text in ("not", "optional") and following.text == "{":
+        stream.advance()
+        clauses = parse_clauses(stream, token.text)
+        span = token.span.to(stream.peek(-1).span)
+        return BlockNode(optional=token.text == "optional", clauses=clauses, span=span)
+    if token.kind is Kind.VARIABLE:
+        if following.kind is Kind.PUNCT and following.text == ":":
+            return _binding(stream)
+        if _at_traversal(stream):
+            return _traversal(stream)
+    if stream.at_punct(","):
+        stream.unexpected("a clause", "", hint="clauses are not separated by commas")
+    condition = parse_expression(stream)
+    return FilterNode(condition=condition, span=condition.span)
+
+
+def _at_traversal(stream: TokenStream) -> bool:
+    """Whether a variable starts a traversal: a bare word (or `<word>`) leads to a variable."""
+    first, second = stream.peek(), stream.peek(2)
+    if first.kind is Kind.VARIABLE:
+        return second.text == ":"
+    if first.text == "<" and second.kind is Kind.IDENT and stream.peek(3).text == ">":
+        return True
+    if first.kind is not Kind.IDENT or first.text in NO_EDGES:
+        return False
+    if second.kind is Kind.VARIABLE:
+        return True
+    opens = second.kind is Kind.PUNCT and second.text == "{"
+    return opens and (first.text not in BLOCKS or stream.peek(3).kind is Kind.INTEGER)
+
+
+def _binding(stream: TokenStream) -> BindingNode:
+    variable = stream.advance()
+    stream.advance()
+    type_name = stream.expect(Kind.TYPE_NAME, "a node type", f"after `${variable.text}:`")
+    matches: list[MatchNode] = []
+    last: Token = type_name
+    if stream.take_punct("{"):
+        if stream.at_punct("}"):
+            hint = f"without conditions write `${variable.text}: {type_name.text}`"
+            stream.unexpected("a condition", "in the braces", hint=hint)
+        while not stream.at_punct("}"):
+            name = stream.expect(Kind.IDENT, "a property name", "in the braces")
+            stream.expect_punct(":", f"after `{name.text}`")
+            value = parse_value(stream)
+            matches.append(MatchNode(property=name.text, property_span=name.span, value=value))
+            if not stream.take_punct(","):
+                break
+        last = stream.expect_punct("}", "to close the braces")
+    return BindingNode(
+        variable=variable.text,
+        variable_span=variable.span,
+        type_name=type_name.text,
+        type_span=type_name.span,
+        matches=tuple(matches),
+        span=variable.span.to(last.span),
     )
 
 
-def _temporal(stream: TokenStream, word: Token) -> LiteralNode:
-    stream.expect_punct("(", f"after `{word.text}`")
-    text = stream.expect(Kind.STRING, "a string", f"in `{word.text}(...)`")
-    last = stream.expect_punct(")", f"to close `{word.text}(`")
-    # The text is checked with the types: a bad date must not make the whole file unreadable.
-    kind = LiteralKind.DATE if word.text == "date" else LiteralKind.DATETIME
-    parse = parse_date if kind is LiteralKind.DATE else parse_datetime
-    try:
-        return LiteralNode(kind=kind, value=parse(text.text), span=word.span.to(last.span))
-    except ValueError as error:
-        return LiteralNode(kind=kind, value=None, span=text.span, problem=str(error))
+def _traversal(stream: TokenStream) -> TraversalNode:
+    left = stream.advance()
+    edge_variable: Token | None = None
+    if stream.current.kind is Kind.VARIABLE:
+        edge_variable = stream.advance()
+        stream.expect_punct(":", f"after `${edge_variable.text}`")
+    undirected = stream.take_punct("<") is not None
+    word = stream.expect(Kind.IDENT, "an edge", "in the traversal")
+    if word.text in NO_EDGES:
+        fail(stream.source, word.span, f"`{word.text}` cannot be an edge")
+    if undirected:
+        stream.expect_punct(">", f"after `<{word.text}`")
+    hops: tuple[int, int | None] | None = None
+    hops_span: Span | None = None
+    if opening := stream.take_punct("{"):
+        low = stream.integer(stream.expect(Kind.INTEGER, "the least number of hops", "after `{`"))
+        stream.expect_punct(",", "between the hop bounds")
+        high: int | None = None
+        if stream.current.kind is Kind.INTEGER:
+            high = stream.integer(stream.advance())
+        closing = stream.expect_punct("}", "to close the hop bounds")
+        hops, hops_span = (low, high), opening.span.to(closing.span)
+    right = stream.expect(Kind.VARIABLE, "a variable", f"after `{word.text}`")
+    if word.text == "in" and stream.at_punct("."):
+        hint = f"to test membership write `(${left.text}) in ${right.text}.property`"
+        stream.unexpected("a clause", "after the traversal", hint=hint)
+    return TraversalNode(
+        left=left.text,
+        left_span=left.span,
+        right=right.text,
+        right_span=right.span,
+        edge_word=word.text,
+        edge_span=word.span,
+        undirected=undirected,
+        edge_variable=None if edge_variable is None else edge_variable.text,
+        edge_variable_span=None if edge_variable is None else edge_variable.span,
+        hops=hops,
+        hops_span=hops_span,
+        span=left.span.to(right.span),
+    )

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from omnigraph.catalog import NUMERICS, TEMPORALS, PropertyType, Scalar
-from omnigraph.lang.gq_ast import CallNode, ExpressionNode, PropertyNode, VariableNode
+from omnigraph.lang.gq_ast import (
+    CallNode,
+    ClauseNode,
+    ExpressionNode,
+    PropertyNode,
+    SubqueryNode,
+    VariableNode,
+)
+from omnigraph.lang.gq_clauses import (
+    Clause,
+    Subquery,
+    direct_variables,
+    introduced_names,
+    used_variables,
+)
 from omnigraph.lang.gq_expressions import AGGREGATES, RANKINGS, TEXT_PREDICATES
 from omnigraph.lang.gq_scope import EdgeVariable, Scope
 from omnigraph.lang.gq_values import ValueChecker
 from omnigraph.limits import RRF_K_DEFAULT
 from omnigraph.plan.expression import (
+    BOOL,
     FLOAT,
     INT,
     Aggregate,
@@ -22,20 +39,35 @@ from omnigraph.plan.expression import (
     PropertyOf,
     Ranking,
     Rrf,
+    SubqueryValue,
     TextMatch,
     TextOp,
+    variables_of,
 )
 
 _CODES = {"search": "T19", "fuzzy": "T19", "match_text": "T20", "bm25": "T20"}
 
 
+Patterns = Callable[[Scope, tuple[ClauseNode, ...]], tuple[Clause, ...]]
+"""Resolves the clauses of a pattern in a scope."""
+
+
 class ExpressionChecker(ValueChecker):
     """Resolves every expression of a read query."""
 
-    def __init__(self, scope: Scope, *, aggregates: bool = False, rankings: bool = False) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        *,
+        patterns: Patterns,
+        aggregates: bool = False,
+        rankings: bool = False,
+    ) -> None:
         super().__init__(scope)
+        self._patterns = patterns
         self._aggregates = aggregates
         self._rankings = rankings
+        self._subqueries: list[Subquery] = []
 
     def call(self, node: CallNode) -> Expression | None:
         """Resolve a function call."""
@@ -60,10 +92,56 @@ class ExpressionChecker(ValueChecker):
                 "T8",
                 node.span,
                 f"aggregate `{node.function}` cannot be used here",
-                hint="aggregates belong to `return` and `order`, and do not nest",
+                hint="aggregates belong to `return`, `order` or a pattern: "
+                f"`{node.function}(...) {{ ... }}`; they do not nest",
             )
             return None
         return self._aggregate(node)
+
+    # ---- subqueries -----------------------------------------------------------------------
+
+    def take_subqueries(self) -> list[Subquery]:
+        """Return the subqueries of what was resolved since this was last asked."""
+        found, self._subqueries = self._subqueries, []
+        return found
+
+    def subquery(self, node: SubqueryNode) -> Expression | None:
+        """Resolve a pattern that stands for a value; its own names are local."""
+        before = len(self.scope.diagnostics.items)
+        inner = self.scope.child()
+        inner.own_names = introduced_names(node.clauses)
+        clauses = self._patterns(inner, node.clauses)
+        aggregate: Expression | None = None
+        if node.call is not None:
+            values = ExpressionChecker(inner, patterns=self._patterns, aggregates=True)
+            aggregate = values.call(node.call)
+            clauses += tuple(values.take_subqueries())
+        elif node.function == "count":
+            aggregate = Aggregate(function=AggregateFunction.COUNT, argument=None, type=INT)
+        if len(self.scope.diagnostics.items) > before:
+            return None
+        visible = inner.outer_names()
+        if not direct_variables(clauses) & visible:
+            self.scope.error(
+                "T9",
+                node.span,
+                f"the `{node.function}` block uses no variable of the enclosing pattern",
+                hint="connect it by a traversal or a condition",
+            )
+            return None
+        used = used_variables(clauses)
+        if isinstance(aggregate, Aggregate):
+            used |= variables_of(aggregate)
+        found = Subquery(
+            variable=self.scope.fresh(),
+            outer=used & visible,
+            clauses=clauses,
+            aggregate=aggregate if isinstance(aggregate, Aggregate) else None,
+        )
+        self._subqueries.append(found)
+        return SubqueryValue(
+            variable=found.variable, type=BOOL if aggregate is None else aggregate.type
+        )
 
     # ---- text and ranking -----------------------------------------------------------------
 

@@ -4,18 +4,20 @@ Each connected part starts with one scan (its first binding) and grows along tra
 only conditions connect are joined by these. A condition on one variable goes into the step that
 introduces it; others become filters as soon as their variables are there. Conditions that can
 overflow wait until all rows are found, because an overflow on a row that does not exist is no
-error. Optional blocks follow the mandatory clauses, then what reads their variables.
+error. Optional blocks follow the mandatory clauses, then what reads their variables. Subqueries are
+for the rows that are left: those of conditions as soon as may be, those of columns at the end.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from omnigraph.lang.gq_clauses import Binding, Block, Clause, Condition, Subquery, Traversal
 from omnigraph.lang.gq_parts import Parts
-from omnigraph.lang.gq_patterns import Binding, Block, Clause, Condition, Traversal
 from omnigraph.plan.expression import And, Expression, can_overflow, conjunction, variables_of
 from omnigraph.plan.read import (
     AntiJoin,
+    Apply,
     Direction,
     Expand,
     ExpandInto,
@@ -58,6 +60,7 @@ class _Lowering:
         self._bindings = bindings
         self._traversals = [c for c in clauses if isinstance(c, Traversal)]
         self._blocks = [c for c in clauses if isinstance(c, Block)]
+        self._subqueries = [c for c in clauses if isinstance(c, Subquery)]
         self._steps: list[Step] = []
         self._bound: set[str] = set(outer)
         self._introduced: dict[str, _Introduction] = {}
@@ -97,8 +100,7 @@ class _Lowering:
             else:
                 self._scan(*start)
                 self._follow_all()
-        self._place_conditions()
-        self._place_risky_conditions()
+        self._place_all_conditions()
         optional_variables = {
             v for block in self._blocks if block.optional for v in block.variables
         }
@@ -106,14 +108,35 @@ class _Lowering:
         for block in self._blocks:
             if not block.optional and block not in late:
                 self._block(block)
+        self._apply([s for s in self._awaited() if not optional_variables & s.outer])
         for block in self._blocks:
             if block.optional:
                 self._block(block)
-        self._place_conditions()
-        self._place_risky_conditions()
+        self._place_all_conditions()
+        self._apply(self._awaited())
         for block in late:
             self._block(block)
+        self._apply(self._subqueries)
         return tuple(self._steps)
+
+    def _awaited(self) -> list[Subquery]:
+        """Return the subqueries that conditions read; the others are for columns."""
+        return [item for item in self._subqueries if item.variable in self._by_variable]
+
+    def _apply(self, subqueries: list[Subquery]) -> None:
+        """Find the values of subqueries, for the rows that are left, and what depends on them."""
+        for item in subqueries:
+            self._steps.append(
+                Apply(
+                    variable=item.variable,
+                    outer=tuple(sorted(item.outer)),
+                    steps=lower(item.clauses, frozenset(self._bound)),
+                    aggregate=item.aggregate,
+                )
+            )
+            self._bind(item.variable)
+            self._place_all_conditions()
+        self._subqueries = [item for item in self._subqueries if item not in subqueries]
 
     def _join(self, variable: str, type_name: str) -> None:
         """Lower a part on its own; what connects it with the others is the condition."""
@@ -203,7 +226,8 @@ class _Lowering:
             elif len(names) != 1 or not self._push(condition.expression, next(iter(names))):
                 self._steps.append(Filter(condition=condition.expression))
 
-    def _place_risky_conditions(self) -> None:
+    def _place_all_conditions(self) -> None:
+        self._place_conditions()
         self._steps += [Filter(condition=item) for item in self._risky]
         self._risky = []
 

@@ -199,7 +199,7 @@ class _MutationChecker:
         if node.predicate is None:
             return None
         # Not as a pattern condition: one that vanished would select every row.
-        return _PredicateChecker(self._scope, owner).resolve(node.predicate)
+        return _PredicateChecker(self._scope, owner).truth(node.predicate)
 
     # ---- values ---------------------------------------------------------------------------
 

@@ -9,34 +9,26 @@ from __future__ import annotations
 from omnigraph.catalog import PropertyType, Scalar
 from omnigraph.errors import CompileError
 from omnigraph.lang.gq_ast import (
+    AllPropertiesNode,
     AssignmentNode,
-    BindingNode,
-    BlockNode,
     CallNode,
-    ClauseNode,
     ExpressionNode,
-    FilterNode,
-    MatchNode,
     OrderNode,
     ParameterNode,
     ProjectionNode,
     QueryNode,
     ReadNode,
     StatementNode,
-    TraversalNode,
     VariableNode,
 )
-from omnigraph.lang.gq_expressions import (
-    parse_condition,
-    parse_expression,
-    parse_literal,
-    parse_value,
-)
+from omnigraph.lang.gq_expressions import parse_clauses, parse_expression, parse_value
+from omnigraph.lang.gq_literals import parse_literal
 from omnigraph.lang.lexer import Kind, Token, TokenStream, fail
 from omnigraph.lang.pg_parser import SCALAR_NAMES
-from omnigraph.lang.source import Diagnostics, SourceText, Span
+from omnigraph.lang.source import Diagnostics, SourceText
 from omnigraph.limits import VECTOR_DIM_MAX
 
+STAR = (".", "*")
 VERBS = ("insert", "upsert", "update", "delete")
 
 
@@ -162,7 +154,7 @@ def _scalar(stream: TokenStream, context: str) -> Scalar:
 
 def _read(stream: TokenStream) -> ReadNode:
     stream.advance()
-    clauses = _clauses(stream, "match")
+    clauses = parse_clauses(stream, "match")
     stream.expect_word("return", "after the `match` block")
     distinct = stream.take_word("distinct") is not None
     stream.expect_punct("{", "after `return`")
@@ -206,9 +198,11 @@ def _cut(stream: TokenStream, word: Token) -> ExpressionNode:
     stream.unexpected("a number or a parameter", f"after `{word.text}`")
 
 
-def _projection(stream: TokenStream) -> ProjectionNode:
+def _projection(stream: TokenStream) -> ProjectionNode | AllPropertiesNode:
     if stream.at_punct("}"):
         stream.unexpected("an expression", "in `return { ... }`")
+    if stream.current.kind is Kind.VARIABLE and (stream.peek().text, stream.peek(2).text) == STAR:
+        return _all_properties(stream)
     expression = parse_expression(stream)
     alias: str | None = None
     span = expression.span
@@ -217,6 +211,17 @@ def _projection(stream: TokenStream) -> ProjectionNode:
         alias, span = token.text, span.to(token.span)
     stream.take_punct(",")
     return ProjectionNode(expression=expression, alias=alias, span=span)
+
+
+def _all_properties(stream: TokenStream) -> AllPropertiesNode:
+    variable = stream.advance()
+    stream.advance()
+    star = stream.advance()
+    if stream.at_word("as"):
+        hint = "its columns are named after the properties; list them to name them yourself"
+        stream.unexpected("a column", f"after `${variable.text}.*`", hint=hint)
+    stream.take_punct(",")
+    return AllPropertiesNode(variable=variable.text, span=variable.span.to(star.span))
 
 
 def _order(stream: TokenStream) -> OrderNode:
@@ -234,121 +239,6 @@ def _order(stream: TokenStream) -> OrderNode:
             )
         direction, span = word.text, span.to(word.span)
     return OrderNode(expression=expression, direction=direction, span=span)
-
-
-def _clauses(stream: TokenStream, context: str) -> tuple[ClauseNode, ...]:
-    stream.expect_punct("{", f"after `{context}`")
-    stream.enter()
-    if stream.at_punct("}"):
-        stream.unexpected("a clause", f"in `{context} {{ ... }}`")
-    found = [_clause(stream)]
-    while not stream.at_punct("}"):
-        if stream.current.kind is Kind.END:
-            stream.unexpected("`}`", f"to close `{context}`")
-        found.append(_clause(stream))
-    stream.advance()
-    stream.leave()
-    return tuple(found)
-
-
-def _clause(stream: TokenStream) -> ClauseNode:
-    token, following = stream.current, stream.peek()
-    if token.kind is Kind.IDENT and token.text in ("not", "optional") and following.text == "{":
-        stream.advance()
-        clauses = _clauses(stream, token.text)
-        span = token.span.to(stream.peek(-1).span)
-        return BlockNode(optional=token.text == "optional", clauses=clauses, span=span)
-    if token.kind is Kind.VARIABLE:
-        if following.kind is Kind.PUNCT and following.text == ":":
-            return _binding(stream)
-        if _at_traversal(stream):
-            return _traversal(stream)
-    if stream.at_punct(","):
-        stream.unexpected("a clause", "", hint="clauses are not separated by commas")
-    condition = parse_condition(stream, "in the condition")
-    return FilterNode(condition=condition, span=condition.span)
-
-
-def _at_traversal(stream: TokenStream) -> bool:
-    """Whether a variable starts a traversal: a bare word (or `<word>`) leads to a variable."""
-    first, second = stream.peek(), stream.peek(2)
-    if first.kind is Kind.VARIABLE:
-        return second.text == ":"
-    if first.text == "<" and second.kind is Kind.IDENT and stream.peek(3).text == ">":
-        return True
-    if first.kind is not Kind.IDENT or first.text == "not":
-        return False
-    return second.kind is Kind.VARIABLE or (second.kind is Kind.PUNCT and second.text == "{")
-
-
-def _binding(stream: TokenStream) -> BindingNode:
-    variable = stream.advance()
-    stream.advance()
-    type_name = stream.expect(Kind.TYPE_NAME, "a node type", f"after `${variable.text}:`")
-    matches: list[MatchNode] = []
-    last: Token = type_name
-    if stream.take_punct("{"):
-        if stream.at_punct("}"):
-            hint = f"without conditions write `${variable.text}: {type_name.text}`"
-            stream.unexpected("a condition", "in the braces", hint=hint)
-        while not stream.at_punct("}"):
-            name = stream.expect(Kind.IDENT, "a property name", "in the braces")
-            stream.expect_punct(":", f"after `{name.text}`")
-            value = parse_value(stream)
-            matches.append(MatchNode(property=name.text, property_span=name.span, value=value))
-            if not stream.take_punct(","):
-                break
-        last = stream.expect_punct("}", "to close the braces")
-    return BindingNode(
-        variable=variable.text,
-        variable_span=variable.span,
-        type_name=type_name.text,
-        type_span=type_name.span,
-        matches=tuple(matches),
-        span=variable.span.to(last.span),
-    )
-
-
-def _traversal(stream: TokenStream) -> TraversalNode:
-    left = stream.advance()
-    edge_variable: Token | None = None
-    if stream.current.kind is Kind.VARIABLE:
-        edge_variable = stream.advance()
-        stream.expect_punct(":", f"after `${edge_variable.text}`")
-    undirected = stream.take_punct("<") is not None
-    word = stream.expect(Kind.IDENT, "an edge", "in the traversal")
-    if word.text == "not":
-        fail(stream.source, word.span, "`not` cannot be an edge")
-    if undirected:
-        stream.expect_punct(">", f"after `<{word.text}`")
-    hops: tuple[int, int | None] | None = None
-    hops_span: Span | None = None
-    if opening := stream.take_punct("{"):
-        low = stream.integer(stream.expect(Kind.INTEGER, "the least number of hops", "after `{`"))
-        stream.expect_punct(",", "between the hop bounds")
-        high: int | None = None
-        if stream.current.kind is Kind.INTEGER:
-            high = stream.integer(stream.advance())
-        closing = stream.expect_punct("}", "to close the hop bounds")
-        hops, hops_span = (low, high), opening.span.to(closing.span)
-    right = stream.expect(Kind.VARIABLE, "a variable", f"after `{word.text}`")
-    if word.text == "in" and stream.at_punct("."):
-        hint = f"to test membership write `(${left.text}) in ${right.text}.property`"
-        stream.unexpected("a clause", "after the traversal", hint=hint)
-    return TraversalNode(
-        left=left.text,
-        left_span=left.span,
-        right=right.text,
-        right_span=right.span,
-        edge_word=word.text,
-        edge_span=word.span,
-        undirected=undirected,
-        edge_variable=None if edge_variable is None else edge_variable.text,
-        edge_variable_span=None if edge_variable is None else edge_variable.span,
-        hops=hops,
-        hops_span=hops_span,
-        span=left.span.to(right.span),
-    )
 
 
 def _statements(stream: TokenStream) -> tuple[StatementNode, ...]:
@@ -371,7 +261,7 @@ def _statement(stream: TokenStream) -> StatementNode:
         assignments = _assignments(stream, verb.text)
     if verb.text in ("update", "delete"):
         stream.expect_word("where", f"in `{verb.text} {type_name.text}`")
-        predicate = parse_condition(stream, "in the predicate")
+        predicate = parse_expression(stream)
     return StatementNode(
         verb=verb.text,
         type_name=type_name.text,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from omnigraph.lang.gq_patterns import Binding, Traversal
+from omnigraph.lang.gq_clauses import Binding, Traversal
 from omnigraph.plan.expression import (
     Compare,
     CompareOp,

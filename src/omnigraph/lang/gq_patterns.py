@@ -6,8 +6,6 @@ result. The outcome is a list of resolved clauses that lowering puts into an ord
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from omnigraph.catalog import EdgeType, PropertyType, Scalar
 from omnigraph.lang.gq_ast import (
     BindingNode,
@@ -18,6 +16,18 @@ from omnigraph.lang.gq_ast import (
     LiteralNode,
     MatchNode,
     TraversalNode,
+)
+from omnigraph.lang.gq_clauses import (
+    ANONYMOUS,
+    Binding,
+    Block,
+    Clause,
+    Condition,
+    ReadTypes,
+    Traversal,
+    direct_variables,
+    introduced_names,
+    used_variables,
 )
 from omnigraph.lang.gq_functions import ExpressionChecker
 from omnigraph.lang.gq_scope import EdgeVariable, Scope
@@ -30,70 +40,7 @@ from omnigraph.plan.expression import (
     IsNull,
     Member,
     PropertyOf,
-    variables_of,
 )
-
-ANONYMOUS = "_"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Binding:
-    """A variable and its node type."""
-
-    variable: str
-    type_name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Traversal:
-    """An edge between two variables; `forward` when `left` is the edge's source."""
-
-    left: str
-    right: str
-    edge: EdgeType
-    forward: bool
-    undirected: bool
-    min_hops: int
-    max_hops: int
-    edge_variable: str | None
-
-    @property
-    def left_type(self) -> str:
-        """Node type of the left end."""
-        return self.edge.source if self.forward else self.edge.target
-
-    @property
-    def right_type(self) -> str:
-        """Node type of the right end."""
-        return self.edge.target if self.forward else self.edge.source
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
-    """A filter, from a clause or from the braces of a binding."""
-
-    expression: Expression
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
-    """A `not` or `optional` block; `outer` are the enclosing variables it uses."""
-
-    optional: bool
-    outer: tuple[str, ...]
-    variables: tuple[str, ...]
-    clauses: tuple[Clause, ...]
-
-
-Clause = Binding | Traversal | Condition | Block
-
-
-@dataclass(slots=True)
-class ReadTypes:
-    """Node and edge types a query may inspect."""
-
-    nodes: set[str]
-    edges: set[str]
 
 
 class PatternChecker:
@@ -102,7 +49,7 @@ class PatternChecker:
     def __init__(self, scope: Scope, reads: ReadTypes) -> None:
         self._scope = scope
         self._reads = reads
-        self._values = ExpressionChecker(scope)
+        self._values = ExpressionChecker(scope, patterns=self.inner)
 
     def check(self, clauses: tuple[ClauseNode, ...]) -> tuple[Clause, ...]:
         """Resolve clauses; what has an error is left out of the result."""
@@ -119,7 +66,12 @@ class PatternChecker:
                         found.append(Condition(expression=condition))
                 case BlockNode():
                     found += self._block(node)
+            found += self._values.take_subqueries()
         return tuple(found)
+
+    def inner(self, scope: Scope, clauses: tuple[ClauseNode, ...]) -> tuple[Clause, ...]:
+        """Resolve the clauses of a pattern inside this one."""
+        return PatternChecker(scope, self._reads).check(clauses)
 
     # ---- bindings -------------------------------------------------------------------------
 
@@ -400,11 +352,11 @@ class PatternChecker:
         inner.own_names = introduced_names(node.clauses)
         inner.is_optional = node.optional
         before = len(self._scope.diagnostics.items)
-        clauses = PatternChecker(inner, self._reads).check(node.clauses)
+        clauses = self.inner(inner, node.clauses)
         visible = inner.outer_names()
-        outer = tuple(sorted(_used_variables(clauses) & visible))
+        outer = tuple(sorted(used_variables(clauses) & visible))
         failed = len(self._scope.diagnostics.items) > before
-        if not _direct_variables(clauses) & visible and not failed:
+        if not direct_variables(clauses) & visible and not failed:
             word = "optional" if node.optional else "not"
             self._scope.error(
                 "T25" if node.optional else "T9",
@@ -415,44 +367,6 @@ class PatternChecker:
             return []
         variables = self._scope.adopt_optional(inner) if node.optional else ()
         return [Block(optional=node.optional, outer=outer, variables=variables, clauses=clauses)]
-
-
-def introduced_names(clauses: tuple[ClauseNode, ...]) -> frozenset[str]:
-    """Return the names a block introduces or uses as variables, optional blocks included."""
-    found: set[str] = set()
-    for node in clauses:
-        match node:
-            case BindingNode():
-                found.add(node.variable)
-            case TraversalNode():
-                found |= {node.left, node.right}
-                if node.edge_variable is not None:
-                    found.add(node.edge_variable)
-            case BlockNode() if node.optional:
-                found |= introduced_names(node.clauses)
-            case _:
-                pass
-    return frozenset(found - {ANONYMOUS})
-
-
-def _direct_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
-    found: set[str] = set()
-    for item in clauses:
-        match item:
-            case Binding():
-                found.add(item.variable)
-            case Traversal():
-                found |= {item.left, item.right}
-            case Condition():
-                found |= variables_of(item.expression)
-            case Block():
-                pass
-    return frozenset(found)
-
-
-def _used_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
-    nested = (_used_variables(item.clauses) for item in clauses if isinstance(item, Block))
-    return _direct_variables(clauses).union(*nested)
 
 
 def _equality(left: PropertyOf | IdOf, right: Expression) -> Expression:

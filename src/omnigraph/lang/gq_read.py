@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from omnigraph.catalog import Catalog, PropertyType
+from omnigraph.catalog import Catalog, PropertyType, Scalar
 from omnigraph.lang.gq_ast import (
+    AllPropertiesNode,
     CallNode,
     ExpressionNode,
     LiteralNode,
@@ -14,14 +15,16 @@ from omnigraph.lang.gq_ast import (
     PropertyNode,
     QueryNode,
     ReadNode,
+    SubqueryNode,
     VariableNode,
     WordNode,
 )
+from omnigraph.lang.gq_clauses import ReadTypes, Subquery, introduced_names
 from omnigraph.lang.gq_expressions import AGGREGATES, RANKINGS
 from omnigraph.lang.gq_functions import ExpressionChecker
 from omnigraph.lang.gq_lower import lower
-from omnigraph.lang.gq_patterns import PatternChecker, ReadTypes, introduced_names
-from omnigraph.lang.gq_scope import NodeVariable, Scope
+from omnigraph.lang.gq_patterns import PatternChecker
+from omnigraph.lang.gq_scope import EdgeVariable, NodeVariable, Scope
 from omnigraph.lang.source import Diagnostics, did_you_mean
 from omnigraph.plan.explain import expression_text
 from omnigraph.plan.expression import (
@@ -57,7 +60,7 @@ def column_name(node: ProjectionNode, expression: Expression) -> str:
     """Return the name of an output column: one rule for lint, execution and explain.
 
     The alias if there is one; `v.p` and `v` for properties and variables; an aggregate takes its
-    argument's name and `count(*)` is `count`; other functions their own name; a literal
+    argument's name and `count(*)` is `count`; other functions and subqueries their own; a literal
     `literal`; anything else its text without dollar signs.
     """
     if node.alias is not None:
@@ -72,6 +75,8 @@ def _implicit_name(node: ExpressionNode, expression: Expression) -> str:
         return node.name
     if isinstance(node, LiteralNode):
         return "literal"
+    if isinstance(node, SubqueryNode):
+        return node.function
     if isinstance(node, CallNode):
         if node.function in AGGREGATES and not node.star:
             argument = next(children(expression))
@@ -102,15 +107,16 @@ def check_read(
         own_names=introduced_names(read.clauses),
     )
     reads = ReadTypes(nodes=set(), edges=set())
-    clauses = PatternChecker(scope, reads).check(read.clauses)
-    output = _Output(scope, read)
+    pattern = PatternChecker(scope, reads)
+    clauses = pattern.check(read.clauses)
+    output = _Output(scope, read, pattern)
     output.check()
     if len(diagnostics.errors) > before:
         return None
     return ReadPlan(
         name=query.name,
         parameters=tuple(Parameter(name=n, type=t) for n, t in parameters.items()),
-        steps=lower(clauses),
+        steps=lower((*clauses, *output.subqueries)),
         variables=tuple(sorted(name for name in scope.variables if not name.startswith("#"))),
         columns=tuple(output.columns),
         grouped=output.grouped,
@@ -127,10 +133,12 @@ def check_read(
 class _Output:
     """Everything after the pattern."""
 
-    def __init__(self, scope: Scope, read: ReadNode) -> None:
+    def __init__(self, scope: Scope, read: ReadNode, pattern: PatternChecker) -> None:
         self._scope = scope
         self._read = read
-        self._values = _Projector(scope, aggregates=True, rankings=True)
+        self._values = _Projector(scope, patterns=pattern.inner, aggregates=True, rankings=True)
+        self._projections: list[ProjectionNode] = []
+        self.subqueries: list[Subquery] = []
         self.columns: list[OutputColumn] = []
         self.sort_keys: list[SortKey] = []
         self.ranking: Ranking | None = None
@@ -139,7 +147,8 @@ class _Output:
         self.offset: Expression | None = None
 
     def check(self) -> None:
-        resolved = [(p, self._values.resolve(p.expression)) for p in self._read.projections]
+        self._projections = self._listed()
+        resolved = [(p, self._values.resolve(p.expression)) for p in self._projections]
         self.grouped = any(found is not None and has_aggregate(found) for _, found in resolved)
         for node, found in resolved:
             if found is None:
@@ -155,14 +164,38 @@ class _Output:
                     hint="name them apart with `as`",
                 )
             self.columns.append(OutputColumn(name=name, expression=found, type=found.type))
-        complete = len(self.columns) == len(self._read.projections)
+        complete = len(self.columns) == len(self._projections)
         self.limit = self._cut(self._read.limit, "limit")
         self.offset = self._cut(self._read.offset, "offset")
         for position, item in enumerate(self._read.order):
             self._order(item, position, complete=complete)
         self._check_ranking_limit()
+        self.subqueries = self._values.take_subqueries()
 
     # ---- columns --------------------------------------------------------------------------
+
+    def _listed(self) -> list[ProjectionNode]:
+        """Return the columns one by one: `$v.*` stands for all that can be read of `$v`."""
+        found: list[ProjectionNode] = []
+        for item in self._read.projections:
+            if isinstance(item, ProjectionNode):
+                found.append(item)
+                continue
+            variable = self._scope.lookup(item.variable)
+            if variable is None:
+                if item.variable not in self._scope.poisoned:
+                    self._scope.error(
+                        "T6",
+                        item.span,
+                        f"unbound variable `${item.variable}`",
+                        hint=self._scope.suggest_variable(item.variable),
+                    )
+                continue
+            owner = variable.edge if isinstance(variable, EdgeVariable) else variable.node
+            for name, declared in owner.properties.items():
+                if declared.type.scalar is not Scalar.BLOB:
+                    found.append(_property_column(item, name))
+        return found
 
     def _check_grouping(self, node: ProjectionNode, found: Expression) -> None:
         if has_aggregate(found):
@@ -244,9 +277,7 @@ class _Output:
             self.ranking = found
 
     def _alias(self, node: WordNode, *, complete: bool) -> Expression | None:
-        names = {
-            p.alias: index for index, p in enumerate(self._read.projections) if p.alias is not None
-        }
+        names = {p.alias: index for index, p in enumerate(self._projections) if p.alias is not None}
         index = names.get(node.name)
         if index is None:
             self._scope.error(
@@ -309,6 +340,13 @@ class _Output:
                 self._read.order[0].span,
                 f"`{'nearest' if code == 'T17' else 'rrf'}` ordering needs a `limit`",
             )
+
+
+def _property_column(item: AllPropertiesNode, name: str) -> ProjectionNode:
+    place = PropertyNode(
+        variable=item.variable, property=name, span=item.span, property_span=item.span
+    )
+    return ProjectionNode(expression=place, alias=None, span=item.span)
 
 
 def _outside(expression: Expression) -> Iterator[Expression]:

@@ -17,11 +17,12 @@ from omnigraph.lang.gq_ast import (
     LiteralNode,
     NullTestNode,
     PropertyNode,
+    SubqueryNode,
     UnaryNode,
     VariableNode,
     WordNode,
 )
-from omnigraph.lang.gq_expressions import COMPARISONS
+from omnigraph.lang.gq_expressions import COMPARISONS, is_condition
 from omnigraph.lang.gq_scope import EdgeVariable, Scope
 from omnigraph.lang.source import Span, did_you_mean
 from omnigraph.plan.expression import (
@@ -88,27 +89,48 @@ class ValueChecker:
                 return self._binary(node)
             case NullTestNode():
                 return self._null_test(node)
+            case SubqueryNode():
+                return self.subquery(node)
 
     def condition(self, node: ExpressionNode) -> Expression | None:
         """Resolve a condition of a pattern, where `$x?` may make it vanish."""
         self._is_condition = True
-        found = self.resolve(node)
+        found = self.truth(node)
         self._is_condition = False
         return found
 
+    def truth(self, node: ExpressionNode) -> Expression | None:
+        """Resolve what must be true or false: a condition, or a Bool that stands alone."""
+        if is_condition(node):
+            return self.resolve(node)
+        was_condition = self.enter_condition()
+        found = self.resolve(node)
+        if found is not None and (found.type.is_list or found.type.scalar is not Scalar.BOOL):
+            self.scope.error(
+                "T7",
+                node.span,
+                f"a condition must be Bool, got {found.type}",
+                hint="compare it: = != < <= > >= contains starts_with in, `is null`",
+            )
+            found = None
+        return self.leave_condition(found, was_condition=was_condition)
+
     def word(self, node: WordNode) -> Expression | None:
         """Resolve a bare word; match conditions have none."""
-        self.scope.error(
-            "T00",
-            node.span,
-            f"`{node.name}` has no meaning here",
-            hint=f'a variable starts with `$`; a string is written "{node.name}"',
-        )
+        hint = f'a variable starts with `$`; a string is written "{node.name}"'
+        if node.name in ("and", "or"):
+            hint = f"`{node.name}` joins conditions; clauses follow each other without a word"
+        self.scope.error("T00", node.span, f"`{node.name}` has no meaning here", hint=hint)
         return None
 
     def call(self, node: CallNode) -> Expression | None:
         """Resolve a function call; overridden where functions exist."""
         self.scope.error("T7", node.span, f"`{node.function}` cannot be used here")
+        return None
+
+    def subquery(self, node: SubqueryNode) -> Expression | None:
+        """Resolve a pattern in an expression; overridden where there are patterns."""
+        self.scope.error("T7", node.span, f"`{node.function} {{ ... }}` cannot be used here")
         return None
 
     # ---- leaves ---------------------------------------------------------------------------
@@ -267,11 +289,12 @@ class ValueChecker:
     # ---- operators ------------------------------------------------------------------------
 
     def _unary(self, node: UnaryNode) -> Expression | None:
+        if node.op == "not":
+            denied = self.truth(node.operand)
+            return None if denied is None else Not(operand=denied)
         operand = self.resolve(node.operand)
         if operand is None:
             return None
-        if node.op == "not":
-            return Not(operand=operand)
         if not operand.type.is_numeric:
             self.scope.error("T7", node.span, f"`-` needs a number, got {operand.type}")
             return None
@@ -306,7 +329,7 @@ class ValueChecker:
             parts.append(pending.right)
             pending = pending.left
         parts.append(pending)
-        resolved = [self.resolve(part) for part in reversed(parts)]
+        resolved = [self.truth(part) for part in reversed(parts)]
         operands = tuple(item for item in resolved if item is not None)
         if len(operands) < len(parts):
             return None

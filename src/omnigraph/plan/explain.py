@@ -28,6 +28,7 @@ from omnigraph.plan.expression import (
     Parameter,
     PropertyOf,
     Rrf,
+    SubqueryValue,
     Substring,
     TextMatch,
     Vanishing,
@@ -45,6 +46,7 @@ from omnigraph.plan.mutation import (
 )
 from omnigraph.plan.read import (
     AntiJoin,
+    Apply,
     Direction,
     Expand,
     ExpandInto,
@@ -98,7 +100,7 @@ def _steps(steps: tuple[Step, ...], depth: int) -> list[str]:
     rows: list[str] = []
     for step in steps:
         rows.append(pad + _step(step))
-        if isinstance(step, AntiJoin | OptionalJoin | Join):
+        if isinstance(step, AntiJoin | OptionalJoin | Join | Apply):
             rows += _steps(step.steps, depth + 1)
     return rows
 
@@ -142,6 +144,9 @@ def _step(step: Step) -> str:
             return f"optional ({_variables(step.outer)}){added}"
         case Join():
             return f"join{_where('on', step.condition)}" if step.condition else "join every row"
+        case Apply():
+            value = "exists" if step.aggregate is None else expression_text(step.aggregate)
+            return f"apply ({_variables(step.outer)}) as {step.variable}: {value}"
 
 
 def _variables(names: tuple[str, ...]) -> str:
@@ -209,7 +214,9 @@ def _dotted(variable: str, name: str) -> str:
 def expression_text(item: Expression) -> str:
     """Return an expression as text, close to how it is written."""
     match item:
-        case PropertyOf() | IdOf() | EndpointOf() | Parameter() | Constant() | Now() | ColumnOf():
+        case PropertyOf() | IdOf() | EndpointOf() | SubqueryValue():
+            return _place_text(item)
+        case Parameter() | Constant() | Now() | ColumnOf():
             return _leaf_text(item)
         case Arithmetic() | Compare():
             return f"({expression_text(item.left)} {item.op} {expression_text(item.right)})"
@@ -235,9 +242,7 @@ def expression_text(item: Expression) -> str:
             return _function_text(item)
 
 
-def _leaf_text(
-    item: PropertyOf | IdOf | EndpointOf | Parameter | Constant | Now | ColumnOf,
-) -> str:
+def _place_text(item: PropertyOf | IdOf | EndpointOf | SubqueryValue) -> str:
     match item:
         case PropertyOf():
             return _dotted(item.variable, item.property)
@@ -245,6 +250,12 @@ def _leaf_text(
             return _dotted(item.variable, "id")
         case EndpointOf():
             return _dotted(item.variable, str(item.end))
+        case SubqueryValue():
+            return item.variable
+
+
+def _leaf_text(item: Parameter | Constant | Now | ColumnOf) -> str:
+    match item:
         case Parameter():
             return f"${item.name}"
         case Constant():

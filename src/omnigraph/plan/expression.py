@@ -266,6 +266,14 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SubqueryValue:
+    """What an `Apply` step found for the row."""
+
+    variable: str
+    type: PropertyType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnOf:
     """The value of an output column, by position."""
 
@@ -296,6 +304,7 @@ Expression = (
     | Bm25
     | Rrf
     | Aggregate
+    | SubqueryValue
     | ColumnOf
 )
 
@@ -359,7 +368,7 @@ def _transformed(value: object, change: Change) -> object:
 
 def variables_of(expression: Expression) -> frozenset[str]:
     """Return the variables an expression reads."""
-    with_variable = PropertyOf | IdOf | EndpointOf | TextMatch | Nearest | Bm25
+    with_variable = PropertyOf | IdOf | EndpointOf | TextMatch | Nearest | Bm25 | SubqueryValue
     return frozenset(p.variable for p in walk(expression) if isinstance(p, with_variable))
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from omnigraph.catalog import PropertyType
-from omnigraph.plan.expression import Expression, Parameter, Ranking
+from omnigraph.plan.expression import Aggregate, Expression, Parameter, Ranking
 
 
 class Direction(StrEnum):
@@ -102,7 +102,21 @@ class Join:
     condition: Expression | None = None
 
 
-Step = NodeScan | Expand | ExpandInto | Filter | AntiJoin | OptionalJoin | Join
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apply:
+    """Give each row a value found by the inner pattern with `outer` fixed, and keep all rows.
+
+    It is the aggregate over the solutions, or without one whether there are any. `SubqueryValue`
+    reads it as `variable`.
+    """
+
+    variable: str
+    outer: tuple[str, ...]
+    steps: tuple[Step, ...]
+    aggregate: Aggregate | None = None
+
+
+Step = NodeScan | Expand | ExpandInto | Filter | AntiJoin | OptionalJoin | Join | Apply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,8 @@ class Source:
 
     entity: NodeType | EdgeType
     pin: Pin
+    values: pa.Array | None = None
+    """What a variable that stands for no stored row but for a computed value is."""
 
 
 @dataclass(slots=True)
@@ -107,11 +109,30 @@ def concatenated(frames: Sequence[Frame]) -> Frame:
     numbers = {
         name: np.concatenate([frame.numbers[name] for frame in frames]) for name in first.numbers
     }
+    sources = dict(first.sources)
+    for name in first.numbers:
+        if first.sources[name].values is not None:
+            numbers[name], sources[name] = _computed(
+                [(f.numbers[name], f.sources[name]) for f in frames]
+            )
     weights = None
     if any(frame.weights is not None for frame in frames):
         ones = [np.ones(f.size, np.int64) if f.weights is None else f.weights for f in frames]
         weights = np.concatenate(ones)
-    return Frame(sum(frame.size for frame in frames), numbers, first.sources, weights)
+    return Frame(sum(frame.size for frame in frames), numbers, sources, weights)
+
+
+def _computed(parts: Sequence[tuple[Rows, Source]]) -> tuple[Rows, Source]:
+    """Return a variable of computed values, of which each frame has its own."""
+    numbers: list[Rows] = []
+    values: list[pa.Array] = []
+    before = 0
+    for rows, source in parts:
+        numbers.append(np.where(rows < 0, rows, rows + before))
+        if source.values is not None:
+            values.append(source.values)
+            before += len(source.values)
+    return np.concatenate(numbers), replace(parts[0][1], values=pa.concat_arrays(values))
 
 
 def check_rows(rows: int) -> None:
@@ -147,7 +168,9 @@ class FrameColumns:
     def column(self, variable: str, name: str) -> pa.Array:
         """Return a column for the rows of the frame, null where the variable is."""
         source = self._frame.sources[variable]
-        values = self._columns.column(source.pin, name)
+        values = source.values
+        if values is None:
+            values = self._columns.column(source.pin, name)
         numbers = self._frame.numbers[variable]
         if len(numbers) == len(values) and self._is_whole(variable, len(values)):
             return values

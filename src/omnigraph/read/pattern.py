@@ -11,6 +11,7 @@ from omnigraph.compute import evaluate_condition
 from omnigraph.plan.explain import step_text
 from omnigraph.plan.read import (
     AntiJoin,
+    Apply,
     Direction,
     Expand,
     ExpandInto,
@@ -33,11 +34,10 @@ from omnigraph.read.frame import (
 from omnigraph.read.hops import reach
 from omnigraph.read.joining import join_parts
 from omnigraph.read.running import traced
+from omnigraph.read.subqueries import ROW, apply_subquery, correlated, solutions
 from omnigraph.read.topology import Topology
-from omnigraph.read.tree import EVERYTHING, Needs, existence_tree
-from omnigraph.read.walk import have_way
+from omnigraph.read.tree import EVERYTHING, Needs
 
-_ROW = "#row"
 S = TypeVar("S", Join, Filter)
 
 
@@ -87,19 +87,14 @@ def _step(context: Context, step: Step, frame: Frame) -> Frame:
             keep = evaluate_condition(step.condition, columns, context.parameters, context.now)
             return frame.take(row_numbers(keep))
         case AntiJoin():
-            tree = existence_tree(step) if context.factorise else None
-            if tree is not None:
-                source = frame.sources[tree.root]
-                found = have_way(context, tree, source, frame.numbers[tree.root])
-                return frame.take(np.flatnonzero(~found))
-            # Which rows have a solution is all that is read of the inner pattern.
-            rows = Needs(frozenset([_ROW]), bag=False)
-            matched = _correlated(context, step.steps, frame, rows).numbers[_ROW]
-            return frame.take(np.setdiff1d(np.arange(frame.size), matched))
+            found = solutions(context, step.steps, frame, run_steps, bag=False)
+            return frame.take(np.flatnonzero(found == 0))
         case OptionalJoin():
             return _optional(context, step, frame)
         case Join():
             return join_parts(context, (step,), (), frame, EVERYTHING, run_steps)
+        case Apply():
+            return apply_subquery(context, step, frame, run_steps)
 
 
 def _scan(context: Context, step: NodeScan, frame: Frame) -> Frame:
@@ -188,21 +183,9 @@ def _width(topology: Topology, direction: Direction) -> int:
     return topology.source_count if direction is Direction.IN else topology.target_count
 
 
-def _correlated(
-    context: Context, steps: tuple[Step, ...], frame: Frame, needs: Needs = EVERYTHING
-) -> Frame:
-    """Run an inner pattern with every outer row fixed; `#row` says which one a result is for."""
-    inner = Frame(
-        frame.size,
-        {**frame.numbers, _ROW: np.arange(frame.size, dtype=np.int64)},
-        dict(frame.sources),
-    )
-    return run_steps(context, steps, inner, needs)
-
-
 def _optional(context: Context, step: OptionalJoin, frame: Frame) -> Frame:
-    found = _correlated(context, step.steps, frame)
-    matched = found.numbers[_ROW]
+    found = correlated(context, step.steps, frame, run_steps)
+    matched = found.numbers[ROW]
     missing = np.setdiff1d(np.arange(frame.size), matched)
     rows = np.concatenate([matched, missing])
     numbers = {name: values[rows] for name, values in frame.numbers.items()}

@@ -18,6 +18,7 @@ from omnigraph.limits import PROBE_FRONTIER_MAX, PROBE_HOPS_MAX, PROBE_KEYS_MAX
 from omnigraph.plan.expression import Expression, PropertyOf, walk
 from omnigraph.plan.read import (
     AntiJoin,
+    Apply,
     Direction,
     Expand,
     ExpandInto,
@@ -96,11 +97,13 @@ def _collect(
                 if step.edge_variable is not None:
                     tables[step.edge_variable] = f"edge:{step.edge}"
                 expressions.append(step.edge_condition)
-            case AntiJoin() | OptionalJoin() | Join():
+            case AntiJoin() | OptionalJoin() | Join() | Apply():
                 if not _collect(step.steps, catalog, tables, expressions):
                     return False
                 if isinstance(step, Join):
                     expressions.append(step.condition)
+                if isinstance(step, Apply):
+                    expressions.append(step.aggregate)
     return True
 
 
@@ -187,7 +190,7 @@ class _Probe:
                     reached[step.target] = found
                 case ExpandInto():
                     self._expand(step, reached[step.source])
-                case AntiJoin() | OptionalJoin() | Join():
+                case AntiJoin() | OptionalJoin() | Join() | Apply():
                     self._steps(step.steps, reached)
                 case Filter():
                     pass

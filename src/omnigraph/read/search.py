@@ -33,6 +33,7 @@ from omnigraph.plan.expression import (
 )
 from omnigraph.plan.read import (
     AntiJoin,
+    Apply,
     Expand,
     ExpandInto,
     Filter,
@@ -154,6 +155,8 @@ def _conditions(steps: tuple[Step, ...]) -> list[Expression]:
                 found += _conditions(step.steps)
             case Join():
                 found += [step.condition, *_conditions(step.steps)]
+            case Apply():
+                found += [step.aggregate, *_conditions(step.steps)]
     return [item for item in found if item is not None]
 
 
@@ -175,8 +178,11 @@ def transform_plan(plan: ReadPlan, change: Change) -> ReadPlan:
 def _transform_steps(steps: tuple[Step, ...], change: Change) -> tuple[Step, ...]:
     found: list[Step] = []
     for step in steps:
-        if isinstance(step, AntiJoin | OptionalJoin | Join):
+        if isinstance(step, AntiJoin | OptionalJoin | Join | Apply):
             step = replace(step, steps=_transform_steps(step.steps, change))
+        if isinstance(step, Apply) and step.aggregate is not None and step.aggregate.argument:
+            argument = transform(step.aggregate.argument, change)
+            step = replace(step, aggregate=replace(step.aggregate, argument=argument))
         names = [item.name for item in fields(step) if item.name.endswith("condition")]
         conditions: Mapping[str, Any] = {
             name: transform(value, change)

@@ -22,6 +22,7 @@ from omnigraph.plan.expression import (
 )
 from omnigraph.plan.read import (
     AntiJoin,
+    Apply,
     Direction,
     Expand,
     ExpandInto,
@@ -141,7 +142,7 @@ def plan_tree(plan: ReadPlan) -> Tree | None:
     """Return the tree a plan starts with; None when every row has to be listed."""
     if plan.ranking is not None or not plan.steps or not isinstance(plan.steps[0], NodeScan):
         return None
-    needed = _needed_by_output(plan, _never_null(plan.steps))
+    needed = _needed_by_output(plan, never_null(plan.steps))
     if needed is None:
         return None
     listed = not (plan.grouped or plan.distinct)
@@ -166,7 +167,7 @@ def steps_tree(steps: tuple[Step, ...], needs: Needs, *, listed: bool) -> Tree |
         root=scan.variable,
         variables=variables,
         links=tuple(links),
-        live=needs.before(rest) & _never_null(steps[: len(links) + 1]),
+        live=needs.before(rest) & never_null(steps[: len(links) + 1]),
         bag=needs.bag,
         listed=listed,
         rest=rest,
@@ -174,11 +175,11 @@ def steps_tree(steps: tuple[Step, ...], needs: Needs, *, listed: bool) -> Tree |
     )
 
 
-def existence_tree(step: AntiJoin) -> Tree | None:
-    """Return the inner pattern as a tree that hangs on one outer variable; None if it is not."""
+def hanging_tree(steps: Iterable[Step], *, bag: bool) -> Tree | None:
+    """Return an inner pattern as a tree that hangs on one outer variable; None if it is not."""
     links: list[Link] = []
     variables: dict[str, Variable] = {}
-    for inner in step.steps:
+    for inner in steps:
         if not isinstance(inner, Expand) or inner.min_hops > inner.max_hops:
             return None
         links.append(Link(len(links), inner.source, inner.target, inner, inner.direction))
@@ -191,7 +192,7 @@ def existence_tree(step: AntiJoin) -> Tree | None:
         variables=variables,
         links=tuple(links),
         live=frozenset(),
-        bag=False,
+        bag=bag,
         listed=False,
         rest=(),
         needs=NOTHING,
@@ -273,7 +274,7 @@ def _needed_by_step(step: Step) -> frozenset[str]:
             return frozenset([step.source, step.target])
         case Filter():
             return variables_of(step.condition)
-        case AntiJoin() | OptionalJoin():
+        case AntiJoin() | OptionalJoin() | Apply():
             found = frozenset(step.outer)
             for inner in step.steps:
                 found |= _needed_by_step(inner)
@@ -283,7 +284,7 @@ def _needed_by_step(step: Step) -> frozenset[str]:
             return frozenset() if step.condition is None else variables_of(step.condition)
 
 
-def _never_null(steps: Iterable[Step]) -> frozenset[str]:
+def never_null(steps: Iterable[Step]) -> frozenset[str]:
     """Return the variables that steps add and that are something in every row."""
     found: set[str | None] = set()
     for step in steps:
@@ -295,7 +296,7 @@ def _never_null(steps: Iterable[Step]) -> frozenset[str]:
             case ExpandInto():
                 found.add(step.edge_variable)
             case Join():
-                found |= _never_null(step.steps)
+                found |= never_null(step.steps)
             case _:
                 pass
     return frozenset(name for name in found if name is not None)

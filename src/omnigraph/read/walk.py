@@ -104,9 +104,12 @@ def walk_in_pieces(context: Context, tree: Tree, first: int) -> Iterator[Frame]:
     return _Walk(context, tree).run(first)
 
 
-def have_way(context: Context, tree: Tree, source: Source, nodes: Rows) -> Mask:
-    """Tell for each node, as the root of a tree, whether there is any way through it."""
-    return _Walk(context, tree).have_way(source, nodes)
+def ways_through(context: Context, tree: Tree, source: Source, nodes: Rows) -> Counts:
+    """Return for each node, as the root of a tree, how many ways there are through it.
+
+    Where the tree says that copies do not matter, it is 1 for any number of them.
+    """
+    return _Walk(context, tree).ways_through(source, nodes)
 
 
 class _Walk:
@@ -157,12 +160,12 @@ class _Walk:
         verb = "count ways of " if self._tree.dangling(link) else ""
         return f"{way}{verb}{step_text(link.step)}"
 
-    def have_way(self, source: Source, nodes: Rows) -> Mask:
+    def ways_through(self, source: Source, nodes: Rows) -> Counts:
         self._choose()
         size = self._context.columns.size(source.pin)
         self._choices[self._tree.root] = Choice(source, size)
         there = np.flatnonzero(nodes >= 0)
-        found = np.zeros(len(nodes), dtype=bool)
+        found = np.zeros(len(nodes), dtype=np.int64)
         if len(there):
             links = self._tree.links_from(self._tree.root, without=frozenset())
             found[there] = _valued(

@@ -129,8 +129,8 @@ def test_every_broken_query_reports_one_syntax_error() -> None:
 
 def test_recovery_goes_on_at_the_next_query_only() -> None:
     # The word `query` inside a query does not start one.
-    text = "query a() { match { $query query } return { 1 } }\nquery b() { match { } }"
-    assert errors(text) == [("P00", (1, 28)), ("P00", (2, 21))]
+    text = "query a() { match { $query query ) } return { 1 } }\nquery b() { match { } }"
+    assert errors(text) == [("P00", (1, 34)), ("P00", (2, 21))]
 
 
 def test_text_outside_queries_is_reported_once() -> None:
