@@ -16,6 +16,7 @@ from omnigraph.cli.scope import (
     resolve_uri,
 )
 from omnigraph.cli.value_text import property_types, value_text
+from omnigraph.wording import counted
 
 if TYPE_CHECKING:
     from omnigraph.catalog import Catalog
@@ -203,6 +204,6 @@ def baseline(
     if as_json:
         print_json(found.to_json())
         return
-    click.echo(f"{out}: {found.entities} entities")
+    click.echo(f"{out}: {counted(found.entities, 'entity', 'entities')}")
     click.echo(f"snapshot_commit_id: {found.snapshot_commit_id}")
     click.echo(f"resume_cursor: {found.resume_cursor}")

@@ -238,4 +238,5 @@ def show(
         old = before.get(key)
         if old is None or old.version != pin.version:
             rows = pin.row_count - (old.row_count if old else 0)
-            click.echo(f"  {key}: {rows:+d} rows (version {pin.version})")
+            noun = "row" if abs(rows) == 1 else "rows"
+            click.echo(f"  {key}: {rows:+d} {noun} (version {pin.version})")

@@ -24,6 +24,7 @@ from omnigraph.cli.scope import (
     write_options,
 )
 from omnigraph.errors import BadRequestError
+from omnigraph.wording import counted
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph, LoadResult
@@ -158,13 +159,13 @@ def _show(result: LoadResult, place: str, *, as_json: bool) -> None:
         return
     verb = "checked" if result.dry_run else "already loaded" if result.repeated else "loaded"
     nodes, edges = sum(result.nodes.values()), sum(result.edges.values())
-    counts = f"{nodes} nodes, {edges} edges"
+    counts = f"{counted(nodes, 'node')}, {counted(edges, 'edge')}"
     click.echo(f"{verb} {place} branch {result.branch} ({result.mode}): {counts}")
     for kind, by_type in (("node", result.nodes), ("edge", result.edges)):
         for name, rows in by_type.items():
             click.echo(f"  {kind}:{name:<24} {rows:>10}")
     if result.rejected:
-        click.echo(f"left out {result.rejected} rejected rows")
+        click.echo(f"left out {counted(result.rejected, 'rejected row')}")
     if not result.total_entities:
         click.echo("warning: the input holds no entities; nothing was committed", err=True)
     if result.branch_created:
