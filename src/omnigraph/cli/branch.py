@@ -172,6 +172,7 @@ def merge(
     actor: str | None,
     if_commit: str | None,
     operation_id: str | None,
+    message: str | None,
     quiet: bool,
     as_json: bool,
 ) -> int:
@@ -195,6 +196,7 @@ def merge(
         "delete_source": delete_branch,
         "expected_head": if_commit,
         "operation_id": operation_id,
+        "message": message,
     }
     if on_spark:
         from omnigraph import spark

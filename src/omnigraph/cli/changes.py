@@ -102,6 +102,12 @@ def _ends(image: Mapping[str, object]) -> str:
     return f"{ends['from']} -> {ends['to']}" if isinstance(ends, dict) else ""
 
 
+def first_line(message: str) -> str:
+    """Return how a message begins, for a line of a list."""
+    first, *more = message.strip().splitlines()
+    return first if not more else f"{first} …"
+
+
 def show_block(block: ChangeBlock, catalog: Catalog) -> None:
     """Print a commit and what it changed."""
     commit = block.commit
@@ -110,6 +116,8 @@ def show_block(block: ChangeBlock, catalog: Catalog) -> None:
         f"commit {commit.graph_commit_id}  v{commit.manifest_version}  {moment}  "
         f"{commit.kind}  {commit.actor_id or '-'}"
     )
+    for line in (commit.message or "").splitlines():
+        click.echo(f"    {line}")
     show_changes(block.changes, catalog)
     if not block.changes:
         click.echo("(no entity changed)")

@@ -80,6 +80,7 @@ def mutate(
     dry_run: bool,
     if_commit: str | None,
     operation_id: str | None,
+    message: str | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -98,6 +99,7 @@ def mutate(
         "branch": branch,
         "expected_head": if_commit,
         "operation_id": operation_id,
+        "message": message,
         "dry_run": dry_run,
     }
     echo_target("mutate", place, quiet=quiet)

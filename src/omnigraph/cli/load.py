@@ -92,6 +92,7 @@ def load(
     actor: str | None,
     if_commit: str | None,
     operation_id: str | None,
+    message: str | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -108,6 +109,7 @@ def load(
         "create_from": base,
         "expected_head": if_commit,
         "operation_id": operation_id,
+        "message": message,
         "dry_run": dry_run,
     }
     extra: dict[str, Any] = {"rejects": rejects, "allow_rejects": allow_rejects}

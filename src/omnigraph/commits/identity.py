@@ -24,6 +24,7 @@ class CommitIdentity:
     recovery_for_actor: str | None = None
     merged_parent_commit_id: str | None = None
     merged_branch: str | None = None
+    message: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,7 @@ def mint(
     operation_id: str,
     merged_parent: str | None = None,
     merged_branch: str | None = None,
+    message: str | None = None,
 ) -> CommitIdentity:
     """Return the identity of a commit to be made; its schema is that of the state it is made on."""
     return CommitIdentity(
@@ -79,6 +81,7 @@ def mint(
         schema_hash="",
         merged_parent_commit_id=merged_parent,
         merged_branch=merged_branch,
+        message=message,
     )
 
 
@@ -101,6 +104,7 @@ def _finishing(intent: Intent, member: IntentMember) -> CommitIdentity:
         recovery_for_actor=member.actor_id,
         merged_parent_commit_id=intent.merged_parent_commit_id,
         merged_branch=intent.merged_branch,
+        message=member.message or None,
     )
 
 
