@@ -25,12 +25,19 @@ mutate() {
 title 'OmniGraph'
 run omnigraph version
 
-title '1. A schema is a file of typed declarations'
+title '1. A graph is made from a schema, loaded in one commit, and asked'
 prompt 'head -24 schema.pg'
 head -24 schema.pg
 say '...'
+run omnigraph init library.omni --schema schema.pg
+run omnigraph load library.omni --data data.jsonl --mode merge --as importer --quiet
+say ''
+prompt 'grep -A 12 "query on_the_shelf" queries.gq'
+grep -A 12 'query on_the_shelf' queries.gq
+run omnigraph query on_the_shelf --store library.omni --query queries.gq \
+    --params '{"isbn":"9780156027601"}'
 
-title '2. Queries are checked against it; mistakes are shown where they are, all at once'
+title '2. Queries are checked before they touch data; mistakes are shown where they are'
 run omnigraph lint --query queries.gq --schema schema.pg
 say ''
 cat > late.gq <<'END'
@@ -41,11 +48,7 @@ query late($today: String) {
 END
 run omnigraph lint --query late.gq --schema schema.pg
 
-title '3. A graph is made from the schema and loaded in one commit'
-run omnigraph init library.omni --schema schema.pg
-run omnigraph load library.omni --data data.jsonl --mode merge --as importer --quiet
-
-title '4. A load with any mistake in it changes nothing'
+title '3. A load with any mistake in it changes nothing'
 cat > bad.jsonl <<'END'
 {"type":"Book","data":{"isbn":"9780000000001","title":"A","pages":"many"}}
 {"type":"Bok","data":{"isbn":"9780000000002","title":"B"}}
@@ -60,7 +63,7 @@ cat > rules.jsonl <<'END'
 END
 run omnigraph load library.omni --data rules.jsonl --mode merge --quiet
 
-title '5. Mutations are queries too: one query, one atomic commit'
+title '4. Mutations are queries too: one query, one atomic commit'
 mutate register '{"card":"m-3","name":"Linus","mail":null,"today":"2026-03-01"}' desk
 mutate lend '{"card":"m-3","barcode":"c-0001","due":"2026-04-01"}' desk
 mutate take_back '{"barcode":"c-0002","condition":"worn"}' desk
@@ -69,7 +72,7 @@ say ''
 say 'Nothing half-done: the retired copy took its loans and its place with it.'
 run omnigraph snapshot library.omni
 
-title '6. Every commit is kept, and any of them can be looked at'
+title '5. Every commit is kept, and any of them can be looked at'
 run omnigraph commit list library.omni
 say ''
 run omnigraph commit list library.omni --filter actor=curator
@@ -77,7 +80,7 @@ say ''
 say 'The copies before one of them was retired:'
 run omnigraph export library.omni --type Copy --version 5
 
-title '7. Branches isolate work; a merge is reviewed first and is one commit'
+title '6. Branches isolate work; a merge is reviewed first and is one commit'
 run omnigraph branch create stocktaking library.omni
 prompt 'omnigraph mutate ... --branch stocktaking   (two commits by an agent)'
 omnigraph mutate register --store library.omni --query queries.gq --branch stocktaking --quiet \
@@ -95,7 +98,7 @@ say 'What the last commit changed:'
 head=$(omnigraph commit list library.omni --limit 1 | cut -c1-26)
 run omnigraph commit changes "$head" library.omni
 
-title '8. A changed schema is planned, then applied'
+title '7. A changed schema is planned, then applied'
 run omnigraph schema plan library.omni --schema schema-v2.pg
 
 say ''

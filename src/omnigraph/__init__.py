@@ -140,7 +140,7 @@ _HOMES = {
     **{name: ("omnigraph.errors", name) for name in _ERRORS},
     **{name: ("omnigraph.policy", name) for name in ("Policy", "load_policy")},
     "open": ("omnigraph.graph", "open_graph"),
-    "GraphCommit": ("omnigraph.manifest", "GraphCommit"),
+    "GraphCommit": ("omnigraph.commits", "GraphCommit"),
     "RemoteGraph": ("omnigraph.remote", "RemoteGraph"),
     "connect": ("omnigraph.remote", "connect"),
 }
@@ -220,3 +220,8 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module attribute can be a
     if home is None:
         raise AttributeError(f"module 'omnigraph' has no attribute {name!r}")
     return getattr(importlib.import_module(home[0]), home[1])
+
+
+def __dir__() -> list[str]:
+    """List the public names, whether or not they were used before."""
+    return sorted({*globals(), *__all__})

@@ -57,6 +57,7 @@ from typing import ClassVar
 from omnigraph.error_kinds import DiagnosticLike as DiagnosticLike
 from omnigraph.error_kinds import ErrorKind
 from omnigraph.error_kinds import StorageFailureKind as StorageFailureKind
+from omnigraph.wording import counted
 
 
 class OmniGraphError(Exception):
@@ -396,7 +397,7 @@ class MergeConflictError(ConflictError, MergeConflict):
     def __init__(self, conflicts: Sequence[Mapping[str, object]]) -> None:
         shown = "; ".join(str(item.get("message", item)) for item in conflicts[:3])
         more = f"; and {len(conflicts) - 3} more" if len(conflicts) > 3 else ""
-        super().__init__(f"{len(conflicts)} merge conflict(s): {shown}{more}")
+        super().__init__(f"{counted(len(conflicts), 'conflict')}, nothing merged: {shown}{more}")
         self.conflicts = tuple(dict(item) for item in conflicts)
 
     def to_json(self) -> dict[str, object]:
@@ -415,8 +416,8 @@ class CheckFailedError(ConflictError):
     def __init__(
         self, query_name: str, rows: Sequence[Mapping[str, object]], row_count: int
     ) -> None:
-        noun = "row" if row_count == 1 else "rows"
-        super().__init__(f"the check '{query_name}' returns {row_count} {noun} once merged")
+        rows_text = counted(row_count, "row")
+        super().__init__(f"the check '{query_name}' returns {rows_text} once merged")
         self.query_name, self.row_count = query_name, row_count
         self.rows = tuple(dict(row) for row in rows)
 

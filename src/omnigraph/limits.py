@@ -150,6 +150,9 @@ GATHER_SHARE: Final = 0.15
 GATHER_WAIT_MAX_S: Final = 0.05
 """How long a writer waits for others to come back: a part of what the last group took, and most."""
 
+COMMIT_MESSAGE_BYTES_MAX: Final = 2_000
+"""Longest message of a commit, as UTF-8: it is kept with every state and sent in a header."""
+
 RESERVE_AFTER_LOSSES: Final = 2
 """Lost races after which a write takes the slot first, so that fast writers cannot starve it."""
 
@@ -182,8 +185,7 @@ JOINED_ROWS_MIN: Final = 100_000
 
 BULK_MEMORY_BYTES_MAX: Final = 1024**3
 BULK_MEMORY_SHARE: Final = 16
-"""The same for a bulk load, which is one at a time: this part of the machine's memory, and at most
-that much of it."""
+"""The same for a bulk load, one at a time: that part of the memory there is, at most so much."""
 
 EMBED_CHUNK_ROWS: Final = 8192
 """Rows from a temporary file whose vectors are made at once; a text is asked for once in each."""
@@ -338,8 +340,7 @@ ANN_PROBES_MIN: Final = 32
 
 ANN_SPARE_SHARE: Final = 2
 ANN_SPARE_ROWS: Final = 16
-"""Rows asked of a vector index: this many times those wanted, and some more, so that equal
-distances at the end are still settled by id."""
+"""Rows asked of a vector index: so many times those wanted and more; ids settle equal distances."""
 
 TAKE_SHARE: Final = 8
 """A large vector column is not read as a whole for less than this fraction of its rows."""

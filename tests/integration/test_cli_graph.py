@@ -96,7 +96,7 @@ def test_load_says_what_it_loaded(cli: Cli, loaded: str) -> None:
     assert shown.code == 0
     assert shown.err == f"omnigraph load -> {loaded} (direct, local)\n"
     lines = shown.out.splitlines()
-    assert lines[0] == f"loaded {loaded} branch main (merge): 2 nodes, 1 edges"
+    assert lines[0] == f"loaded {loaded} branch main (merge): 2 nodes, 1 edge"
     assert [line.split() for line in lines[1:3]] == [["node:Person", "2"], ["edge:Knows", "1"]]
     assert lines[3] == f"commit {newest(loaded)}"
 
@@ -120,7 +120,7 @@ def test_a_dry_run_writes_nothing(cli: Cli, loaded: str, tmp_path: Path) -> None
     (tmp_path / "more.jsonl").write_bytes(jsonl('{"type":"Person","data":{"name":"c"}}'))
     shown = cli("load", loaded, "--data", "more.jsonl", "--mode", "append", "--dry-run")
     assert shown.code == 0
-    assert shown.out.startswith(f"checked {loaded} branch main (append): 1 nodes, 0 edges\n")
+    assert shown.out.startswith(f"checked {loaded} branch main (append): 1 node, 0 edges\n")
     assert "commit" not in shown.out
     assert files(loaded) == before
 
@@ -131,7 +131,7 @@ def test_a_dry_run_of_a_mutation_writes_nothing(cli: Cli, loaded: str) -> None:
     shown = cli(*add, "--dry-run")
     assert shown.code == 0
     assert shown.out == (
-        "would change main via add: 1 nodes, 0 edges\ndry run; nothing was written\n"
+        "would change main via add: 1 node, 0 edges\ndry run; nothing was written\n"
     )
     found = cli(*add, "--dry-run", "--json").json
     assert (found["dry_run"], found["commit"], found["affected_nodes"]) == (True, None, 1)
@@ -183,7 +183,7 @@ def test_mutate_says_what_it_changed(cli: Cli, loaded: str) -> None:
     code, out, err = mutate(cli, loaded, "add", "--params", '{"n":"c"}', "--as", "ann")
     assert code == 0
     assert err == f"omnigraph mutate -> {loaded} (direct, local)\n"
-    assert out == f"changed main via add: 1 nodes, 0 edges by ann\ncommit {newest(loaded)}\n"
+    assert out == f"changed main via add: 1 node, 0 edges by ann\ncommit {newest(loaded)}\n"
     code, out, _err = mutate(cli, loaded, "drop")
     assert (code, out) == (
         0,
@@ -369,7 +369,7 @@ def test_commit_show_tells_what_moved(cli: Cli, loaded: str) -> None:
     assert shown.code == 0
     assert f"graph_commit_id: {newest_id}" in shown.out
     assert "  node:Person: +2 rows (version 2)" in shown.out
-    assert "  edge:Knows: +1 rows (version 2)" in shown.out
+    assert "  edge:Knows: +1 row (version 2)" in shown.out
     assert "node:Paper" not in shown.out
     found = cli("commit", "show", newest_id, "--uri", loaded, "--json").json
     assert (found["graph_commit_id"], found["kind"]) == (newest_id, "load")

@@ -241,7 +241,7 @@ def test_a_plan_lists_everything_and_writes_nothing(parted: og.Graph) -> None:
     plan = parted.branches.merge_plan("dev")
     assert files(parted.uri) == before
     assert not plan.is_clean
-    assert plan.outcome == "merged"
+    assert plan.outcome == "conflicts"
     body = json.loads(json.dumps(plan.to_json()))
     assert [(c["op"], c["id"]) for c in body["changes"]] == [
         ("insert", "added"),

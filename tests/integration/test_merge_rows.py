@@ -223,6 +223,8 @@ UNSUPPORTED = ("dropProp", "addLabel", "removeLabel")
 def _expected_outcome(ours: str, theirs: str) -> str:
     if theirs == "noop":
         return "already_up_to_date"
+    if (theirs, ours) in CONFLICTS:
+        return "conflicts"
     return "fast_forward" if ours == "noop" else "merged"
 
 

@@ -393,7 +393,7 @@ def test_a_commit_of_a_branch_is_shown_against_its_parent(cli: Cli, tmp_path: Pa
         head = graph.commits.head("work").graph_commit_id
     shown = cli("commit", "show", head, "--store", store).out
     assert "node:Person: +2 rows" in shown
-    assert "edge:Knows: +1 rows" in shown
+    assert "edge:Knows: +1 row" in shown
     first = cli("commit", "changes", head, "--store", store, "--limit", "2", "--json").json
     rest = cli("commit", "changes", head, "--store", store, "--json",
                "--page-token", first["next_page_token"]).json  # fmt: skip

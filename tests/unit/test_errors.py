@@ -447,7 +447,7 @@ def test_a_rejected_cursor_keeps_its_prefix() -> None:
 def test_a_merge_conflict_summarises_the_first_three() -> None:
     found = [{"table_key": "node:A", "message": f"m{number}"} for number in range(5)]
     error = MergeConflictError(found)
-    assert str(error) == "5 merge conflict(s): m0; m1; m2; and 2 more"
+    assert str(error) == "5 conflicts, nothing merged: m0; m1; m2; and 2 more"
     assert error.conflicts == tuple(found)
     assert error.to_json()["merge_conflicts"] == found
 

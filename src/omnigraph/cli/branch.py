@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from omnigraph.cli.exit_codes import OK, PREVIEW_CONFLICTS, exit_code
 from omnigraph.cli.files import read_text
+from omnigraph.cli.merge_review import conflict_lines, merged_text, plan_lines
 from omnigraph.cli.scope import (
     actor_option,
     confirm_elsewhere,
@@ -23,10 +25,11 @@ from omnigraph.cli.scope import (
     resolve_uri,
     write_options,
 )
-from omnigraph.errors import BadRequestError
+from omnigraph.errors import BadRequestError, MergeConflictError, OmniGraphError
 
 if TYPE_CHECKING:
-    from omnigraph.ops.merge.merging import MergePlan
+    from omnigraph.graph import GraphApi
+    from omnigraph.values.merges import MergeResult
 
 
 @click.group()
@@ -169,30 +172,31 @@ def merge(
     actor: str | None,
     if_commit: str | None,
     operation_id: str | None,
+    message: str | None,
     quiet: bool,
     as_json: bool,
-) -> None:
-    """Merge a branch into another as one commit with two parents."""
+) -> int:
+    """Merge a branch into another as one commit with two parents.
+
+    Exit code 5 means conflicts, of which nothing was merged; 9 that a preview found some.
+    """
     place = resolve_uri(uri, store, uri_option)
     on_spark = is_spark(engine, master, place)
     if on_spark and preview:
         raise click.UsageError("--preview shows every row; it is for --engine local")
     decisions = _resolution(resolve)
+    joining: dict[str, Any] = {"resolve": decisions, "property_merge": property_merge}
     echo_target("branch merge", place, quiet=quiet or preview)
     if preview:
         with open_graph(place, mode="ro", actor=actor) as graph:
-            plan = graph.branches.merge_plan(
-                source, into, resolve=decisions, property_merge=property_merge
-            )
-        print_json(plan.to_json()) if as_json else _show_plan(plan)
-        return
+            return _preview(graph, source, into, place, joining, as_json=as_json)
     options: dict[str, Any] = {
-        "resolve": decisions,
-        "property_merge": property_merge,
+        **joining,
         "checks": [read_text(path) for path in checks],
         "delete_source": delete_branch,
         "expected_head": if_commit,
         "operation_id": operation_id,
+        "message": message,
     }
     if on_spark:
         from omnigraph import spark
@@ -201,30 +205,52 @@ def merge(
             result = spark.merge(stored, source, into, master=master, **options)
     else:
         with open_graph(place, actor=actor) as graph:
-            result = graph.branches.merge(source, into, **options)
-    if result.branch_delete_error is not None:
-        click.echo(f"warning: {source} was not deleted: {result.branch_delete_error}", err=True)
+            try:
+                result = graph.branches.merge(source, into, **options)
+            except MergeConflictError as error:
+                if as_json or not _show_conflicts(graph, source, into, place, joining):
+                    raise
+                return exit_code(error)
+    _show_merged(result, quiet=quiet, as_json=as_json)
+    return OK
+
+
+def _preview(
+    graph: GraphApi, source: str, into: str, place: str, joining: dict[str, Any], *, as_json: bool
+) -> int:
+    plan = graph.branches.merge_plan(source, into, **joining)
+    if as_json:
+        print_json(plan.to_json())
+    else:
+        for line in plan_lines(plan, graph.catalog, place):
+            click.echo(line)
+    return OK if plan.is_clean else PREVIEW_CONFLICTS
+
+
+def _show_conflicts(
+    graph: GraphApi, source: str, into: str, place: str, joining: dict[str, Any]
+) -> bool:
+    """Tell on stderr what is in conflict. False if it cannot be told, or was solved meanwhile."""
+    try:
+        plan = graph.branches.merge_plan(source, into, **joining)
+    except OmniGraphError:
+        return False
+    if plan.conflicts:
+        for line in conflict_lines(plan, graph.catalog, place):
+            click.echo(line, err=True)
+    return bool(plan.conflicts)
+
+
+def _show_merged(result: MergeResult, *, quiet: bool, as_json: bool) -> None:
+    problem = result.branch_delete_error
+    if problem is not None:
+        click.echo(f"warning: {result.source} was not deleted: {problem}", err=True)
     if as_json:
         print_json(result.to_json())
         return
-    click.echo(f"merged {source} into {into}: {result.outcome}")
+    click.echo(merged_text(result))
     if result.commit is not None and not quiet:
         click.echo(f"commit {result.commit.graph_commit_id}")
-
-
-def _show_plan(plan: MergePlan) -> None:
-    click.echo(f"{plan.source} into {plan.target}: {plan.outcome}")
-    signs = {"insert": "+", "update": "~", "delete": "-"}
-    for item in plan.changes:
-        click.echo(f"  {signs[str(item['op'])]} {item['table_key']} {item['id']}")
-    if not plan.changes and not plan.conflicts:
-        click.echo("  nothing to change")
-    for conflict in plan.conflicts:
-        click.echo(f"  ! {conflict.kind}: {conflict.message}")
-        for name in ("base", "ours", "theirs"):
-            image = getattr(conflict, name)
-            if image is not None:
-                click.echo(f"      {name:<7}{json.dumps(image['data'], ensure_ascii=False)}")
 
 
 @click.group()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,9 +15,11 @@ from omnigraph.cli.scope import (
     print_json,
     resolve_uri,
 )
+from omnigraph.cli.value_text import property_types, value_text
+from omnigraph.wording import counted
 
 if TYPE_CHECKING:
-    from omnigraph.catalog import Catalog, PropertyType
+    from omnigraph.catalog import Catalog
     from omnigraph.graph.changes import ChangeBlock
     from omnigraph.ops.diff import EntityChange
 
@@ -84,17 +84,16 @@ def diff(
 def show_changes(changes: Iterable[EntityChange], catalog: Catalog) -> None:
     """Print changes, one entity after the other."""
     for item in changes:
-        entity = (catalog.nodes if item.kind == "node" else catalog.edges).get(item.type_name)
-        types = {} if entity is None else {p.name: p.type for p in entity.properties.values()}
+        types = property_types(catalog, item.type_name)
         click.echo(f"{SIGNS[item.op]} {item.op} {item.kind} {item.type_name} {item.id}")
         ends = [_ends(image) for image in (item.before, item.after) if image is not None]
         if ends and ends[0]:
             click.echo(f"    {' => '.join(dict.fromkeys(ends))}")
         for name, (old, new) in item.changed_properties().items():
             if item.op == "update":
-                shown = f"{_value(old, types.get(name))} -> {_value(new, types.get(name))}"
+                shown = f"{value_text(old, types.get(name))} -> {value_text(new, types.get(name))}"
             else:
-                shown = _value(new if item.op == "insert" else old, types.get(name))
+                shown = value_text(new if item.op == "insert" else old, types.get(name))
             click.echo(f"    {name}: {shown}")
 
 
@@ -103,22 +102,10 @@ def _ends(image: Mapping[str, object]) -> str:
     return f"{ends['from']} -> {ends['to']}" if isinstance(ends, dict) else ""
 
 
-def _value(value: object, declared: PropertyType | None) -> str:
-    """Return a stored value as people write it: days and instants as dates."""
-    if value is None:
-        return "<null>"
-    scalar = None if declared is None else str(declared.scalar)
-    try:
-        if scalar == "Date" and isinstance(value, int):
-            return (datetime.date(1970, 1, 1) + datetime.timedelta(days=value)).isoformat()
-        if scalar == "DateTime" and isinstance(value, int):
-            moment = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-            moment += datetime.timedelta(milliseconds=value)
-            return moment.isoformat(timespec="milliseconds")
-    except OverflowError:
-        # Outside the years 1 to 9999; the number itself says more than nothing.
-        pass
-    return json.dumps(value, ensure_ascii=False)
+def first_line(message: str) -> str:
+    """Return how a message begins, for a line of a list."""
+    first, *more = message.strip().splitlines()
+    return first if not more else f"{first} …"
 
 
 def show_block(block: ChangeBlock, catalog: Catalog) -> None:
@@ -129,6 +116,8 @@ def show_block(block: ChangeBlock, catalog: Catalog) -> None:
         f"commit {commit.graph_commit_id}  v{commit.manifest_version}  {moment}  "
         f"{commit.kind}  {commit.actor_id or '-'}"
     )
+    for line in (commit.message or "").splitlines():
+        click.echo(f"    {line}")
     show_changes(block.changes, catalog)
     if not block.changes:
         click.echo("(no entity changed)")
@@ -223,6 +212,6 @@ def baseline(
     if as_json:
         print_json(found.to_json())
         return
-    click.echo(f"{out}: {found.entities} entities")
+    click.echo(f"{out}: {counted(found.entities, 'entity', 'entities')}")
     click.echo(f"snapshot_commit_id: {found.snapshot_commit_id}")
     click.echo(f"resume_cursor: {found.resume_cursor}")

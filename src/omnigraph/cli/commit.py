@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.changes import filter_options, show_block
+from omnigraph.cli.changes import filter_options, first_line, show_block
 from omnigraph.cli.scope import (
     actor_option,
     branch_option,
     graph_argument,
     json_option,
+    message_option,
     open_graph,
     print_json,
     resolve_uri,
@@ -92,9 +93,10 @@ def _line(item: GraphCommit) -> str:
     moment = item.created_at.strftime("%Y-%m-%d %H:%M:%S")
     actor = item.actor_id or "-"
     branch = f"  [{item.branch}]" if item.branch is not None else ""
+    said = f"  {first_line(item.message)}" if item.message else ""
     return (
         f"{item.graph_commit_id}  v{item.manifest_version:<6} {moment}  {item.kind:<9} "
-        f"{actor}{branch}"
+        f"{actor}{branch}{said}"
     )
 
 
@@ -183,6 +185,7 @@ def _apply_command(name: str, text: str) -> None:
     @click.option("--resolve", type=click.Choice(["ours", "theirs"]), help="Decide conflicts.")
     @actor_option
     @click.option("--operation-id", metavar="ID", help="Your id for this write.")
+    @message_option
     @json_option
     def command(
         commit_id: str,
@@ -193,12 +196,15 @@ def _apply_command(name: str, text: str) -> None:
         resolve: str | None,
         actor: str | None,
         operation_id: str | None,
+        message: str | None,
         as_json: bool,
     ) -> None:
         place = resolve_uri(uri, store, uri_option)
         with open_graph(place, actor=actor) as graph:
             apply = graph.branches.revert if name == "revert" else graph.branches.cherry_pick
-            made = apply(commit_id, branch, resolve=resolve, operation_id=operation_id)
+            made = apply(
+                commit_id, branch, resolve=resolve, operation_id=operation_id, message=message
+            )
         if as_json:
             print_json({"commit": None if made is None else made.to_json()})
         else:
@@ -238,4 +244,5 @@ def show(
         old = before.get(key)
         if old is None or old.version != pin.version:
             rows = pin.row_count - (old.row_count if old else 0)
-            click.echo(f"  {key}: {rows:+d} rows (version {pin.version})")
+            noun = "row" if abs(rows) == 1 else "rows"
+            click.echo(f"  {key}: {rows:+d} {noun} (version {pin.version})")

@@ -25,6 +25,7 @@ from omnigraph.cli.scope import (
     store_options,
     write_options,
 )
+from omnigraph.wording import counted
 
 if TYPE_CHECKING:
     from omnigraph.graph import MutationResult
@@ -50,8 +51,9 @@ def init(uri: str, schema_path: str, force: bool, as_json: bool) -> None:
             version = og.INTERNAL_SCHEMA_VERSION
             print_json({"uri": graph.uri, "internal_schema_version": version})
         else:
-            types = len(graph.catalog.nodes), len(graph.catalog.edges)
-            click.echo(f"initialized {graph.uri} ({types[0]} node types, {types[1]} edge types)")
+            nodes = counted(len(graph.catalog.nodes), "node type")
+            edges = counted(len(graph.catalog.edges), "edge type")
+            click.echo(f"initialized {graph.uri} ({nodes}, {edges})")
 
 
 @click.command()
@@ -78,6 +80,7 @@ def mutate(
     dry_run: bool,
     if_commit: str | None,
     operation_id: str | None,
+    message: str | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -96,6 +99,7 @@ def mutate(
         "branch": branch,
         "expected_head": if_commit,
         "operation_id": operation_id,
+        "message": message,
         "dry_run": dry_run,
     }
     echo_target("mutate", place, quiet=quiet)
@@ -115,10 +119,9 @@ def mutate(
         click.echo(f"already changed {branch} via {result.query_name}, by this operation id")
     else:
         done = "would change" if dry_run else "changed"
-        click.echo(
-            f"{done} {branch} via {result.query_name}: {result.affected_nodes} nodes, "
-            f"{result.affected_edges} edges{by}"
-        )
+        nodes = counted(result.affected_nodes or 0, "node")
+        edges = counted(result.affected_edges or 0, "edge")
+        click.echo(f"{done} {branch} via {result.query_name}: {nodes}, {edges}{by}")
     if dry_run:
         click.echo("dry run; nothing was written")
     elif result.commit is None:
@@ -211,8 +214,9 @@ def export(
             write_table(table, form, out)
             return
         if out is not None:
-            lines = graph.export(out, types=wanted, **state)
-            click.echo(f"wrote {lines} lines to {out}", err=True)
+            written = graph.export(out, types=wanted, **state)
+            lines = counted(written, "line") if isinstance(written, int) else "lines"
+            click.echo(f"wrote {lines} to {out}", err=True)
             return
         found = graph.export(types=wanted, **state)
         if isinstance(found, int):

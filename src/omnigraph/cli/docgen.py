@@ -11,7 +11,8 @@ INTRODUCTION = """\
 
 Generated from the program's own help by `make docs`; do not edit. Exit codes: 0 success,
 1 failure, 2 bad command line, 3 not found, 4 lost `--if-commit`, 5 conflict, 6 denied,
-7 recovery required, 8 limit exceeded. With `--json`, failures print an error object to stdout.
+7 recovery required, 8 limit exceeded, 9 a preview found conflicts. With `--json`, failures print an
+error object to stdout.
 """
 
 

@@ -14,6 +14,7 @@ from omnigraph.cli.scope import (
     resolve_uri,
     uri_argument,
 )
+from omnigraph.wording import counted
 
 
 class _Counter:
@@ -27,7 +28,7 @@ class _Counter:
     def __call__(self, _name: str) -> None:
         self._count += 1
         if self._shown and self._count % 50 == 0:
-            click.echo(f"\r{self._word} {self._count} files", nl=False, err=True)
+            click.echo(f"\r{self._word} {counted(self._count, 'file')}", nl=False, err=True)
 
     def end(self) -> None:
         if self._shown and self._count >= 50:
@@ -59,8 +60,8 @@ def dump(
         print_json(report.to_json())
         return
     click.echo(
-        f"dumped {report.uri} to {archive}: {len(report.heads)} branches, {report.files} files, "
-        f"{report.bytes:,} bytes"
+        f"dumped {report.uri} to {archive}: {counted(len(report.heads), 'branch', 'branches')}, "
+        f"{counted(report.files, 'file')}, {counted(report.bytes, 'byte')}"
     )
 
 

@@ -24,6 +24,7 @@ from omnigraph.cli.scope import (
     write_options,
 )
 from omnigraph.errors import BadRequestError
+from omnigraph.wording import counted
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph, LoadResult
@@ -91,6 +92,7 @@ def load(
     actor: str | None,
     if_commit: str | None,
     operation_id: str | None,
+    message: str | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -107,6 +109,7 @@ def load(
         "create_from": base,
         "expected_head": if_commit,
         "operation_id": operation_id,
+        "message": message,
         "dry_run": dry_run,
     }
     extra: dict[str, Any] = {"rejects": rejects, "allow_rejects": allow_rejects}
@@ -158,13 +161,13 @@ def _show(result: LoadResult, place: str, *, as_json: bool) -> None:
         return
     verb = "checked" if result.dry_run else "already loaded" if result.repeated else "loaded"
     nodes, edges = sum(result.nodes.values()), sum(result.edges.values())
-    counts = f"{nodes} nodes, {edges} edges"
+    counts = f"{counted(nodes, 'node')}, {counted(edges, 'edge')}"
     click.echo(f"{verb} {place} branch {result.branch} ({result.mode}): {counts}")
     for kind, by_type in (("node", result.nodes), ("edge", result.edges)):
         for name, rows in by_type.items():
             click.echo(f"  {kind}:{name:<24} {rows:>10}")
     if result.rejected:
-        click.echo(f"left out {result.rejected} rejected rows")
+        click.echo(f"left out {counted(result.rejected, 'rejected row')}")
     if not result.total_entities:
         click.echo("warning: the input holds no entities; nothing was committed", err=True)
     if result.branch_created:

@@ -22,6 +22,7 @@ from omnigraph.cli.scope import (
     stored_argument,
 )
 from omnigraph.errors import BadRequestError
+from omnigraph.wording import counted
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
@@ -67,7 +68,7 @@ def optimize(
             click.echo(f"{item.table_key}: skipped, {item.skipped}")
         elif item.committed:
             click.echo(
-                f"{item.table_key}: {item.fragments_removed} fragments became "
+                f"{item.table_key}: {counted(item.fragments_removed, 'fragment')} became "
                 f"{item.fragments_added}, all rows indexed"
             )
     if report.commit is None:
@@ -169,9 +170,10 @@ def cleanup(
             click.echo(f"{item.table_key}: {item.error}")
         elif item.old_versions_removed or item.bytes_removed:
             click.echo(
-                f"{item.table_key}: {word} {item.old_versions_removed} versions, "
-                f"{item.bytes_removed:,} bytes"
+                f"{item.table_key}: {word} {counted(item.old_versions_removed, 'version')}, "
+                f"{counted(item.bytes_removed, 'byte')}"
             )
-    click.echo(f"{word} {report.versions} versions, {report.bytes:,} bytes in all")
+    versions = counted(report.versions, "version")
+    click.echo(f"{word} {versions}, {counted(report.bytes, 'byte')} in all")
     if not confirm:
         click.echo("nothing was removed; repeat with --confirm", err=True)

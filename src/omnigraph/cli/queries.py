@@ -9,6 +9,7 @@ import click
 from omnigraph.cli.exit_codes import FAILURE
 from omnigraph.cli.places import cluster_graph, find_cluster, named_scope
 from omnigraph.cli.scope import cluster_options, json_option, print_json, profile_option
+from omnigraph.wording import counted
 
 if TYPE_CHECKING:
     from omnigraph.cluster import StoredQuery
@@ -72,5 +73,7 @@ def validate(as_json: bool) -> int:
     else:
         for item in broken:
             click.echo(f"ERROR {item['query']}: {item['message']}")
-        click.echo(f"{len(served.queries)} queries checked: {len(broken)} broken")
+        click.echo(
+            f"{counted(len(served.queries), 'query', 'queries')} checked: {len(broken)} broken"
+        )
     return FAILURE if broken else 0

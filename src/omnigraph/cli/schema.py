@@ -183,6 +183,7 @@ def apply(
     actor: str | None,
     if_commit: str | None,
     operation_id: str | None,
+    message: str | None,
     quiet: bool,
     as_json: bool,
 ) -> int:
@@ -204,6 +205,7 @@ def apply(
             allow_data_loss=allow_data_loss,
             expected_head=if_commit,
             operation_id=operation_id,
+            message=message,
         )
     if as_json:
         print_json(done.to_json())

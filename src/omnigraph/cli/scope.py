@@ -145,7 +145,14 @@ def write_options(command: F) -> F:
         metavar="ID",
         help="Your id for this write; repeating it returns the first outcome.",
     )(command)
-    return quiet_option(command)
+    return quiet_option(message_option(command))
+
+
+def message_option(command: F) -> F:
+    """Add `-m`."""
+    return click.option("-m", "--message", metavar="TEXT", help="What the commit says about it.")(
+        command
+    )
 
 
 def resolve_uri(uri: str | None, store: str | None, uri_option: str | None) -> str:

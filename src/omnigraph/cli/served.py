@@ -13,6 +13,7 @@ from omnigraph.cli.places import Named, named_scope
 from omnigraph.cli.query import FORMATS, call_stored, write_result
 from omnigraph.cli.scope import json_option, print_json, profile_option, read_params, served_options
 from omnigraph.errors import BadRequestError
+from omnigraph.wording import counted
 
 
 @click.group()
@@ -187,7 +188,7 @@ def alias(
         raise BadRequestError(f"alias '{name}' must name a server and a query")
     names = [str(item) for item in found.get("args") or []]
     if len(values) > len(names):
-        raise click.UsageError(f"alias '{name}' takes {len(names)} arguments")
+        raise click.UsageError(f"alias '{name}' takes {counted(len(names), 'argument')}")
     given = {key: _literal(text) for key, text in zip(names, values, strict=False)}
     merged = {**(found.get("params") or {}), **given, **read_params(params, params_file)}
     url = operator.server_url(found["server"])

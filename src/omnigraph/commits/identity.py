@@ -26,6 +26,7 @@ class CommitIdentity:
     merged_branch: str | None = None
     again: GraphCommit | None = None
     """The commit itself, if it exists already and is only taken over by another branch."""
+    message: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,7 @@ def mint(
     operation_id: str,
     merged_parent: str | None = None,
     merged_branch: str | None = None,
+    message: str | None = None,
 ) -> CommitIdentity:
     """Return the identity of a commit to be made; its schema is that of the state it is made on."""
     return CommitIdentity(
@@ -81,6 +83,7 @@ def mint(
         schema_hash="",
         merged_parent_commit_id=merged_parent,
         merged_branch=merged_branch,
+        message=message,
     )
 
 
@@ -124,6 +127,7 @@ def _finishing(intent: Intent, member: IntentMember) -> CommitIdentity:
         recovery_for_actor=member.actor_id,
         merged_parent_commit_id=intent.merged_parent_commit_id,
         merged_branch=intent.merged_branch,
+        message=member.message or None,
     )
 
 

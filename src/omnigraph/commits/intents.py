@@ -12,6 +12,8 @@ from omnigraph.commits.groups import RowIds
 INTENT_FORMAT = 1
 GROUP_FORMAT = 2
 """Of a plan that makes several commits. An older release says that it cannot read it."""
+MESSAGE_FORMAT = 3
+"""Of a plan whose commits carry a message."""
 NAME_CHARS_MAX = 120
 UNSTAGED = "unstaged"
 """In place of a transaction no version carries: recovery never takes such a change for complete."""
@@ -36,6 +38,7 @@ class IntentMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     actor_id: str | None
     created_at_us: int
     touched: dict[str, RowIds] = {}
+    message: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Intent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -59,6 +62,7 @@ class Intent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     merged_branch: str | None = None
     tables: tuple[IntentTable, ...] = ()
     members: tuple[IntentMember, ...] | msgspec.UnsetType = msgspec.UNSET
+    message: str | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def group(self) -> tuple[IntentMember, ...]:
@@ -75,6 +79,7 @@ class Intent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
                 kind=self.kind,
                 actor_id=self.actor_id,
                 created_at_us=self.created_at_us,
+                message=self.message,
             ),
         )
 
@@ -102,7 +107,7 @@ def newer_format(body: bytes) -> int | None:
     except _UNREADABLE:
         return None
     number = found.get("format") if isinstance(found, dict) else None
-    return number if isinstance(number, int) and number > GROUP_FORMAT else None
+    return number if isinstance(number, int) and number > MESSAGE_FORMAT else None
 
 
 def slot_name(branch_uid: str, head_commit_id: str) -> str:

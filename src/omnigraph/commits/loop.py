@@ -138,6 +138,7 @@ class Writer:
             operation_id=request.operation_id,
             merged_parent=request.merged_parent,
             merged_branch=request.merged_branch,
+            message=request.message,
         )
         shared = operation.shares_publish and self._shares(request.actor_id)
         return Member(operation, request, schema, identity, shared=shared)

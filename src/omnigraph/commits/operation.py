@@ -133,6 +133,7 @@ class Request:
     actor_id: str | None
     operation_id: str
     expected_head: str | None = None
+    message: str | None = None
     observed: Mapping[str, Place] | None = None
     warm_schema: bool = False
     """Whether the schema was taken as known: who leads the publish looks at what is stored."""

@@ -12,6 +12,7 @@ from omnigraph.commits.identity import CommitChain, CommitIdentity
 from omnigraph.commits.intents import (
     GROUP_FORMAT,
     INTENT_FORMAT,
+    MESSAGE_FORMAT,
     UNSTAGED,
     Intent,
     IntentMember,
@@ -107,7 +108,7 @@ class PublishPlan:
         announced = [item.announced for item in self.tables]
         members = self._members()
         return Intent(
-            format=GROUP_FORMAT if members else INTENT_FORMAT,
+            format=self._format(bool(members)),
             operation_id=identity.operation_id,
             commit_id=identity.commit_id,
             rollback_id=self.rollback_id,
@@ -122,7 +123,14 @@ class PublishPlan:
             created_at_us=identity.created_at_us,
             tables=tuple(item for item in announced if item is not None),
             members=members or UNSET,
+            message=identity.message or UNSET,
         )
+
+    def _format(self, is_group: bool) -> int:
+        """Return the oldest form that holds the plan: more releases can finish or undo it."""
+        if any(item.message is not None for item in self.chain.members):
+            return MESSAGE_FORMAT
+        return GROUP_FORMAT if is_group else INTENT_FORMAT
 
     def _members(self) -> tuple[IntentMember, ...]:
         """Return the commits of the plan if there are several."""
@@ -135,6 +143,7 @@ class PublishPlan:
                 actor_id=item.actor_id,
                 created_at_us=item.created_at_us,
                 touched=dict(touched),
+                message=item.message or UNSET,
             )
             for item, touched in pairs
         )

@@ -475,6 +475,7 @@ def _commits(chain: CommitChain, seq: int, capture: BranchState) -> list[Record]
                 schema_hash=identity.schema_hash,
                 recovery_for_actor=identity.recovery_for_actor,
                 place=place,
+                message=identity.message,
             )
         )
         parent = identity.commit_id

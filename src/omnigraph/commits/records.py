@@ -174,6 +174,7 @@ def _commit_row(item: GraphCommit) -> dict[str, object]:
                 "schema_hash": item.schema_hash,
                 "recovery_for_actor": item.recovery_for_actor,
                 **({"place": item.place} if item.place else {}),
+                **({} if item.message is None else {"message": item.message}),
             }
         ),
         "table_key": "",
@@ -217,6 +218,7 @@ def _decoded(rows: Any) -> Iterator[Record]:
                 recovery_for_actor=known["recovery_for_actor"],
                 branch=branch,
                 place=known.get("place", 0),
+                message=known.get("message"),
             )
         elif kind == "graph_group":
             yield Group(

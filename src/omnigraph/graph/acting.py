@@ -13,7 +13,7 @@ from omnigraph.graph.engine import Engine
 from omnigraph.graph.permits import PermittedBranches
 from omnigraph.graph.result import Result
 from omnigraph.graph.targets import At, resolve
-from omnigraph.limits import SESSION_BRANCHES_MAX
+from omnigraph.limits import COMMIT_MESSAGE_BYTES_MAX, SESSION_BRANCHES_MAX
 from omnigraph.policy import Access, Action, Policy, check, check_actor, text_problem
 from omnigraph.read import Running
 from omnigraph.store import Place
@@ -166,11 +166,13 @@ class Acting:
         actor: str | None = None,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
         warm_schema: bool = False,
     ) -> Request:
         """Return what the caller says about a write."""
         check_actor(actor)
         _check_operation_id(operation_id)
+        check_message(message)
         base = self.caller.base
         if base is not None:
             base.prune(self.engine.lines)
@@ -178,6 +180,7 @@ class Acting:
             actor_id=actor if actor is not None else self.caller.actor,
             operation_id=operation_id or self.engine.ids.next(),
             expected_head=expected_head,
+            message=message,
             observed=None if base is None else base.of(line),
             warm_schema=warm_schema,
         )
@@ -214,3 +217,19 @@ def _check_operation_id(operation_id: str | None) -> None:
         raise BadRequestError("operation_id must not be blank")
     if problem := text_problem(operation_id, "operation_id"):
         raise BadRequestError(problem)
+
+
+def check_message(message: str | None) -> None:
+    """Refuse what cannot be the message of a commit. Raises `BadRequestError`."""
+    if message is None:
+        return
+    if not message.strip():
+        raise BadRequestError("the message is empty", hint="leave it out, or say what changed")
+    if problem := text_problem(message, "the message"):
+        raise BadRequestError(problem)
+    if (size := len(message.encode())) > COMMIT_MESSAGE_BYTES_MAX:
+        raise BadRequestError(
+            f"the message takes {size:,} bytes; at most {COMMIT_MESSAGE_BYTES_MAX:,} are kept"
+        )
+    if any((ord(letter) < 32 and letter not in "\n\t") or ord(letter) == 127 for letter in message):
+        raise BadRequestError("the message holds control characters", hint="remove them")

@@ -80,6 +80,7 @@ class BranchesApi(Protocol):
         delete_source: bool = False,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
     ) -> MergeResult:
         """Merge a branch into another as one commit with two parents."""
 
@@ -92,6 +93,7 @@ class BranchesApi(Protocol):
         property_merge: bool = False,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
     ) -> GraphCommit | None:
         """Make the changes of one commit on another branch; None when they are there already."""
 
@@ -104,6 +106,7 @@ class BranchesApi(Protocol):
         property_merge: bool = False,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
     ) -> GraphCommit | None:
         """Undo the changes of one commit in a new one; None when nothing of it is left."""
 
@@ -286,6 +289,7 @@ class SchemaApi(Protocol):
         name: str | None = None,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
     ) -> SchemaChangeApi:
         """Make a schema the graph's, with its tables, as one atomic commit."""
 
@@ -455,6 +459,7 @@ class GraphApi(Protocol):
         branch: str = MAIN,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
         dry_run: bool = False,
     ) -> MutationResult:
         """Run a mutation query as one atomic commit."""
@@ -468,6 +473,7 @@ class GraphApi(Protocol):
         create_from: str | None = None,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
         dry_run: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> LoadResult:
@@ -484,6 +490,7 @@ class GraphApi(Protocol):
         to_col: str = "to",
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
         dry_run: bool = False,
     ) -> LoadResult:
         """Load rows of one type from an Arrow table, pandas or polars frame, as one commit."""

@@ -107,6 +107,7 @@ class Branches:
         delete_source: bool = False,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
         actor: str | None = None,
         workers: MergeWorkers | None = None,
     ) -> MergeResult:
@@ -122,6 +123,7 @@ class Branches:
             delete_source: Delete the source afterwards; failing to is reported, not raised.
             expected_head: Refuse unless this commit is the target's head.
             operation_id: Your own id for this write: repeating it returns the first outcome.
+            message: What the commit shall say about itself.
             actor: Overrides the handle's actor.
             workers: Merge large tables elsewhere, as those of `omnigraph.spark.merge` do.
 
@@ -142,7 +144,11 @@ class Branches:
                 source, into, decide, queries, expected_head, source_head
             )
         request = self._acting.request(
-            target, actor=actor, expected_head=expected_head, operation_id=operation_id
+            target,
+            actor=actor,
+            expected_head=expected_head,
+            operation_id=operation_id,
+            message=message,
         )
         outcome, commit, changes = self._merging.run(
             self._acting.engine.accepted_schema(),
@@ -168,10 +174,11 @@ class Branches:
         property_merge: bool = False,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
         actor: str | None = None,
     ) -> GraphCommit | None:
         """Make the changes of one commit on another branch; None when they are there already."""
-        terms = (expected_head, operation_id, actor)
+        terms = (expected_head, operation_id, message, actor)
         return self._apply(commit_id, branch, resolve, property_merge, terms)
 
     def revert(
@@ -183,13 +190,14 @@ class Branches:
         property_merge: bool = False,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
         actor: str | None = None,
     ) -> GraphCommit | None:
         """Undo the changes of one commit in a new one; None when nothing of it is left.
 
         Raises `MergeConflictError` when later commits changed the same entities.
         """
-        terms = (expected_head, operation_id, actor)
+        terms = (expected_head, operation_id, message, actor)
         return self._apply(commit_id, branch, resolve, property_merge, terms, inverse=True)
 
     def _apply(
@@ -198,11 +206,11 @@ class Branches:
         branch: str,
         resolve: Resolution | None,
         property_merge: bool,
-        terms: tuple[str | None, str | None, str | None],
+        terms: tuple[str | None, str | None, str | None, str | None],
         *,
         inverse: bool = False,
     ) -> GraphCommit | None:
-        expected_head, operation_id, actor = terms
+        expected_head, operation_id, message, actor = terms
         self._acting.check_writable()
         self._acting.permit(Action.CHANGE, branch=branch, actor=actor)
         # What a commit did can be read off its copy or its reversal.
@@ -215,7 +223,11 @@ class Branches:
             branch,
             decider(resolve, property_merge=property_merge),
             self._acting.request(
-                line, actor=actor, expected_head=expected_head, operation_id=operation_id
+                line,
+                actor=actor,
+                expected_head=expected_head,
+                operation_id=operation_id,
+                message=message,
             ),
             inverse=inverse,
         )

@@ -58,6 +58,7 @@ def bulk(
         branch=line.branch.name,
         expected_head=terms.expected_head,
         operation_id=terms.operation_id,
+        message=terms.message,
         actor=terms.actor,
         dry_run=terms.dry_run,
         index=terms.index,

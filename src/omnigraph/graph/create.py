@@ -6,13 +6,16 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from omnigraph import clock
 from omnigraph.catalog import accept_initial
 from omnigraph.commits.grouping import GroupWrites
 from omnigraph.embed import Embedder
 from omnigraph.errors import (
     AlreadyInitializedError,
     BadRequestError,
+    ConflictError,
     FormatVersionError,
+    OmniGraphError,
     StorageError,
 )
 from omnigraph.graph.engine import Mode
@@ -21,6 +24,7 @@ from omnigraph.graph.schema_ops import schema_text
 from omnigraph.graph.upkeep import Upkeep
 from omnigraph.ids import UlidSource
 from omnigraph.lang import compile_schema
+from omnigraph.limits import SLOT_WAIT_S
 from omnigraph.ops.dump import DUMP_FORMAT
 from omnigraph.ops.initialize import MANIFEST, initialize
 from omnigraph.policy import Policy, load_policy, text_problem
@@ -136,6 +140,42 @@ def open_graph(
         upkeep=upkeep,
         group_writes=group_writes,
     )
+
+
+def open_or_create(
+    uri: str | os.PathLike[str],
+    schema: str | os.PathLike[str],
+    *,
+    actor: str | None = None,
+    durability: Durability | str = Durability.FULL,
+    embedder: Embedder | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Graph:
+    """Open a graph that has a schema, or create it: a cell of a notebook may run again."""
+    options: dict[str, Any] = {"durability": durability, "storage_options": storage_options}
+    manifest = Journal(locate(uri, storage_options), MANIFEST)
+    give_up = clock.elapsed_s() + SLOT_WAIT_S
+    while not manifest.exists():
+        try:
+            init(uri, schema, **options).close()
+        except AlreadyInitializedError:
+            # Another process is creating it at this moment: that graph is opened.
+            if clock.elapsed_s() > give_up:
+                raise
+            clock.sleep(0.05)
+    graph = open_graph(uri, actor=actor, embedder=embedder, **options)
+    try:
+        change = graph.schema.plan(schema)
+    except OmniGraphError:
+        graph.close()
+        raise
+    if change.steps:
+        graph.close()
+        raise ConflictError(
+            f"{graph.uri} has another schema than the one given",
+            hint="og.open(path) opens it as it is; graph.schema.apply(schema) changes it",
+        )
+    return graph
 
 
 def restore(

@@ -14,6 +14,7 @@ import pyarrow as pa
 from omnigraph.compute import python_values
 from omnigraph.errors import BadRequestError, QueryError
 from omnigraph.limits import RESULT_BATCH_ROWS
+from omnigraph.wording import counted
 
 SAFE_INTEGER = 2**53 - 1
 HTML_ROWS_MAX = 100
@@ -54,7 +55,7 @@ class Result:
 
     def __repr__(self) -> str:
         names = ", ".join(self.columns)
-        return f"Result({self.query_name}: {self.num_rows} rows, columns {names})"
+        return f"Result({self.query_name}: {counted(self.num_rows, 'row')}, columns {names})"
 
     @property
     def columns(self) -> list[str]:
@@ -171,9 +172,10 @@ class Result:
             for row in _plain_rows(self._table.slice(0, HTML_ROWS_MAX), ints="number")
         )
         more = self.num_rows - HTML_ROWS_MAX
-        note = f"<p>and {more} more rows</p>" if more > 0 else ""
+        note = f"<p>and {counted(more, 'more row')}</p>" if more > 0 else ""
+        caption = f"{html.escape(self.query_name)}: {counted(self.num_rows, 'row')}"
         return (
-            f"<table><caption>{html.escape(self.query_name)}: {self.num_rows} rows</caption>"
+            f"<table><caption>{caption}</caption>"
             f"<thead><tr>{names}</tr></thead><tbody>{rows}</tbody></table>{note}"
         )
 

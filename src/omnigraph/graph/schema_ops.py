@@ -55,6 +55,7 @@ class SchemaOps:
         name: str | None = None,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
         actor: str | None = None,
     ) -> SchemaChange:
         """Make a schema the graph's, with its tables, as one atomic commit.
@@ -65,6 +66,7 @@ class SchemaOps:
             name: What messages call the text.
             expected_head: Refuse unless this commit is main's head.
             operation_id: Your own id for this change: repeating it returns the first outcome.
+            message: What the commit shall say about itself.
             actor: Overrides the handle's actor.
 
         Raises `BadRequestError` for a change no step describes, `DataError` naming the rows that
@@ -76,7 +78,11 @@ class SchemaOps:
         desired = compile_schema(text, name=name or found).catalog
         self._engine.accepted_schema()
         request = self._acting.request(
-            self._main, actor=actor, expected_head=expected_head, operation_id=operation_id
+            self._main,
+            actor=actor,
+            expected_head=expected_head,
+            operation_id=operation_id,
+            message=message,
         )
         outcome = self._apply().run(text, desired, request, allow_data_loss=allow_data_loss)
         self._engine.accepted_schema()

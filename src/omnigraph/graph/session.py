@@ -336,6 +336,7 @@ class Session:
         branch: str = MAIN,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
         actor: str | None = None,
         dry_run: bool = False,
     ) -> MutationResult:
@@ -349,6 +350,7 @@ class Session:
             expected_head: Refuse unless this commit is the branch's head.
             operation_id: Your own id for this write: repeating it returns the first outcome
                 instead of writing twice.
+            message: What the commit shall say about itself; history, feed and blame show it.
             actor: Overrides the session's actor.
             dry_run: Validate everything, count what would change, and write nothing.
         """
@@ -356,6 +358,7 @@ class Session:
             branch=branch,
             expected_head=expected_head,
             operation_id=operation_id,
+            message=message,
             actor=actor,
             dry_run=dry_run,
         )
@@ -370,6 +373,7 @@ class Session:
         create_from: str | None = None,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
         actor: str | None = None,
         dry_run: bool = False,
         progress: Callable[[int], None] | None = None,
@@ -384,6 +388,7 @@ class Session:
             create_from: Make the branch from this one if it does not exist.
             expected_head: Refuse unless this commit is the branch's head.
             operation_id: As for `mutate`.
+            message: As for `mutate`.
             actor: Overrides the session's actor.
             dry_run: Validate everything and write nothing.
             progress: Called with the number of bytes read so far.
@@ -393,6 +398,7 @@ class Session:
             create_from=create_from,
             expected_head=expected_head,
             operation_id=operation_id,
+            message=message,
             actor=actor,
             dry_run=dry_run,
         )
@@ -409,6 +415,7 @@ class Session:
         to_col: str = "to",
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
         actor: str | None = None,
         dry_run: bool = False,
     ) -> LoadResult:
@@ -421,6 +428,7 @@ class Session:
             branch=branch,
             expected_head=expected_head,
             operation_id=operation_id,
+            message=message,
             actor=actor,
             dry_run=dry_run,
         )
@@ -439,6 +447,7 @@ class Session:
         rejects: Path | None = None,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
         actor: str | None = None,
         dry_run: bool = False,
         index: bool = True,
@@ -461,6 +470,7 @@ class Session:
             rejects: A file for the reasons, as lines of JSON; written even if nothing is loaded.
             expected_head: Refuse unless this commit is the branch's head.
             operation_id: As for `mutate`.
+            message: As for `mutate`.
             actor: Overrides the session's actor.
             dry_run: Validate everything and write nothing.
             index: Bring the indexes up to date before returning. Off, a later write or
@@ -473,6 +483,7 @@ class Session:
             create_from=create_from,
             expected_head=expected_head,
             operation_id=operation_id,
+            message=message,
             actor=actor,
             dry_run=dry_run,
             index=index,

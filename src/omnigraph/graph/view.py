@@ -19,6 +19,7 @@ class WriteOptions(TypedDict, total=False):
 
     expected_head: str | None
     operation_id: str | None
+    message: str | None
     dry_run: bool
 
 
@@ -56,6 +57,7 @@ class MergeOptions(PlanOptions, total=False):
     delete_source: bool
     expected_head: str | None
     operation_id: str | None
+    message: str | None
 
 
 class BranchView:

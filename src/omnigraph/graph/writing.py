@@ -66,6 +66,7 @@ class Terms:
     create_from: str | None = None
     expected_head: str | None = None
     operation_id: str | None = None
+    message: str | None = None
     actor: str | None = None
     dry_run: bool = False
     index: bool = True
@@ -114,6 +115,7 @@ class Writing:
             actor=terms.actor,
             expected_head=terms.expected_head,
             operation_id=terms.operation_id,
+            message=terms.message,
             warm_schema=warm_schema,
         )
 

@@ -2,26 +2,79 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, overload
+
+from omnigraph.errors import BadRequestError
 from omnigraph.limits import CLIENT_TIMEOUT_S
 from omnigraph.remote.graph import RemoteGraph
 
+if TYPE_CHECKING:
+    from omnigraph.embed import Embedder
+    from omnigraph.graph import Graph
+    from omnigraph.store import Durability
+
+
+@overload
+def connect(
+    place: str, *, graph: str | None = None, token: str | None = None, timeout: float = ...
+) -> RemoteGraph: ...
+
+
+@overload
+def connect(
+    place: str | os.PathLike[str],
+    *,
+    schema: str | os.PathLike[str],
+    actor: str | None = None,
+    durability: Durability | str = ...,
+    embedder: Embedder | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Graph: ...
+
 
 def connect(
-    url: str,
+    place: str | os.PathLike[str],
     *,
+    schema: str | os.PathLike[str] | None = None,
     graph: str | None = None,
     token: str | None = None,
     timeout: float = CLIENT_TIMEOUT_S,
-) -> RemoteGraph:
-    """Return a graph of a server; nothing is sent before the first call.
+    **options: Any,
+) -> RemoteGraph | Graph:
+    """Return a graph: one of a server, or one on storage, which is created if it is not there.
+
+    >>> graph = og.connect("people.omni", schema="node Person { name: String @key }")
+    >>> served = og.connect("http://127.0.0.1:8080", token="...")
 
     Args:
-        url: Address of the server.
-        graph: Id of the graph; None on a server that serves one.
-        token: Bearer token; it decides who the commits are by.
-        timeout: How long to wait for an answer, in seconds.
+        place: Address of a server, or, with `schema`, a path or bucket.
+        schema: Schema text or `.pg` file that the graph has, or gets when it is created. A graph
+            with another schema is refused.
+        graph: Id of the server's graph; None on a server that serves one.
+        token: Bearer token of the server; it decides who the commits are by.
+        timeout: How long to wait for an answer of the server, in seconds.
+        options: For storage: `actor`, `durability`, `embedder`, `storage_options`, as for `open`.
+
+    Of a server nothing is asked before the first call.
     """
-    return RemoteGraph(url, graph=graph, token=token, timeout=timeout)
+    text = os.fspath(place)
+    if text.startswith(("http://", "https://")):
+        if schema is not None or options:
+            given = ", ".join([*(["schema"] if schema is not None else []), *options])
+            raise BadRequestError(f"{given}: a server's graph has its own", hint="leave it out")
+        return RemoteGraph(text, graph=graph, token=token, timeout=timeout)
+    if schema is None:
+        raise BadRequestError(
+            f"{text!r} is no address of a server",
+            hint=f"og.open({text!r}) opens a graph; with schema=... it is created if absent",
+        )
+    if graph is not None or token is not None:
+        raise BadRequestError("graph and token are for servers", hint="leave them out")
+    from omnigraph.graph.create import open_or_create
+
+    return open_or_create(place, schema, **options)
 
 
 __all__ = ["RemoteGraph", "connect"]

@@ -68,12 +68,17 @@ class RemoteBranches:
         delete_source: bool = False,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
     ) -> MergeResult:
         """Merge a branch into another, as the embedded `Branches.merge` does."""
         body = _merge_body(source, into, resolve, property_merge)
         body |= {"checks": [*checks], "delete_branch": delete_source}
         found = self._connection.write(
-            "/branches/merge", body, expected_head=expected_head, operation_id=operation_id
+            "/branches/merge",
+            body,
+            expected_head=expected_head,
+            operation_id=operation_id,
+            message=message,
         )
         return MergeResult.from_json(found)
 
@@ -86,10 +91,11 @@ class RemoteBranches:
         property_merge: bool = False,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
     ) -> GraphCommit | None:
         """Make the changes of one commit on another branch."""
         body = {"branch": branch, "resolve": resolve, "property_merge": property_merge}
-        return self._apply(commit_id, "pick", body, expected_head, operation_id)
+        return self._apply(commit_id, "pick", body, expected_head, operation_id, message)
 
     def revert(
         self,
@@ -100,10 +106,11 @@ class RemoteBranches:
         property_merge: bool = False,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
     ) -> GraphCommit | None:
         """Undo the changes of one commit in a new one."""
         body = {"branch": branch, "resolve": resolve, "property_merge": property_merge}
-        return self._apply(commit_id, "revert", body, expected_head, operation_id)
+        return self._apply(commit_id, "revert", body, expected_head, operation_id, message)
 
     def _apply(
         self,
@@ -112,10 +119,11 @@ class RemoteBranches:
         body: Json,
         expected_head: str | None,
         operation_id: str | None,
+        message: str | None,
     ) -> GraphCommit | None:
         path = f"/commits/{quote(commit_id, safe='')}/{verb}"
         found = self._connection.write(
-            path, body, expected_head=expected_head, operation_id=operation_id
+            path, body, expected_head=expected_head, operation_id=operation_id, message=message
         )
         return CommitMade.from_json(found).commit
 

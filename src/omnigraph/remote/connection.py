@@ -19,7 +19,14 @@ from omnigraph.errors import (
 )
 from omnigraph.ids import UlidSource
 from omnigraph.remote.wire_errors import error_from
-from omnigraph.values.headers import ARROW, IDEMPOTENCY_KEY, IF_COMMIT, NDJSON
+from omnigraph.values.headers import (
+    ARROW,
+    IDEMPOTENCY_KEY,
+    IF_COMMIT,
+    MESSAGE,
+    NDJSON,
+    encode_message,
+)
 from omnigraph.version import __version__
 
 try:
@@ -88,11 +95,14 @@ class Connection:
         params: Parameters | None = None,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
     ) -> Json:
         """Write something. Raises `OutcomeUnknownError` when the answer got lost."""
         options: Json = {"content": content} if body is None else {"json": _known(body)}
         headers = {} if content is None else {"Content-Type": NDJSON}
-        found = self._write(path, expected_head, operation_id, headers, params=params, **options)
+        found = self._write(
+            path, expected_head, operation_id, message, headers, params=params, **options
+        )
         return _body(found)
 
     def invoke(
@@ -102,16 +112,18 @@ class Connection:
         *,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
     ) -> httpx.Response:
         """Run a stored query, which may read or write; rows come as Arrow."""
         options = {"json": _known(body)}
-        return self._write(path, expected_head, operation_id, _accept(ARROW), **options)
+        return self._write(path, expected_head, operation_id, message, _accept(ARROW), **options)
 
     def _write(
         self,
         path: str,
         expected_head: str | None,
         operation_id: str | None,
+        message: str | None,
         headers: dict[str, str],
         **options: Any,
     ) -> httpx.Response:
@@ -119,6 +131,8 @@ class Connection:
         headers = {**headers, IDEMPOTENCY_KEY: key}
         if expected_head is not None:
             headers[IF_COMMIT] = expected_head
+        if message is not None:
+            headers[MESSAGE] = encode_message(message)
         try:
             response = self._send("POST", path, headers=headers, **options)
         except _AnswerLostError as error:

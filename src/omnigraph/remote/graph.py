@@ -174,6 +174,7 @@ class RemoteGraph:
         expect_mutation: bool | None = None,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
         dry_run: bool = False,
     ) -> Result | MutationResult:
         """Run a stored query by its name."""
@@ -190,6 +191,7 @@ class RemoteGraph:
             body,
             expected_head=expected_head,
             operation_id=operation_id,
+            message=message,
         )
         if found.headers["content-type"] == ARROW:
             return result_from(found.content)
@@ -292,6 +294,7 @@ class RemoteGraph:
         branch: str = MAIN,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
         dry_run: bool = False,
     ) -> MutationResult:
         """Run a mutation query as one atomic commit, as the embedded `Graph.mutate` does."""
@@ -304,7 +307,7 @@ class RemoteGraph:
         }
         path = "/mutate" if expected_head is None else "/mutate/if-graph-commit"
         found = self._connection.write(
-            path, body, expected_head=expected_head, operation_id=operation_id
+            path, body, expected_head=expected_head, operation_id=operation_id, message=message
         )
         return MutationResult.from_json(found)
 
@@ -317,6 +320,7 @@ class RemoteGraph:
         create_from: str | None = None,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
         dry_run: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> LoadResult:
@@ -332,6 +336,7 @@ class RemoteGraph:
                 params=params,
                 expected_head=expected_head,
                 operation_id=operation_id,
+                message=message,
             )
         except DataError as error:
             raise with_file_name(error, data) from None
@@ -348,6 +353,7 @@ class RemoteGraph:
         to_col: str = "to",
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
         dry_run: bool = False,
     ) -> LoadResult:
         """Load rows of one type from an Arrow table, pandas or polars frame, as one commit."""
@@ -358,6 +364,7 @@ class RemoteGraph:
             branch=branch,
             expected_head=expected_head,
             operation_id=operation_id,
+            message=message,
             dry_run=dry_run,
         )
 

@@ -35,11 +35,16 @@ class RemoteSchema:
         name: str | None = None,
         expected_head: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
     ) -> SchemaChange:
         """Make a schema the graph's, with its tables, as one commit."""
         body = _schema_body(schema, allow_data_loss, name)
         found = self._connection.write(
-            "/schema/apply", body, expected_head=expected_head, operation_id=operation_id
+            "/schema/apply",
+            body,
+            expected_head=expected_head,
+            operation_id=operation_id,
+            message=message,
         )
         return SchemaChange.from_json(found)
 

@@ -9,13 +9,21 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from omnigraph.server.http_errors import HttpProblem
-from omnigraph.values.headers import IDEMPOTENCY_KEY, IF_COMMIT, SNAPSHOT_ID
+from omnigraph.values.headers import IDEMPOTENCY_KEY, IF_COMMIT, MESSAGE, SNAPSHOT_ID
 
 ANY = "*"
 PREFLIGHT_S = 600
 _METHODS = "GET, HEAD, POST, DELETE"
 _SENT = (
-    *("Authorization", "Content-Type", "Accept", "X-Request-Id", IDEMPOTENCY_KEY, IF_COMMIT),
+    *(
+        "Authorization",
+        "Content-Type",
+        "Accept",
+        "X-Request-Id",
+        IDEMPOTENCY_KEY,
+        IF_COMMIT,
+        MESSAGE,
+    ),
     *("Range", "If-Range", "If-Match", "If-None-Match"),
 )
 _SHOWN = (

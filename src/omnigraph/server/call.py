@@ -29,7 +29,7 @@ from omnigraph.server.negotiation import Chosen, choose
 from omnigraph.server.responses import begin, streamed
 from omnigraph.server.service import Service
 from omnigraph.store import Claim, measured
-from omnigraph.values.headers import IF_COMMIT
+from omnigraph.values.headers import IF_COMMIT, MESSAGE, decode_message
 
 T = TypeVar("T")
 _SNAPSHOT = re.compile(r"manifest:(?P<branch>.+):v(?P<version>[0-9]{1,18})(?::etag:.*)?")
@@ -199,6 +199,18 @@ class Call:
         if len(values) != 1 or not is_ulid(values[0]):
             raise BadRequestError(f"the header {IF_COMMIT} must hold one commit id")
         return values[0]
+
+    def message(self) -> str | None:
+        """Return what the commit shall say about itself; the graph judges it."""
+        values = self.request.headers.getlist(MESSAGE)
+        if len(values) > 1:
+            raise BadRequestError(f"the header {MESSAGE} was given {len(values)} times")
+        try:
+            return decode_message(values[0]) if values else None
+        except UnicodeDecodeError:
+            raise BadRequestError(
+                f"the header {MESSAGE} is not valid percent-encoded UTF-8"
+            ) from None
 
     async def _gone(self) -> None:
         """Wait until the client hangs up."""

@@ -19,7 +19,7 @@ from omnigraph.errors import BadRequestError, OmniGraphError, OutcomeUnknownErro
 from omnigraph.server.http_errors import HttpProblem
 from omnigraph.store import Claim, RequestKeys
 from omnigraph.values.commits import keyed_operation
-from omnigraph.values.headers import IDEMPOTENCY_KEY
+from omnigraph.values.headers import IDEMPOTENCY_KEY, MESSAGE
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -60,7 +60,9 @@ def keyed(request: Request, actor: str | None, body: bytes) -> Keyed | None:
     path = {k: v for k, v in request.path_params.items() if k != "graph_id"}
     name = _digest(actor is not None, actor or "", request.method, route, key)
     content = hashlib.sha256(body).hexdigest()
-    sent = _digest(path, sorted(request.query_params.multi_items()), content)
+    message = request.headers.getlist(MESSAGE)
+    parts = [path, sorted(request.query_params.multi_items()), content]
+    sent = _digest(*parts, *([message] if message else []))
     return Keyed(key=key, name=name, request=sent)
 
 

@@ -130,6 +130,8 @@ class CommitCause(
 ):
     """Who made changes, when and where: a commit as the feed tells of it."""
 
+    optional: ClassVar[frozenset[str]] = frozenset({"message"})
+
     graph_commit_id: str
     parent_commit_id: str | None
     merged_parent_commit_id: str | None
@@ -142,6 +144,7 @@ class CommitCause(
     operation_id: OperationId = ""
     schema_hash: str = ""
     merged_branch: str | None = None
+    message: str | None = None
 
 
 def _cause(commit: GraphCommit) -> dict[str, object]:

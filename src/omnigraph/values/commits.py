@@ -53,6 +53,7 @@ class GraphCommit(
         "graph_branch": "branch",
         "graph_manifest_version": "manifest_version",
     }
+    optional: ClassVar[frozenset[str]] = frozenset({"message"})
 
     graph_commit_id: str
     branch: str | None = None
@@ -70,6 +71,8 @@ class GraphCommit(
     """The life of the branch the merged parent was made on."""
     place: int = 0
     """Its place among the commits that were published together as one graph version, from 0."""
+    message: str | None = None
+    """What its caller said about it."""
 
     @property
     def created_at(self) -> datetime.datetime:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote, unquote_to_bytes
+
 IF_COMMIT = "Omnigraph-If-Graph-Commit"
 IDEMPOTENCY_KEY = "Idempotency-Key"
 SNAPSHOT_ID = "Omnigraph-Snapshot-Id"
+MESSAGE = "Omnigraph-Message"
+"""What the commit shall say about itself: percent-encoded, so that it can be any text."""
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
@@ -14,3 +18,13 @@ BYTES = "application/octet-stream"
 
 ARROW_METADATA = b"omnigraph"
 """Where the schema of an Arrow stream says what its rows are the answer to."""
+
+
+def encode_message(message: str) -> str:
+    """Return a message as the value of its header."""
+    return quote(message.encode("utf-8", "surrogatepass"), safe=" ")
+
+
+def decode_message(value: str) -> str:
+    """Return the message in the value of its header. Raises `UnicodeDecodeError`."""
+    return unquote_to_bytes(value).decode()

@@ -70,7 +70,7 @@ def test_the_published_table_names_every_kind_once() -> None:
 
 
 def test_the_codes_are_the_published_numbers() -> None:
-    assert tuple(range(9)) == (
+    assert tuple(range(10)) == (
         exit_codes.OK,
         exit_codes.FAILURE,
         exit_codes.USAGE,
@@ -80,11 +80,13 @@ def test_the_codes_are_the_published_numbers() -> None:
         exit_codes.DENIED,
         exit_codes.RECOVERY,
         exit_codes.LIMIT,
+        exit_codes.PREVIEW_CONFLICTS,
     )
 
 
-def test_no_error_counts_as_success_or_misuse() -> None:
-    assert not {exit_codes.OK, exit_codes.USAGE} & set(EXIT_CODES.values())
+def test_no_error_counts_as_success_misuse_or_a_preview() -> None:
+    others = {exit_codes.OK, exit_codes.USAGE, exit_codes.PREVIEW_CONFLICTS}
+    assert not others & set(EXIT_CODES.values())
 
 
 def test_an_error_exits_with_the_code_of_its_kind() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.commits.intents import (
-    GROUP_FORMAT,
+    MESSAGE_FORMAT,
     NAME_CHARS_MAX,
     Intent,
     IntentTable,
@@ -42,6 +43,7 @@ intents = st.builds(
     schema_hash=text,
     created_at_us=number,
     tables=st.lists(tables, max_size=3).map(tuple),
+    message=text | st.just(msgspec.UNSET),
 )
 
 
@@ -66,8 +68,8 @@ def test_a_foreign_body_is_no_intent(body: bytes) -> None:
 
 
 def test_the_intent_of_a_newer_release_is_recognised_whatever_it_holds() -> None:
-    body = json.dumps({"format": GROUP_FORMAT + 1, "what": "ever"}).encode()
-    assert newer_format(body) == GROUP_FORMAT + 1
+    body = json.dumps({"format": MESSAGE_FORMAT + 1, "what": "ever"}).encode()
+    assert newer_format(body) == MESSAGE_FORMAT + 1
     assert decode_intent(body) is None
 
 

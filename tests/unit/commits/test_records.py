@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -42,6 +43,7 @@ records: st.SearchStrategy[Record] = st.one_of(
         kind=text,
         schema_hash=text,
         recovery_for_actor=maybe,
+        message=maybe,
     ),
 )
 
@@ -111,3 +113,24 @@ def test_a_commit_has_its_time_in_utc_to_the_microsecond() -> None:
         graph_commit_id="c", manifest_version=1, parent_commit_id=None, created_at_us=1_500_001
     )
     assert made.created_at == datetime.datetime(1970, 1, 1, 0, 0, 1, 500001, datetime.UTC)
+
+
+def test_a_commit_without_a_message_is_stored_as_before_there_were_messages() -> None:
+    commit = GraphCommit(
+        graph_commit_id="c2",
+        manifest_version=2,
+        parent_commit_id="c1",
+        actor_id="ada",
+        created_at_us=7,
+        kind="load",
+        operation_id="o",
+        schema_hash="s",
+    )
+    stored = (
+        '{"seq":2,"parent_commit_id":"c1","merged_parent_commit_id":null,"merged_branch":null,'
+        '"actor_id":"ada","created_at":7,"operation_id":"o","kind":"load","schema_hash":"s",'
+        '"recovery_for_actor":null}'
+    )
+    assert encode([commit], SCHEMA)["metadata"].to_pylist() == [stored]
+    said = encode([msgspec.structs.replace(commit, message="why")], SCHEMA)
+    assert said["metadata"].to_pylist() == [stored[:-1] + ',"message":"why"}']

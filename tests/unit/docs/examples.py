@@ -28,7 +28,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -164,8 +164,11 @@ def check(example: Example) -> None:
             raise AssertionError(f"{example.block.place}: no check for {other}")
 
 
-def run(example: Example, folder: Path) -> None:
-    """Run a block of commands in a folder. Raises `AssertionError` when it does not do as told."""
+def run(example: Example, folder: Path, env: Mapping[str, str] | None = None) -> None:
+    """Run a block of commands in a folder. Raises `AssertionError` when it does not do as told.
+
+    `env` is what the commands see; without it they see what the tests see.
+    """
     block = example.block
     wanted = int(block.options.get("exit", "0"))
     shell = ["/bin/sh", "-eu", "-c"]
@@ -174,7 +177,10 @@ def run(example: Example, folder: Path) -> None:
     done = subprocess.run(  # noqa: S603 - the commands are our own documentation
         command,
         cwd=folder,
-        env={**os.environ, "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"},
+        env={
+            **(os.environ if env is None else env),
+            "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
+        },
         capture_output=True,
         text=True,
         check=False,

@@ -26,10 +26,13 @@ CHECKED = [example for page in PAGES for example in examples_of(page) if example
 ON_SPARK = "bulk-load.md"
 # Runs on a server of its own, which the environment names.
 IN_A_BUCKET = "object-stores.md"
+# What a newcomer types first runs in a fresh home, step by step (test_first_minutes.py).
+FIRST = {"README.md", "quickstart.md"}
 RUN = [
     page
     for page in PAGES
-    if page.name != ON_SPARK and any(item.block.tag == "run" for item in examples_of(page))
+    if page.name not in {ON_SPARK, *FIRST}
+    and any(item.block.tag == "run" for item in examples_of(page))
 ]
 
 

@@ -30,6 +30,7 @@ from omnigraph.values.merges import MergeResult as MergeResult
 ALREADY_UP_TO_DATE = "already_up_to_date"
 FAST_FORWARD = "fast_forward"
 MERGED = "merged"
+CONFLICTS = "conflicts"
 Resolution = str | Mapping[str, object]
 
 
@@ -67,7 +68,7 @@ class Merging:
         return MergePlan(
             source=source,
             target=into,
-            outcome=setup.outcome,
+            outcome=CONFLICTS if outcome.conflicts else setup.outcome,
             base_commit_ids=tuple(item.graph_commit_id for item in setup.bases),
             changes=tuple(_listed(outcome.changes)),
             conflicts=tuple(outcome.conflicts),

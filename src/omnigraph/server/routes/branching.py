@@ -108,7 +108,7 @@ async def merge(call: CallOf, body: Sent[MergeRequest]) -> Response:
     call.allow(Action.BRANCH_MERGE, branch=source, target_branch=target)
     if body.delete_branch:
         call.allow(Action.BRANCH_DELETE, target_branch=source)
-    expected_head = call.if_commit()
+    expected_head, message = call.if_commit(), call.message()
 
     def work(graph: Session, operation_id: str | None) -> MergeResult:
         return graph.branches.merge(
@@ -120,6 +120,7 @@ async def merge(call: CallOf, body: Sent[MergeRequest]) -> Response:
             delete_source=body.delete_branch,
             expected_head=expected_head,
             operation_id=operation_id,
+            message=message,
         )
 
     def tell(found: MergeResult) -> Json:

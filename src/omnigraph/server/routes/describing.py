@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from omnigraph.values.failures import ErrorOutput
-from omnigraph.values.headers import IDEMPOTENCY_KEY, IF_COMMIT, JSON
+from omnigraph.values.headers import IDEMPOTENCY_KEY, IF_COMMIT, JSON, MESSAGE
 from omnigraph.values.schemas import ref
 from omnigraph.values.value import Value
 
@@ -32,6 +32,7 @@ _WORDS = {
 _HEADERS: dict[str, tuple[str, str | None]] = {
     IF_COMMIT: ("Fail unless this commit is the head.", "^[0-9A-HJKMNP-TV-Z]{26}$"),
     IDEMPOTENCY_KEY: ("Makes the request safe to repeat.", "^[!-~]{1,128}$"),
+    MESSAGE: ("What the commit says about itself, percent-encoded UTF-8.", None),
     "If-Match": ("Entity tags, compared strongly, or *.", None),
     "If-None-Match": ("Entity tags, compared weakly, or *.", None),
     "Range": ("One range of bytes; others are ignored.", None),
@@ -67,7 +68,7 @@ def complete(path: str, method: str, operation: dict[str, Any]) -> None:
     """Add to an operation what holds for many: headers it reads, failures any of them may have."""
     given = operation.setdefault("parameters", [])
     known = {item["name"] for item in given}
-    headers = [IF_COMMIT, IDEMPOTENCY_KEY] if "422" in operation["responses"] else []
+    headers = [IF_COMMIT, IDEMPOTENCY_KEY, MESSAGE] if "422" in operation["responses"] else []
     if path.endswith("/blob"):
         headers += ["If-Match", "If-None-Match"]
         headers += ["Range", "If-Range"] if method == "get" else []

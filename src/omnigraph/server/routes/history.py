@@ -186,7 +186,7 @@ async def _apply_commit(
     branch = MAIN if body.branch is None else body.branch
     await readable_commit(call, commit_id)
     call.allow(Action.CHANGE, branch=branch)
-    expected_head = call.if_commit()
+    expected_head, message = call.if_commit(), call.message()
 
     def work(graph: Session, operation_id: str | None) -> CommitMade:
         apply = graph.branches.revert if inverse else graph.branches.cherry_pick
@@ -197,6 +197,7 @@ async def _apply_commit(
             property_merge=body.property_merge,
             expected_head=expected_head,
             operation_id=operation_id,
+            message=message,
         )
         return CommitMade(commit=made)
 

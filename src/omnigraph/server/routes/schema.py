@@ -58,7 +58,7 @@ async def apply_schema(call: CallOf, body: Sent[SchemaRequest]) -> Response:
         )
         managed.retryable = False
         raise managed
-    expected_head = call.if_commit()
+    expected_head, message = call.if_commit(), call.message()
 
     def work(graph: Session, operation_id: str | None) -> SchemaChange:
         return graph.schema.apply(
@@ -67,6 +67,7 @@ async def apply_schema(call: CallOf, body: Sent[SchemaRequest]) -> Response:
             name="<schema>",
             expected_head=expected_head,
             operation_id=operation_id,
+            message=message,
         )
 
     def tell(found: SchemaChange) -> Json:

@@ -55,6 +55,7 @@ async def run_mutation(call: Call, body: ChangeRequest, *, expected_head: str | 
     """Ask the policy, write, and return the answer."""
     branch = MAIN if body.branch is None else body.branch
     call.allow(Action.CHANGE, branch=branch)
+    message = call.message()
 
     def work(graph: Session, operation_id: str | None) -> MutationResult:
         return graph.mutate(
@@ -64,6 +65,7 @@ async def run_mutation(call: Call, body: ChangeRequest, *, expected_head: str | 
             branch=branch,
             expected_head=expected_head,
             operation_id=operation_id,
+            message=message,
             dry_run=body.dry_run,
         )
 
@@ -129,7 +131,7 @@ async def _load(
 ) -> Json:
     name = MAIN if branch is None else branch
     call.allow(Action.CHANGE, branch=name)
-    expected_head = call.if_commit()
+    expected_head, message = call.if_commit(), call.message()
 
     def work(graph: Session, operation_id: str | None) -> LoadResult:
         return graph.load(
@@ -139,6 +141,7 @@ async def _load(
             create_from=base,
             expected_head=expected_head,
             operation_id=operation_id,
+            message=message,
             dry_run=dry_run,
         )
 

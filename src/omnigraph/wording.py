@@ -1,0 +1,34 @@
+"""Words in messages: counted nouns, and the known name a mistyped one resembles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun: `1 row`, `2 rows`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def resembling(word: str, names: Iterable[str]) -> str | None:
+    """Return the known name closest to a mistyped one; case alone never keeps them apart."""
+    import difflib
+
+    known = list(names)
+    folded = {name.casefold(): name for name in known}
+    if word.casefold() in folded:
+        return folded[word.casefold()]
+    close = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)
+    return folded[close[0]] if close else None
+
+
+def names_hint(word: str, names: Iterable[str], *, listed_max: int = 8) -> str | None:
+    """Return help for an unknown name: the one that was meant, or those there are."""
+    known = list(names)
+    close = resembling(word, known)
+    if close is not None:
+        return f"did you mean '{close}'?"
+    if not known:
+        return None
+    more = f" and {len(known) - listed_max} more" if len(known) > listed_max else ""
+    return f"there are: {', '.join(known[:listed_max])}{more}"
