@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput
+from msgspec import Struct
 
 from omnigraph.errors import BadRequestError, CompileError, NotFoundError
 from omnigraph.lang.gq_ast import QueryNode, WordNode
@@ -330,9 +330,9 @@ def words(node: QueryNode | object) -> Iterator[str]:
     elif isinstance(node, tuple):
         for item in node:
             yield from words(item)
-    elif is_dataclass(node):
-        for field in fields(node):
-            yield from words(getattr(node, field.name))
+    elif isinstance(node, Struct):
+        for name in node.__struct_fields__:
+            yield from words(getattr(node, name))
 
 
 def fits_the_grammar(text: str) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.limits import I32_MAX, I32_MIN, I64_MAX, I64_MIN, U32_MAX, U64_MAX
 
@@ -43,8 +45,7 @@ def scalar_range(scalar: Scalar) -> tuple[int, int]:
     return _RANGES[scalar]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PropertyType:
+class PropertyType(Struct, frozen=True, kw_only=True):
     """Type of a property, parameter or expression.
 
     `enum_values` is sorted and only set with `Scalar.STRING`; `vector_dim` only with

@@ -11,9 +11,10 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
 
 from omnigraph.errors import BadRequestError, StorageError
 
@@ -23,8 +24,7 @@ _FALLBACK = "OMNIGRAPH_BEARER_TOKEN"
 Table = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operator:
+class Operator(Struct, frozen=True, kw_only=True):
     """The configuration, as far as it was written."""
 
     home: str

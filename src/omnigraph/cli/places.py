@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import click
+from msgspec import Struct
 
 from omnigraph.cli.operator import Operator, load_operator
 from omnigraph.errors import BadRequestError, OmniGraphError
@@ -19,8 +19,7 @@ SERVED = "/graphs/"
 _META = "omnigraph.scope"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class Named(Struct, frozen=True, kw_only=True):
     """What the flags name.
 
     `served` says whether the command works over HTTP, `clustered` whether it takes a cluster.

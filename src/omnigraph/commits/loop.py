@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.catalog import AcceptedSchema, Entity
 from omnigraph.commits.base import Base
@@ -61,8 +63,7 @@ from omnigraph.store import (
 from omnigraph.store.tables.workers import Workers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class Prepared(Struct, frozen=True, kw_only=True):
     """A prepared and staged attempt, reusable while the versions it read are still published."""
 
     members: tuple[Member, ...]

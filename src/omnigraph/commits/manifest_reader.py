@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from omnigraph.commits.branch_ids import MAIN_BRANCH, BranchId
 from omnigraph.commits.history import History
@@ -34,8 +35,7 @@ class GraphReplacedError(NotFoundError):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BranchState:
+class BranchState(Struct, frozen=True, kw_only=True):
     """An accepted view: the manifest at one version. Everything a write decides rests on it."""
 
     view: JournalView

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TypeVar
 from weakref import WeakValueDictionary
+
+from msgspec import Struct
 
 from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import AcceptedSchema
@@ -58,8 +59,7 @@ from omnigraph.store.upkeep.relocate import is_moved, relocate_branches
 T = TypeVar("T")
 
 
-@dataclass(slots=True, weakref_slot=True)
-class OpenBranch:
+class OpenBranch(Struct, weakref=True, eq=False):
     """One branch: its manifest, and who writes and recovers it."""
 
     branch: BranchId

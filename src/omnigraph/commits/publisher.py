@@ -11,8 +11,10 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.clock import elapsed_s
 from omnigraph.commits.branch_ids import MANIFEST, BranchId
@@ -81,8 +83,7 @@ class HeadMoved(Exception):
         self.may_land = may_land
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StagedRows:
+class StagedRows(Struct, frozen=True, kw_only=True):
     """The manifest rows of a commit, written but not part of the manifest yet."""
 
     entries: list[TableEntry]

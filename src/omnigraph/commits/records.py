@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.commits.groups import Group, GroupMember, RowIds
 from omnigraph.errors import FormatError, StorageError
@@ -31,8 +32,7 @@ MAINTENANCE_KINDS = frozenset(("optimize", "ensure_indices"))
 """Kinds of commits that change no row."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableRecord:
+class TableRecord(Struct, frozen=True, kw_only=True):
     """A registered table: which type's rows it holds and where."""
 
     table_key: str
@@ -41,8 +41,7 @@ class TableRecord:
     seq: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tombstone:
+class Tombstone(Struct, frozen=True, kw_only=True):
     """A table is no longer known under a key, as of a manifest version. Its data stays."""
 
     table_key: str

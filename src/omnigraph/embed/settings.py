@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from omnigraph.embed.hashed import HashEmbedder
 from omnigraph.embed.http import HttpEmbedder, Patience
@@ -15,8 +16,7 @@ _PREFIX = "OMNIGRAPH_EMBED_"
 _OFF = ("", "0", "false")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Provider:
+class _Provider(Struct, frozen=True, kw_only=True):
     """A server to ask unless the settings name another."""
 
     base_url: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from omnigraph.commits import BranchState, ChangeSet, GraphCommit, Request
 from omnigraph.commits.open_branches import OpenBranch, OpenBranches
@@ -89,8 +90,7 @@ def _places(capture: BranchState) -> dict[str, Place]:
     return {key: pin.place for key, pin in capture.pins.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class Caller(Struct, frozen=True, kw_only=True):
     """On whose behalf an open graph is used.
 
     Without a base a write is judged only by what it reads itself.

@@ -11,11 +11,11 @@ import os
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from omnigraph.bounded import BoundedCache
@@ -375,8 +375,7 @@ def _check_types(wanted: ChangeFilter, catalog: Catalog) -> None:
             raise NotFoundError(f"unknown type '{name}'")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class _Place:
+class _Place(Struct, frozen=True, order=True):
     """Where a feed stands: after all of a graph version, or after one of its commits."""
 
     version: int

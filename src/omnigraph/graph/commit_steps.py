@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from omnigraph.catalog import Entity
 from omnigraph.commits import MAIN, MAINTENANCE_KINDS, GraphCommit
@@ -21,8 +21,7 @@ BEGINNING = "beginning"
 NOW = "now"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableStep:
+class TableStep(Struct, frozen=True, kw_only=True):
     """One table before and after a commit; a side on which it does not exist is None.
 
     `descends` says that the second version grew out of the first. `touched` is how many rows the

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from omnigraph.commits import MAIN, BranchState, GraphCommit
 from omnigraph.commits.open_branches import OpenBranch
@@ -13,8 +14,7 @@ from omnigraph.graph.permits import Reachable
 from omnigraph.ids import is_ulid
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class At:
+class At(Struct, frozen=True, kw_only=True):
     """A state that is asked for: a point in the past of a branch, or its newest state."""
 
     branch: str | None = None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from omnigraph.catalog import AcceptedSchema
@@ -54,8 +54,7 @@ class StagedLoad(LoadOperation, Protocol):
 MakeLoad = Callable[[AcceptedSchema, Embedder | None], StagedLoad]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class Terms(Struct, frozen=True, kw_only=True):
     """What a caller says about a write beside the data: where to, as whom, and on what conditions.
 
     `create_from` makes the branch if it is not there. Without `index` a later write brings the

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from omnigraph.catalog import Catalog, EdgeType, Entity
 from omnigraph.errors import BadRequestError, NotFoundError
@@ -17,8 +18,7 @@ Path = str | os.PathLike[str]
 FORMS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class Rows(Struct, frozen=True, kw_only=True):
     """Rows of one type.
 
     `data` is a CSV or Parquet file, a folder or glob of such files, several of these, or a frame:
@@ -38,8 +38,7 @@ class Rows:
 Sources = Path | Sequence[Path] | Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Input:
+class Input(Struct, frozen=True, kw_only=True):
     """One file or frame; a frame has no path and no size, and envelopes have no type."""
 
     label: str

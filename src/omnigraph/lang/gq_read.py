@@ -30,7 +30,6 @@ from omnigraph.plan.explain import expression_text
 from omnigraph.plan.expression import (
     TEXT,
     Aggregate,
-    Bm25,
     ColumnOf,
     Expression,
     IdOf,
@@ -333,8 +332,9 @@ class _Output:
     def _check_ranking_limit(self) -> None:
         if self._read.limit is not None:
             return
-        code = {Nearest: "T17", Rrf: "T21"}.get(type(self.ranking))
-        if code is not None and not isinstance(self.ranking, Bm25):
+        codes: dict[type, str] = {Nearest: "T17", Rrf: "T21"}
+        code = codes.get(type(self.ranking))
+        if code is not None:
             self._scope.error(
                 code,
                 self._read.order[0].span,

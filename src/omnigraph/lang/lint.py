@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from omnigraph.catalog import Catalog, PropertyType, Scalar
 from omnigraph.errors import CompileError
@@ -32,8 +33,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """Something worth knowing about a file or a query."""
 
     severity: Severity
@@ -59,8 +59,7 @@ class Finding:
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryReport:
+class QueryReport(Struct, frozen=True, kw_only=True):
     """Verdict on one query."""
 
     name: str
@@ -86,8 +85,7 @@ class QueryReport:
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LintReport:
+class LintReport(Struct, frozen=True, kw_only=True):
     """Verdict on a file."""
 
     query_path: str

@@ -8,9 +8,10 @@ versions some branch or tag still names. Above it everything stays, so writers g
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from omnigraph.clock import now_us
 from omnigraph.commits import BranchId, GraphCommit, History, ManifestReader
@@ -42,8 +43,7 @@ _REPEATS_MAX = 2
 """How often the cleaning of a table is repeated that met the deletion of a branch."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retention:
+class Retention(Struct, frozen=True, kw_only=True):
     """How much history stays; a version goes only if both rules let it."""
 
     keep: int | None = None
@@ -91,8 +91,7 @@ class Retention:
         return found
 
 
-@dataclass(slots=True)
-class Needed:
+class Needed(Struct):
     """Per dataset path: the oldest version everything stays from, and single ones below it."""
 
     floors: dict[str, int] = field(default_factory=dict)
@@ -171,8 +170,7 @@ def needed_versions(
     return needed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Removal:
+class Removal(Struct, frozen=True, kw_only=True):
     """What a cleanup has decided: what must stay, and where to look for the rest."""
 
     needed: Needed

@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from omnigraph.catalog import (
     AcceptedSchema,
@@ -52,8 +52,7 @@ from omnigraph.rows.keys import key_ids
 Values = Mapping[str, LiteralValue]
 
 
-@dataclass(slots=True)
-class RowColumns:
+class RowColumns(Struct):
     """Rows of one table as the columns of a predicate."""
 
     table: Any

@@ -6,10 +6,11 @@ import contextlib
 import datetime
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import Catalog
@@ -55,8 +56,7 @@ class Fetch(StrEnum):
     PROBE = "probe"
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """What is worked out once for a compiled query."""
 
     plan: ReadPlan

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from omnigraph.commits import GraphCommit, History, TableRecord
 from omnigraph.commits.records import Record

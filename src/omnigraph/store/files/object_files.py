@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 import obstore
+from msgspec import Struct
 from obstore.exceptions import (
     AlreadyExistsError,
     BaseError,
@@ -43,8 +43,7 @@ _NO_BUCKET = "NoSuchBucket"
 PLACEHOLDER = ".folder"
 
 
-@dataclass(frozen=True, slots=True)
-class Tag:
+class Tag(Struct, frozen=True):
     """Which content of an object is meant; the store compares it when it replaces one."""
 
     e_tag: str | None

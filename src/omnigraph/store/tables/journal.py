@@ -13,13 +13,13 @@ import math
 import os
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import lance
 import pyarrow as pa
 from lance import LanceDataset, LanceOperation
 from lance.fragment import FragmentMetadata, LanceFragment, write_fragments
+from msgspec import Struct, field
 
 from omnigraph.errors import AlreadyExistsError, NotFoundError, StorageError
 from omnigraph.failpoints import Failpoint, fire
@@ -44,8 +44,7 @@ class StaleJournal(Exception):
     """
 
 
-@dataclass(slots=True)
-class JournalView:
+class JournalView(Struct):
     """One version of a journal, with the rows of its small fragments at hand."""
 
     dataset: LanceDataset
@@ -76,8 +75,7 @@ class JournalView:
         return dict(self.dataset.schema.metadata or {})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StagedAppend:
+class StagedAppend(Struct, frozen=True, kw_only=True):
     """Rows written for an append to one version, and the fragments its successor keeps."""
 
     view: JournalView
