@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from typing import TYPE_CHECKING
 
 import click
@@ -55,6 +54,8 @@ def refuse_two_stdins(*paths: str) -> None:
 
 def replace_text(path: str, text: str) -> None:
     """Replace a file as a whole: readers see the old text or the new one. Links are followed."""
+    import tempfile
+
     target = os.path.realpath(path)
     try:
         descriptor, name = tempfile.mkstemp(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from omnigraph.cli.helper import warm_graph
 from omnigraph.cli.operator import load_operator
 from omnigraph.cli.places import find_place, is_local, is_served, note_scope, split_served
 from omnigraph.errors import BadRequestError
@@ -165,6 +166,15 @@ def open_graph(place: str, *, mode: str = "rw", actor: str | None = None) -> Gra
     if is_served(place):
         return open_served(place, actor=actor)
     return open_stored(place, mode=mode, actor=actor)
+
+
+def open_reader(place: str) -> GraphApi:
+    """Open a graph for a command that only reads: with a helper, if one has it open already."""
+    if not is_served(place):
+        found = warm_graph(place, os.environ)
+        if found is not None:
+            return found
+    return open_graph(place, mode="ro")
 
 
 def open_stored(place: str, *, mode: str = "rw", actor: str | None = None) -> Graph:

@@ -10,7 +10,7 @@ import click
 
 from omnigraph.cli.operator import Operator, load_operator
 from omnigraph.cli.places import Named, named_scope
-from omnigraph.cli.query import FORMATS, call_stored, write_result
+from omnigraph.cli.query import FORMATS, call_stored, choose_output, write_result
 from omnigraph.cli.scope import json_option, print_json, profile_option, read_params, served_options
 from omnigraph.errors import BadRequestError
 from omnigraph.wording import counted
@@ -193,9 +193,10 @@ def alias(
     merged = {**(found.get("params") or {}), **given, **read_params(params, params_file)}
     url = operator.server_url(found["server"])
     place = f"{url}/graphs/{found['graph']}" if found.get("graph") else url
-    result = call_stored(place, found["query"], params=merged, branch=None)
     usual = None if found.get("format") is None else str(found["format"])
-    write_result(result, "json" if as_json else form or usual, None)
+    output = choose_output("json" if as_json else form or usual, None)
+    result = call_stored(place, found["query"], output, params=merged, branch=None)
+    write_result(result, output)
 
 
 def _literal(text: str) -> object:

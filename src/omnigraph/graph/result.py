@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import html
 import json
 import math
 from collections.abc import Iterator
@@ -166,6 +165,8 @@ class Result:
         return next(iter(self.one().values()))
 
     def _repr_html_(self) -> str:
+        import html
+
         names = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
         rows = "".join(
             "<tr>" + "".join(f"<td>{html.escape(_text(value))}</td>" for value in row) + "</tr>"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
@@ -191,5 +190,7 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
     folded = {name.lower(): name for name in names}
     if (same := folded.get(word.lower())) is not None:
         return f"did you mean `{same}`?"
+    import difflib
+
     close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     return f"did you mean `{close[0]}`?" if close else None
