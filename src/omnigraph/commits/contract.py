@@ -2,9 +2,10 @@
 
 The head commit of main decides which schema is accepted; `_schema_history` holds every schema the
 graph ever had, written before the commit that uses it. The three files at the root are a copy for
-people and for checking: they are compared with the head at open and at the start of every
-operation, never cached across writes, so a graph whose schema was touched behind its back refuses
-to be used. A copy that merely lags behind the head is brought up to date.
+people and for checking: they are compared with the head at open, at a refresh and at the start of
+every write, so a graph whose schema was touched behind its back refuses to be changed. A read uses
+what was validated as long as its commit names it. A copy that merely lags behind the head is
+brought up to date.
 """
 
 from __future__ import annotations

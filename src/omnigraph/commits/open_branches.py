@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from msgspec import Struct
 
 from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import AcceptedSchema
+from omnigraph.clock import elapsed_s
 from omnigraph.commits.audit import RecoveryAudit
 from omnigraph.commits.branch_ids import (
     MAIN_BRANCH,
@@ -67,6 +69,17 @@ class OpenBranch(Struct, weakref=True, eq=False):
     publisher: Publisher
     recovery: Recovery
     writer: Writer
+    looked_s: float = -math.inf
+    """When its manifest was last looked at for a reader, on the clock of `elapsed_s`."""
+
+    def newest(self, max_staleness_s: float | None = None) -> BranchState:
+        """Return the newest state; with a bound, one that was the newest so long ago will do."""
+        begun = elapsed_s()
+        if max_staleness_s is not None and begun - self.looked_s <= max_staleness_s:
+            return self.coordinator.capture(fresh=False)
+        found = self.coordinator.capture()
+        self.looked_s = begun
+        return found
 
 
 class OpenBranches:

@@ -141,9 +141,16 @@ class Acting:
         self.check_writable()
         self.permit(Action.ADMIN)
 
-    def state(self, at: At, lines: PermittedBranches | None = None) -> BranchState:
+    def state(
+        self,
+        at: At,
+        lines: PermittedBranches | None = None,
+        max_staleness_s: float | None = None,
+    ) -> BranchState:
         """Return the state that is meant, if the caller may read it; the newest is a look."""
-        line, capture = resolve(lines or self.readable, at)
+        if max_staleness_s is not None and not max_staleness_s >= 0:
+            raise BadRequestError(f"max_staleness_s must be 0 or more, not {max_staleness_s}")
+        line, capture = resolve(lines or self.readable, at, max_staleness_s)
         if at.is_newest:
             self.look(line, capture)
         return capture

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.blobs import BlobStat
     from omnigraph.graph.changes import Baseline, ChangeBlock, Diff, FeedPage
     from omnigraph.graph.explanation import Explanation
+    from omnigraph.graph.prepared import PreparedQuery
     from omnigraph.graph.result import Result
     from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
     from omnigraph.graph.view import BranchView
@@ -382,6 +383,9 @@ class GraphApi(Protocol):
         timeout: float | None = None,
     ) -> Result:
         """Run a read query on one snapshot."""
+
+    def prepare(self, source: str, *, name: str | None = None) -> PreparedQuery:
+        """Check a read query now, to be run many times with other parameters."""
 
     def explain(
         self,

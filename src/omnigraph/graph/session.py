@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import Any, Literal, Self
 
 from omnigraph.catalog import Catalog
@@ -24,6 +23,7 @@ from omnigraph.graph.explanation import Explanation
 from omnigraph.graph.history import Commits
 from omnigraph.graph.maintaining import MaintenanceOps
 from omnigraph.graph.maintenance import CleanupReport, OptimizeReport, RepairReport
+from omnigraph.graph.prepared import PreparedQuery
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
 from omnigraph.graph.schema_ops import SchemaOps
@@ -74,12 +74,7 @@ class Session:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -171,6 +166,7 @@ class Session:
         timestamp: Moment = None,
         timeout: float | None = None,
         cancel: threading.Event | None = None,
+        max_staleness_s: float | None = None,
     ) -> Result:
         """Run a read query on one snapshot.
 
@@ -185,9 +181,10 @@ class Session:
             timestamp: Read the branch as it was at this moment.
             timeout: Give up after so many seconds, with `ResourceLimitError`.
             cancel: Give up when this event is set, with `QueryError`.
+            max_staleness_s: Look for newer commits only if that was longer ago than this.
         """
         at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
-        capture = self._acting.state(at)
+        capture = self._acting.state(at, max_staleness_s=max_staleness_s)
         running = Running(timeout_s=timeout, cancel=cancel)
         compiled, table = self._engine.run(source, params, name, capture, running)
         return Result(
@@ -197,6 +194,12 @@ class Session:
             branch=None if commit else capture.branch.name,
             snapshot=commit,
         )
+
+    def prepare(self, source: str, *, name: str | None = None) -> PreparedQuery:
+        """Check and compile a read query now, to be run many times with other parameters."""
+        self._permit_schema()
+        self._engine.compile_read(source, name, self._engine.schema)
+        return PreparedQuery(self.query, source, name)
 
     def explain(
         self,

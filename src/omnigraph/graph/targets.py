@@ -37,8 +37,10 @@ class At(Struct, frozen=True, kw_only=True):
         return not self._given()
 
 
-def resolve(lines: Reachable, at: At) -> tuple[OpenBranch, BranchState]:
-    """Return a branch and its state at the given point."""
+def resolve(
+    lines: Reachable, at: At, max_staleness_s: float | None = None
+) -> tuple[OpenBranch, BranchState]:
+    """Return a branch and its state at the given point; the newest may be as old as is said."""
     if at.tag is not None:
         found = lines.directory.find_tag(at.tag)
         line, state = lines.at(found.branch, found.version)
@@ -48,7 +50,7 @@ def resolve(lines: Reachable, at: At) -> tuple[OpenBranch, BranchState]:
     if at.commit is not None:
         return _at_commit(lines, at.commit, at.branch)
     line = lines.get(at.branch or MAIN)
-    newest = line.coordinator.capture()
+    newest = line.newest(max_staleness_s if at.is_newest else None)
     if at.version is not None:
         return line, lines.state(line, at.version)
     if at.timestamp is not None:

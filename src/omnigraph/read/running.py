@@ -92,6 +92,12 @@ def checkpoint() -> None:
         running.check()
 
 
+def is_traced() -> bool:
+    """Whether the steps of the query are recorded."""
+    running = _current.get()
+    return running is not None and running.trace
+
+
 def reserve(size_bytes: float) -> None:
     """Refuse to make a table that memory is not meant for, before it is made."""
     checkpoint()

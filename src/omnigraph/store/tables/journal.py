@@ -21,17 +21,28 @@ from lance import LanceDataset, LanceOperation
 from lance.fragment import FragmentMetadata, LanceFragment, write_fragments
 from msgspec import Struct, field
 
-from omnigraph.errors import AlreadyExistsError, NotFoundError, StorageError
+from omnigraph.errors import (
+    AlreadyExistsError,
+    NotFoundError,
+    StorageError,
+    StorageFailureKind,
+)
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.limits import JOURNAL_CACHED_ROWS_MAX, JOURNAL_TIER_BASE
 from omnigraph.store.files.counters import count
+from omnigraph.store.files.local_files import file_identity
 from omnigraph.store.files.location import Location
 from omnigraph.store.files.parallel import side_by_side
 from omnigraph.store.files.protocol import Files
 from omnigraph.store.tables.lance_errors import calm, translate, translated
 from omnigraph.store.tables.staging import version_file
 from omnigraph.store.tables.table import Table, file_name, is_reopen_due, new_session
-from omnigraph.store.tables.torn_versions import newest_version, set_aside_torn, version_name
+from omnigraph.store.tables.torn_versions import (
+    newest_version,
+    set_aside_torn,
+    version_name,
+    version_of,
+)
 
 TORN_MAX = 2
 """Newest journal versions looked at after a power loss: at most one append was unsynced."""
@@ -53,6 +64,8 @@ class JournalView(Struct):
     """What `announce_removal` last left behind before this was the newest version."""
     must_reopen: bool = False
     """Whether its handle had better be opened anew before the next append, see `is_worn`."""
+    tag: str | None = None
+    """Which file holds this version, as it was first seen."""
 
     @property
     def version(self) -> int:
@@ -175,7 +188,9 @@ class Journal:
     def latest_version(self, view: JournalView) -> int:
         """Return the newest version number: one listing at most, no rows read."""
         count("manifest_latest_probes")
-        if self._looks_are_cheap and self._is_newest(view):
+        if not self._looks_are_cheap:
+            return self._newest_listed(view)
+        if self._is_newest(view):
             return view.version
         removal = self._removal()
         with translated("looking at the manifest"):
@@ -184,17 +199,40 @@ class Journal:
             view.removal = removal
         return newest
 
+    def _newest_listed(self, view: JournalView) -> int:
+        """Return the newest version by one listing, which also says which file holds it."""
+        tags = self._files.tags(f"{self.path}/_versions", first=True) or {}
+        found = {version_of(name) or 0: tag for name, tag in tags.items()}
+        newest = max(found, default=0)
+        if newest == 0:
+            raise StorageError("the manifest is gone", failure=StorageFailureKind.NOT_FOUND)
+        if newest == view.version:
+            self._recognise(view, found[newest])
+        return newest
+
+    @staticmethod
+    def _recognise(view: JournalView, tag: str) -> None:
+        """Have a version read again that is in another file than before: of another graph, maybe.
+
+        Who reads it again sees whose rows it holds.
+        """
+        if view.tag not in (None, tag):
+            view.must_reopen = True
+        view.tag = tag
+
     def _is_newest(self, view: JournalView) -> bool:
         """Whether no version follows: a listing grows with the history, three looks do not.
 
         Versions follow one another without gaps, but for those that were removed since, and a
         removal is announced before it begins: so it is looked for last.
         """
-        return (
-            not self._files.exists(self.version_path(view.version + 1))
-            and self._files.exists(self.version_path(view.version))
-            and self._removal() == view.removal
-        )
+        if self._files.exists(self.version_path(view.version + 1)):
+            return False
+        tag = file_identity(self.version_path(view.version))
+        if tag is None or self._removal() != view.removal:
+            return False
+        self._recognise(view, tag)
+        return True
 
     @property
     def _looks_are_cheap(self) -> bool:
