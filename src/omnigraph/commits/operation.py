@@ -131,6 +131,8 @@ class Request(Struct, frozen=True, kw_only=True):
 
     actor_id: str | None
     operation_id: str
+    new_id: bool = False
+    """Whether the operation id was made for this call: nothing before it can have that id."""
     expected_head: str | None = None
     message: str | None = None
     observed: Mapping[str, Place] | None = None

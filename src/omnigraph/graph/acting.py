@@ -186,6 +186,7 @@ class Acting:
         return Request(
             actor_id=actor if actor is not None else self.caller.actor,
             operation_id=operation_id or self.engine.ids.next(),
+            new_id=operation_id is None,
             expected_head=expected_head,
             message=message,
             observed=None if base is None else base.of(line),

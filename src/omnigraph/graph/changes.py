@@ -12,7 +12,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any
 
 from msgspec import Struct
@@ -284,10 +284,15 @@ class ChangeFeed:
         wanted: ChangeFilter,
     ) -> FeedPage:
         ledger = line.coordinator.ledger
-        commits = [c for c in ledger.commits_to(cut) if after < _Place.at(c, ledger)]
+        start = after
+        newer = (
+            commit
+            for commit in ledger.oldest_first(start.version - 1, cut)
+            if start < _Place.at(commit, ledger)
+        )
         blocks: list[ChangeBlock] = []
         room = limit
-        for commit in commits[:FEED_COMMITS_DEFAULT]:
+        for commit in islice(newer, FEED_COMMITS_DEFAULT):
             try:
                 block, more = self._changes.block(commit, line, wanted, skip, room)
             except NotFoundError as error:
@@ -303,7 +308,7 @@ class ChangeFeed:
             skip, after = 0, _Place.at(commit, ledger)
             if room == 0:
                 break
-        caught_up = not commits or after == _Place.at(commits[-1], ledger)
+        caught_up = next(newer, None) is None
         cursor = tokens.write("cursor", **after.to_json())
         return FeedPage(blocks=tuple(blocks), cursor=cursor, caught_up=caught_up)
 

@@ -59,13 +59,15 @@ class CommitSteps:
         """Return the commits that came later, oldest first; all after `BEGINNING`."""
         line = self._line()
         capture = line.coordinator.capture()
-        found = line.coordinator.ledger.commits_to(capture.version)
+        history = line.coordinator.ledger
         if commit_id == BEGINNING:
-            return found
-        ids = [commit.graph_commit_id for commit in found]
-        if commit_id not in ids:
+            return list(history.oldest_first(0, capture.version))
+        known = history.find(commit_id)
+        if known is None:
             raise NotFoundError(f"commit '{commit_id}' is not on branch '{self._branch}'")
-        return found[ids.index(commit_id) + 1 :]
+        place = (known.manifest_version, known.place)
+        found = history.oldest_first(known.manifest_version - 1, capture.version)
+        return [item for item in found if (item.manifest_version, item.place) > place]
 
     def named(self, name: str) -> str:
         """Return the commit somebody means: by its id, a version, a tag or a moment.
@@ -97,8 +99,11 @@ class CommitSteps:
                 hint=f"moments are like 2026-05-01T12:00:00Z; so are {BEGINNING} and {NOW}",
             ) from error
         microseconds = int(moment.timestamp() * 1e6)
-        kept = [item for item in self.after(BEGINNING) if item.created_at_us <= microseconds]
-        return kept[-1].graph_commit_id if kept else BEGINNING
+        line = self._line()
+        capture = line.coordinator.capture()
+        history = line.coordinator.ledger
+        last = next(history.newest_first(capture.version, until_us=microseconds), None)
+        return BEGINNING if last is None else last.graph_commit_id
 
     def steps(self, commit: GraphCommit, wanted: ChangeFilter) -> list[TableStep]:
         """Return the tables whose rows a commit may have changed.

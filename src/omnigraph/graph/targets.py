@@ -56,11 +56,11 @@ def resolve(
     if at.timestamp is not None:
         moment = as_instant(at.timestamp)
         microseconds = int(moment.timestamp() * 1e6)
-        commits = line.coordinator.ledger.commits_to(newest.version)
-        kept = [item for item in commits if item.created_at_us <= microseconds]
-        if not kept:
+        commits = line.coordinator.ledger.newest_first(newest.version, until_us=microseconds)
+        last = next(commits, None)
+        if last is None:
             raise NotFoundError(f"the graph did not exist at {moment.isoformat()}")
-        return line, lines.state_of(line, kept[-1])
+        return line, lines.state_of(line, last)
     return line, newest
 
 

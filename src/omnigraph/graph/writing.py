@@ -274,7 +274,7 @@ def load_staged(acting: Acting, make: MakeLoad, terms: Terms) -> LoadResult:
         found = make(schema, acting.engine.embedder)
         request = work.request(line)
         line.coordinator.capture()
-        done = line.coordinator.commit_of(request.operation_id)
+        done = line.coordinator.commit_of(request.operation_id, past=not request.new_id)
         if done is None and not terms.dry_run:
             line.writer.prepare_only(found, request, schema)
             found.stage_ahead(line.writer.base(schema))

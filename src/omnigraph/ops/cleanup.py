@@ -7,7 +7,7 @@ versions some branch or tag still names. Above it everything stays, so writers g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -147,8 +147,8 @@ def needed_versions(
                     needed.keep(pin.path, pin.version - 1)
     merged = {
         commit.merged_parent_commit_id
-        for item in (*living, *retired)
-        for commit in item.ledger.commits.values()
+        for item in ((*living, *retired) if retired else ())
+        for commit in _commits(item.ledger)
     }
     single = [
         (item, version)
@@ -159,8 +159,8 @@ def needed_versions(
     single += [
         (item, commit.manifest_version)
         for item in retired
-        for name, commit in item.ledger.commits.items()
-        if name in merged
+        for commit in _commits(item.ledger)
+        if commit.graph_commit_id in merged
     ]
     for item, version in single:
         for pin in item.ledger.pins_at(version).values():
@@ -168,6 +168,10 @@ def needed_versions(
             if pin.seq == version and item.ledger.is_group(version):
                 needed.keep(pin.path, pin.version - 1)
     return needed
+
+
+def _commits(history: History) -> Iterator[GraphCommit]:
+    return history.oldest_first(0, history.recent.last)
 
 
 class Removal(Struct, frozen=True, kw_only=True):
@@ -268,9 +272,12 @@ class Cleanup:
         """Return the graph versions of each branch that the retention keeps."""
         now = now_us()
         found: dict[BranchId, list[int]] = {}
+        floors = read_floors(self._tables.files, self._tables.folder(MANIFEST_KEY)).by_branch
         for coordinator in self._coordinators:
             version = coordinator.capture().version
-            commits = coordinator.ledger.heads_to(version)
+            # What was given up once stays given up, so it need not be looked at again.
+            floor = min(floors.get(coordinator.branch.uid, Floor()).version, version)
+            commits = coordinator.ledger.heads_between(floor - 1, version)
             published_us = version_times_us(self._tables, coordinator.branch.path)
             found[coordinator.branch] = self._retention.kept(commits, now, published_us)
         return found

@@ -92,7 +92,7 @@ class Merging:
         """
         target = self._lines.get(into)
         target.coordinator.capture()
-        done = target.coordinator.commit_of(request.operation_id)
+        done = target.coordinator.commit_of(request.operation_id, past=not request.new_id)
         if done is not None:
             return self._outcome_of(done, target), done, None
         for _attempt in range(WRITE_ATTEMPTS_MAX):

@@ -28,7 +28,7 @@ from omnigraph.errors import (
     StorageFailureKind,
 )
 from omnigraph.failpoints import Failpoint, fire
-from omnigraph.limits import JOURNAL_CACHED_ROWS_MAX, JOURNAL_TIER_BASE
+from omnigraph.limits import CHECKPOINT_ROWS, JOURNAL_TIER_BASE
 from omnigraph.store.files.counters import count
 from omnigraph.store.files.local_files import file_identity
 from omnigraph.store.files.location import Location
@@ -44,6 +44,8 @@ from omnigraph.store.tables.torn_versions import (
     version_of,
 )
 
+_BATCH_ROWS = 8_192
+
 TORN_MAX = 2
 """Newest journal versions looked at after a power loss: at most one append was unsynced."""
 
@@ -53,6 +55,19 @@ class StaleJournal(Exception):
 
     Also raised when it cannot be told. The caller looks for its own rows before it tries again.
     """
+
+
+class JournalFile(Struct, frozen=True, kw_only=True):
+    """One of the files a version of a journal consists of. It never changes."""
+
+    name: str
+    rows: int
+    fragment: LanceFragment
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it has so many rows that it is worth knowing what they add up to."""
+        return self.rows >= CHECKPOINT_ROWS
 
 
 class JournalView(Struct):
@@ -76,6 +91,13 @@ class JournalView(Struct):
     def files(self) -> list[str]:
         """The names of the files it consists of."""
         return [_file(fragment.metadata) for fragment in self.fragments()]
+
+    def parts(self) -> list[JournalFile]:
+        """Return the files it consists of; those with the oldest rows first."""
+        return [
+            JournalFile(name=_file(item.metadata), rows=item.physical_rows, fragment=item)
+            for item in self.fragments()
+        ]
 
     def fragments(self) -> list[LanceFragment]:
         """Return the fragments it consists of."""
@@ -260,12 +282,50 @@ class Journal:
         seen.update(_file(fragment.metadata) for fragment in new)
         return found
 
+    def read(self, view: JournalView, files: list[JournalFile]) -> list[pa.Table]:
+        """Return all rows of some files of a version."""
+        at_once = self._files.calls_at_once
+        return side_by_side(lambda item: self._rows(view, item.fragment), files, at_once=at_once)
+
+    def read_part(self, item: JournalFile, start: int, stop: int) -> pa.Table:
+        """Return rows of a file by their numbers."""
+        count("manifest_scans")
+        count("manifest_rows", stop - start)
+        with translated("reading the manifest"):
+            return item.fragment.scanner(offset=start, limit=stop - start).to_table()
+
+    def take(self, item: JournalFile, rows: list[int], columns: list[str]) -> pa.Table:
+        """Return columns of a few rows of a file, which are given by their numbers."""
+        count("manifest_scans")
+        count("manifest_rows", len(rows))
+        with translated("reading the manifest"):
+            return item.fragment.take(rows, columns=columns)
+
+    def find(self, item: JournalFile, where: str, columns: list[str]) -> tuple[list[int], pa.Table]:
+        """Return the numbers of the rows of a file that match, and columns of them."""
+        count("manifest_scans")
+        with translated("searching the manifest"):
+            scanner = item.fragment.scanner(
+                columns=columns, filter=where, with_row_address=True, batch_size=_BATCH_ROWS
+            )
+            found = scanner.to_table()
+        count("manifest_rows", found.num_rows)
+        numbers = [address & 0xFFFFFFFF for address in found["_rowaddr"].to_pylist()]
+        return numbers, found.select(columns)
+
+    def is_next_long(self, view: JournalView, added: int) -> bool:
+        """Whether an append of some rows will write a long file, see `JournalFile.is_long`."""
+        sizes = [fragment.physical_rows for fragment in view.fragments()]
+        return sum(sizes[_tier_cut(sizes, added) :]) + added >= CHECKPOINT_ROWS
+
     def stage(self, view: JournalView, rows: pa.Table) -> StagedAppend:
         """Write the fragment an append to this version needs; nothing is visible yet."""
         old = view.fragments()
         keep = _tier_cut([f.physical_rows for f in old], rows.num_rows)
+        at_once = self._files.calls_at_once
+        folded = side_by_side(lambda item: self._rows(view, item), old[keep:], at_once=at_once)
         # One chunk: these rows stay in memory, and a chunk per commit takes kilobytes of each.
-        merged = pa.concat_tables([*(self._rows(view, f) for f in old[keep:]), rows])
+        merged = pa.concat_tables([*folded, rows])
         merged = merged.combine_chunks()
         with translated("writing the manifest"):
             staged: Any = write_fragments(
@@ -304,7 +364,7 @@ class Journal:
         cached = dict(view.rows_by_file)
         for name in staged.dropped:
             cached.pop(name, None)
-        if staged.rows.num_rows <= JOURNAL_CACHED_ROWS_MAX:
+        if staged.rows.num_rows < CHECKPOINT_ROWS:
             cached[_file(staged.new[0])] = staged.rows
         version = os.path.join(self.path, version_file(Table("__manifest", dataset)))
         must_reopen = is_reopen_due(self.path, dataset.version)
@@ -327,7 +387,8 @@ class Journal:
         count("manifest_scans")
         with translated("reading the manifest"):
             rows = fragment.to_table()
-        if rows.num_rows <= JOURNAL_CACHED_ROWS_MAX:
+        count("manifest_rows", rows.num_rows)
+        if rows.num_rows < CHECKPOINT_ROWS:
             view.rows_by_file[name] = rows
         return rows
 
