@@ -21,7 +21,7 @@ from omnigraph.lang.gq_ast import (
     StatementNode,
     VariableNode,
 )
-from omnigraph.lang.gq_expressions import parse_clauses, parse_expression, parse_value
+from omnigraph.lang.gq_expressions import parse_clauses, parse_expression
 from omnigraph.lang.gq_literals import parse_literal
 from omnigraph.lang.lexer import Kind, Token, TokenStream, fail
 from omnigraph.lang.pg_parser import SCALAR_NAMES
@@ -278,7 +278,7 @@ def _assignments(stream: TokenStream, verb: str) -> tuple[AssignmentNode, ...]:
     while not found or not stream.at_punct("}"):
         name = stream.expect(Kind.IDENT, "a property name", f"in `{verb} {{ ... }}`")
         stream.expect_punct(":", f"after `{name.text}`")
-        value = parse_value(stream)
+        value = parse_expression(stream)
         found.append(AssignmentNode(property=name.text, property_span=name.span, value=value))
         stream.take_punct(",")
     stream.advance()
