@@ -235,9 +235,10 @@ class AssignmentNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementNode:
-    """`insert|upsert|update|delete Type ...`."""
+    """`insert|upsert|update|delete Type ...`; `must_be_new` for `insert new`."""
 
     verb: str
+    must_be_new: bool
     type_name: str
     type_span: Span
     assignments: tuple[AssignmentNode, ...]

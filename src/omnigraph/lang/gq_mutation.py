@@ -351,7 +351,9 @@ class _MutationChecker:
         if node.verb == "insert":
             if missing:
                 self._report_missing(node, owner, missing)
-            return InsertNode(type_name=owner.name, assignments=assignments)
+            return InsertNode(
+                type_name=owner.name, assignments=assignments, must_be_new=node.must_be_new
+            )
         identity = owner.key or ("id",)
         absent = [name for name in identity if name not in values]
         if absent:

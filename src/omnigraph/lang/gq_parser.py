@@ -252,6 +252,7 @@ def _statements(stream: TokenStream) -> tuple[StatementNode, ...]:
 
 def _statement(stream: TokenStream) -> StatementNode:
     verb = stream.advance()
+    must_be_new = verb.text == "insert" and stream.take_word("new") is not None
     type_name = stream.expect(Kind.TYPE_NAME, "a type name", f"after `{verb.text}`")
     assignments: tuple[AssignmentNode, ...] = ()
     predicate: ExpressionNode | None = None
@@ -264,6 +265,7 @@ def _statement(stream: TokenStream) -> StatementNode:
         predicate = parse_expression(stream)
     return StatementNode(
         verb=verb.text,
+        must_be_new=must_be_new,
         type_name=type_name.text,
         type_span=type_name.span,
         assignments=assignments,

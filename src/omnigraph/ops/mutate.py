@@ -106,6 +106,12 @@ class Pending:
             self._rows = rows_schema(self._entity).empty_table()
         return self._rows
 
+    def has(self, entity_id: str) -> bool:
+        """Whether there is a pending row of this id."""
+        if entity_id in self._fresh or self._rows is None:
+            return entity_id in self._fresh
+        return bool(pc.any(pc.equal(self._rows["id"], entity_id)).as_py())
+
     def row(self, entity_id: str) -> Any:
         """Return one pending row as a table of one row, or of none."""
         rows = self.table()
@@ -262,7 +268,7 @@ class _Run:
         return found
 
     def _refuse_known(self, entity: Entity, known: set[str]) -> None:
-        """An insert that chose its id adds an entity; only a key makes it replace one."""
+        """An insert that chose its id adds an entity, as one does that must be new."""
         taken = sorted(known & self._chosen.get(entity.table_key, set()))
         if taken:
             raise KeyConflictError(
@@ -271,7 +277,7 @@ class _Run:
 
     def _choose(self, entity: Entity, entity_id: object) -> None:
         chosen = self._chosen.setdefault(entity.table_key, set())
-        if entity_id in chosen:
+        if entity_id in chosen or self._of(entity).has(str(entity_id)):
             raise KeyConflictError(
                 entity_kind=str(entity.kind), type_name=entity.name, entity_id=str(entity_id)
             )
@@ -318,6 +324,8 @@ class _Run:
         values = self._assigned(node, item.assignments)
         if node.key:
             values["id"] = key_id(self._base.schema, node, values)
+            if isinstance(item, InsertNode) and item.must_be_new:
+                self._choose(node, values["id"])
         elif values.get("id") is None:
             values["id"] = self._new_id(node)
         elif isinstance(item, InsertNode):

@@ -165,7 +165,8 @@ def _assignments(items: tuple[Assignment, ...]) -> str:
 def _statement(item: Statement) -> str:
     match item:
         case InsertNode():
-            return f"insert node {item.type_name} {{{_assignments(item.assignments)}}}"
+            kind = "new node" if item.must_be_new else "node"
+            return f"insert {kind} {item.type_name} {{{_assignments(item.assignments)}}}"
         case UpsertNode():
             text = f"upsert node {item.type_name} {{{_assignments(item.assignments)}}}"
             return text + _missing(item.missing_required)

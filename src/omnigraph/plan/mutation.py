@@ -17,10 +17,11 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsertNode:
-    """Add a node. With a key it replaces the node of that key as a whole."""
+    """Add a node. With a key it replaces the node of that key as a whole, unless it must be new."""
 
     type_name: str
     assignments: tuple[Assignment, ...]
+    must_be_new: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
