@@ -88,7 +88,7 @@ def mutants(draw: st.DrawFn) -> str:
 VALUES = """
     1; -1; 2.5; "a"; true; null; $x; $p.age; $q.name; $w.id; $x?; now(); date("2025-03-01"); [1, -2]
     ["a",]; []; ($p.age + 1); -$p.age; alias; count(*); count(distinct $p); sum($p.age * 2); $p
-    max($p.born); bm25($p.name, "x"); nearest($p.face, $x); optional
+    max($p.born); object($p); object($w); bm25($p.name, "x"); nearest($p.face, $x); optional
     rrf(bm25($p.name, "x"), bm25($q.name, "y"), 3); exists { $p knows $q }; count { $p knows $r }
     sum($r.age) { $p $w:knows $r $r.active }; count(distinct $r) { $p knows $r }; min($p.age) { $p }
 """

@@ -42,6 +42,7 @@ ARITY = {
     "search": (2, 2),
     "fuzzy": (2, 3),
     "match_text": (2, 2),
+    "object": (1, 1),
     **dict.fromkeys(AGGREGATES, (1, 1)),
 }
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")

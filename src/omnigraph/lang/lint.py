@@ -30,6 +30,7 @@ _KINDS = {
     Scalar.DATETIME: "datetime",
     Scalar.BLOB: "blob",
     Scalar.VECTOR: "vector",
+    Scalar.OBJECT: "object",
 }
 
 

@@ -274,6 +274,17 @@ class SubqueryValue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectOf:
+    """A whole node or edge as one value, null if it is null. The fields of the type name its parts.
+
+    The first part is the id.
+    """
+
+    parts: tuple[Expression, ...]
+    type: PropertyType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnOf:
     """The value of an output column, by position."""
 
@@ -305,6 +316,7 @@ Expression = (
     | Rrf
     | Aggregate
     | SubqueryValue
+    | ObjectOf
     | ColumnOf
 )
 
