@@ -193,6 +193,8 @@ def _text(value: object) -> str:
 def _plain(value: Any, *, ints: str) -> Any:
     if isinstance(value, list):
         return [_plain(item, ints=ints) for item in value]
+    if isinstance(value, dict):
+        return {name: _plain(item, ints=ints) for name, item in value.items()}
     if isinstance(value, datetime.datetime):
         moment = value.astimezone(datetime.UTC).replace(tzinfo=None)
         return moment.isoformat(timespec="milliseconds") + "Z"

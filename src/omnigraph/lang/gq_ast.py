@@ -216,9 +216,10 @@ class AssignmentNode(Struct, frozen=True, kw_only=True):
 
 
 class StatementNode(Struct, frozen=True, kw_only=True):
-    """`insert|upsert|update|delete Type ...`."""
+    """`insert|upsert|update|delete Type ...`; `must_be_new` for `insert new`."""
 
     verb: str
+    must_be_new: bool
     type_name: str
     type_span: Span
     assignments: tuple[AssignmentNode, ...]

@@ -253,6 +253,16 @@ class SubqueryValue(Struct, frozen=True, kw_only=True):
     type: PropertyType
 
 
+class ObjectOf(Struct, frozen=True, kw_only=True):
+    """A whole node or edge as one value, null if it is null. The fields of the type name its parts.
+
+    The first part is the id.
+    """
+
+    parts: tuple[Expression, ...]
+    type: PropertyType
+
+
 class ColumnOf(Struct, frozen=True, kw_only=True):
     """The value of an output column, by position."""
 
@@ -284,6 +294,7 @@ Expression = (
     | Rrf
     | Aggregate
     | SubqueryValue
+    | ObjectOf
     | ColumnOf
 )
 

@@ -15,10 +15,11 @@ class Assignment(Struct, frozen=True, kw_only=True):
 
 
 class InsertNode(Struct, frozen=True, kw_only=True):
-    """Add a node. With a key it replaces the node of that key as a whole."""
+    """Add a node. With a key it replaces the node of that key as a whole, unless it must be new."""
 
     type_name: str
     assignments: tuple[Assignment, ...]
+    must_be_new: bool = False
 
 
 class InsertEdge(Struct, frozen=True, kw_only=True):
