@@ -11,11 +11,13 @@ from omnigraph.cli.files import read_text, write_table
 from omnigraph.cli.places import is_served
 from omnigraph.cli.scope import (
     actor_option,
+    at_option,
     branch_option,
     durability_setting,
     echo_target,
     graph_argument,
     json_option,
+    one_state,
     open_graph,
     open_served,
     print_json,
@@ -133,6 +135,7 @@ def mutate(
 @click.command()
 @graph_argument
 @branch_option
+@at_option
 @click.option("--version", "at_version", type=int, help="Graph version to look at.")
 @click.option("--commit", "at_commit", help="Commit to look at.")
 @json_option
@@ -141,14 +144,16 @@ def snapshot(
     store: str | None,
     uri_option: str | None,
     branch: str,
+    at_state: str | None,
     at_version: int | None,
     at_commit: str | None,
     as_json: bool,
 ) -> None:
     """Show which version of every table is published."""
+    one_state(at=at_state, version=at_version, commit=at_commit)
     place = resolve_uri(uri, store, uri_option)
     with open_graph(place, mode="ro") as graph:
-        found = graph.snapshot(branch, commit=at_commit, version=at_version)
+        found = graph.snapshot(branch, commit=at_state or at_commit, version=at_version)
     if as_json:
         print_json(found.to_json())
         return
@@ -178,6 +183,7 @@ def snapshot(
 )
 @click.option("--jsonl", is_flag=True, hidden=True)
 @click.option("--out", metavar="FILE", help="Write to a file instead of stdout.")
+@at_option
 @click.option("--version", "at_version", type=int, help="Graph version to export.")
 @click.option("--commit", "at_commit", help="Commit to export.")
 def export(
@@ -190,6 +196,7 @@ def export(
     form: str,
     jsonl: bool,
     out: str | None,
+    at_state: str | None,
     at_version: int | None,
     at_commit: str | None,
 ) -> None:
@@ -207,7 +214,9 @@ def export(
     wanted = [*types, *(type_of_table(key) for key in tables)]
     if form != "jsonl" and (len(wanted) != 1 or (form == "parquet" and out is None)):
         raise click.UsageError(f"--format {form} needs one --type, and parquet --out FILE")
-    state: dict[str, Any] = {"branch": branch, "commit": at_commit, "version": at_version}
+    one_state(at=at_state, version=at_version, commit=at_commit)
+    commit = at_state or at_commit
+    state: dict[str, Any] = {"branch": branch, "commit": commit, "version": at_version}
     with open_graph(place, mode="ro") as graph:
         if form != "jsonl":
             table = graph.export_table(wanted[0], **state)

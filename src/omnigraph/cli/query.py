@@ -17,6 +17,8 @@ from omnigraph.cli.files import read_text, write_table
 from omnigraph.cli.operator import load_operator
 from omnigraph.cli.places import is_served
 from omnigraph.cli.scope import (
+    at_option,
+    one_state,
     open_graph,
     open_served,
     print_json,
@@ -41,6 +43,7 @@ CELL_WIDTH_MAX = 80
 @click.option("--params", metavar="JSON", help="Parameters as a JSON object.")
 @click.option("--params-file", metavar="FILE", help="Parameters in a JSON file.")
 @click.option("--branch", help="Branch (main).")
+@at_option
 @click.option("--snapshot", metavar="COMMIT", help="Read at this commit.")
 @click.option("--version", "at_version", type=int, help="Read at this graph version.")
 @click.option("--tag", metavar="NAME", help="Read at this tag.")
@@ -60,6 +63,7 @@ def query(
     params: str | None,
     params_file: str | None,
     branch: str | None,
+    at_state: str | None,
     snapshot: str | None,
     at_version: int | None,
     tag: str | None,
@@ -80,6 +84,8 @@ def query(
         raise click.UsageError("give --branch or --snapshot, not both")
     if form == "parquet" and out is None:
         raise click.UsageError("--format parquet needs --out FILE")
+    one_state(at=at_state, snapshot=snapshot, version=at_version, tag=tag, timestamp=timestamp)
+    snapshot = at_state or snapshot
     place = resolve_uri(None, store, None)
     form = "json" if as_json else form
     if query_path is None and text is None:

@@ -155,6 +155,20 @@ def message_option(command: F) -> F:
     )
 
 
+def at_option(command: F) -> F:
+    """Add `--at`, which names a state as people write it."""
+    return click.option(
+        "--at", "at_state", metavar="REV", help="State: HEAD~1, a tag, a commit, main@{yesterday}."
+    )(command)
+
+
+def one_state(**given: object) -> None:
+    """Refuse when several flags name a state."""
+    named = [f"--{name}" for name, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise click.UsageError(f"{' and '.join(named)} name a state each: give one")
+
+
 def resolve_uri(uri: str | None, store: str | None, uri_option: str | None) -> str:
     """Return the one place that was named, or configured. Raises for none and for several."""
     return find_place([value for value in (uri, store, uri_option) if value])

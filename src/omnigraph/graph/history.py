@@ -10,6 +10,7 @@ from omnigraph.commits.contract import SchemaContract
 from omnigraph.errors import StorageError, StorageFailureKind
 from omnigraph.graph.changes import ChangeBlock, Changes
 from omnigraph.graph.permits import Reachable
+from omnigraph.graph.revisions import resolve_commit
 from omnigraph.ops.diff import ChangeFilter
 from omnigraph.ops.export import export_rows
 from omnigraph.store import Tables
@@ -49,8 +50,8 @@ class Commits:
         return kept if limit is None else kept[:limit]
 
     def get(self, commit_id: str) -> GraphCommit:
-        """Return one commit, whatever branch it is on. Raises `NotFoundError`."""
-        return self._lines.containing(commit_id)[1]
+        """Return one commit, by its id or any name of a state. Raises `NotFoundError`."""
+        return resolve_commit(self._lines, commit_id)[1]
 
     def changes(
         self,
@@ -64,7 +65,7 @@ class Commits:
 
         Raises `DiffRefusedError` for the first commit, and across a change of schema.
         """
-        line, commit = self._lines.containing(commit_id)
+        line, commit = resolve_commit(self._lines, commit_id)
         wanted = ChangeFilter.of(kinds, types, ops)
         self._contract.validate()
         changes = Changes(self._lines, self._tables, self._contract)

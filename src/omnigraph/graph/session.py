@@ -26,8 +26,9 @@ from omnigraph.graph.maintaining import MaintenanceOps
 from omnigraph.graph.maintenance import CleanupReport, OptimizeReport, RepairReport
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
+from omnigraph.graph.revisions import has_branch
 from omnigraph.graph.schema_ops import SchemaOps
-from omnigraph.graph.targets import At, has_branch
+from omnigraph.graph.targets import At
 from omnigraph.graph.view import BranchView, transaction
 from omnigraph.graph.writing import Terms, load, load_table, mutate
 from omnigraph.intake.inputs import Sources
