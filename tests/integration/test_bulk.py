@@ -160,7 +160,7 @@ def test_what_is_wrong_with_no_row_is_never_left_out(graph: og.Graph, tmp_path: 
         ({"Person": "data.xml"}, "unknown kind of file"),
         ({"Person": "data.parquet"}, "is no Parquet file"),
         ({"Person": og.Rows(data="data.csv", columns={"a": "b"})}, "which Person lacks"),
-        ({"Person": 7}, "cannot load a int"),
+        ({"Person": 7}, "cannot load an int"),
         ("empty", "no .jsonl, .ndjson, .csv, .parquet files in"),
     ],
 )

@@ -29,6 +29,10 @@ def test_a_state_is_named_the_same_way_over_http(serve: Serve) -> None:
         assert names(graph, "HEAD", "old") == ["ann"]
         graph.tags.create("t", commit="main~1")
         assert names(graph, "t") == ["ann"]
+        assert graph.get("Person", "bob", commit="HEAD~1") is None
+        found = graph.get("Person", "wim", branch="work")
+        assert found is not None
+        assert found["name"] == found["id"] == "wim"
         with pytest.raises(og.NotFoundError, match="main~9"):
             names(graph, "main~9")
 
