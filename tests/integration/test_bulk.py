@@ -197,7 +197,7 @@ def test_the_command_takes_types_and_a_mapping(
     assert "line 3: property 'age': 'x' is not of type I32?" in capsys.readouterr().err
     allowed = [*typed, "--allow-rejects", "1", "--rejects", "bad.jsonl"]
     assert _run(allowed) == 0
-    assert "left out 1 rejected rows" in capsys.readouterr().out
+    assert "left out 1 rejected row" in capsys.readouterr().out
     assert json.loads(Path("bad.jsonl").read_text())["line"] == 3
     Path("k.csv").write_text("a,b\nann,ann\n")
     Path("load.toml").write_text('[Knows]\ndata = "k.csv"\nfrom = "a"\nto = "b"\n')

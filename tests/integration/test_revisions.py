@@ -93,7 +93,7 @@ def test_a_commit_is_found_by_how_its_id_begins(graph: og.Graph) -> None:
 @pytest.mark.parametrize(
     ("name", "why", "hint"),
     [
-        ("mian", "is no branch", "did you mean 'main'"),
+        ("mainn", "is no branch", "did you mean 'main'"),
         ("deb", "is no branch", "did you mean 'dev'"),
         ("zzzz", "is no branch", "there are: "),
         ("main~99", "is the first one", "5 of 99 steps"),
@@ -161,7 +161,7 @@ def test_the_command_line_names_states_the_same_way(cli: Cli, place: str) -> Non
     assert cli("commit", "show", "HEAD^2", place).code == 0
     assert cli("branch", "create", "x", place, "--from", "HEAD~1").code == 0
     assert cli("tag", "create", "t", place, "--at", "v3~1").code == 0
-    wrong = cli("query", "-e", READ, "--store", place, "--at", "mian")
+    wrong = cli("query", "-e", READ, "--store", place, "--at", "mainn")
     assert (wrong.code, "did you mean 'main'?" in wrong.err) == (3, True)
     both = cli("query", "-e", READ, "--store", place, "--at", "main", "--version", "2")
     assert both.code == 2

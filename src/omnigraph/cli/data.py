@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from omnigraph.cli.files import read_text, write_table
+from omnigraph.cli.files import form_of_file, read_text, write_table
 from omnigraph.cli.places import is_served
 from omnigraph.cli.scope import (
     actor_option,
@@ -20,6 +20,7 @@ from omnigraph.cli.scope import (
     one_state,
     open_graph,
     open_served,
+    params_options,
     print_json,
     read_params,
     refuse_managed,
@@ -63,8 +64,7 @@ def init(uri: str, schema_path: str, force: bool, as_json: bool) -> None:
 @store_options
 @click.option("--query", "query_path", metavar="FILE", help="Query file (.gq).")
 @click.option("-e", "--query-string", "text", metavar="GQ", help="Query text.")
-@click.option("--params", metavar="JSON", help="Parameters as a JSON object.")
-@click.option("--params-file", metavar="FILE", help="Parameters in a JSON file.")
+@params_options
 @branch_option
 @actor_option
 @click.option("--dry-run", is_flag=True, help="Check everything and count, write nothing.")
@@ -77,6 +77,7 @@ def mutate(
     text: str | None,
     params: str | None,
     params_file: str | None,
+    pairs: tuple[str, ...],
     branch: str,
     actor: str | None,
     dry_run: bool,
@@ -96,7 +97,7 @@ def mutate(
     stored = query_path is None and text is None
     if stored and (name is None or not is_served(place)):
         raise click.UsageError("give --query FILE or -e GQ; stored queries are on servers")
-    values = read_params(params, params_file)
+    values = read_params(params, params_file, pairs)
     options: dict[str, Any] = {
         "branch": branch,
         "expected_head": if_commit,
@@ -177,9 +178,7 @@ def snapshot(
     "--format",
     "form",
     type=click.Choice(["jsonl", "arrow", "parquet"]),
-    default="jsonl",
-    show_default=True,
-    help="arrow and parquet hold one type.",
+    help="As --out ends, else jsonl; arrow and parquet hold one type.",
 )
 @click.option("--jsonl", is_flag=True, hidden=True)
 @click.option("--out", metavar="FILE", help="Write to a file instead of stdout.")
@@ -193,7 +192,7 @@ def export(
     branch: str,
     types: tuple[str, ...],
     tables: tuple[str, ...],
-    form: str,
+    form: str | None,
     jsonl: bool,
     out: str | None,
     at_state: str | None,
@@ -212,6 +211,7 @@ def export(
         click.echo("warning: '--jsonl' is the default; leave it out", err=True)
     place = resolve_uri(uri, store, uri_option)
     wanted = [*types, *(type_of_table(key) for key in tables)]
+    form = form or ("jsonl" if out is None else form_of_file(out, ("jsonl", "arrow", "parquet")))
     if form != "jsonl" and (len(wanted) != 1 or (form == "parquet" and out is None)):
         raise click.UsageError(f"--format {form} needs one --type, and parquet --out FILE")
     one_state(at=at_state, version=at_version, commit=at_commit)

@@ -163,7 +163,10 @@ class Engine:
         """Return the plan of a query that writes. Raises `BadRequestError` for one that reads."""
         compiled = self.compile(source, name, schema)
         if not isinstance(compiled.plan, MutationPlan):
-            raise BadRequestError(f"query '{compiled.name}' reads; use it as a query")
+            raise BadRequestError(
+                f"query '{compiled.name}' reads; use it as a query",
+                hint="graph.query in Python, `omnigraph query` on the command line",
+            )
         return compiled.plan
 
     # ---- states ---------------------------------------------------------------------------
@@ -180,7 +183,10 @@ class Engine:
         schema = self.schema_of(capture.head.schema_hash)
         compiled = self.compile(source, name, schema)
         if not isinstance(compiled.plan, ReadPlan):
-            raise BadRequestError(f"query '{compiled.name}' writes; use it as a mutation")
+            raise BadRequestError(
+                f"query '{compiled.name}' writes; use it as a mutation",
+                hint="graph.mutate in Python, `omnigraph mutate` on the command line",
+            )
         values = bind_parameters(compiled.plan.parameters, params)
         with watched(running):
             table = self.reader.execute(

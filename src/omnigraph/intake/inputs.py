@@ -172,7 +172,7 @@ def _envelopes(file: FoundFile) -> Input:
     if form_of(file.name) != "jsonl":
         raise BadRequestError(
             f"{file.name} does not say of which type its rows are",
-            hint="give a mapping of type names to files",
+            hint="give a mapping of type names to files; on the command line --data Type=FILE",
         )
     return _named(Input(label="", form=""), file, "jsonl")
 

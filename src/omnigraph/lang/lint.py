@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from omnigraph.catalog import Catalog, PropertyType, Scalar
 from omnigraph.errors import CompileError
@@ -101,6 +101,10 @@ class LintReport:
         if severity is Severity.ERROR:
             found += sum(len(query.errors) for query in self.queries)
         return found
+
+    def without(self, code: str) -> LintReport:
+        """Return the report without the findings of one code."""
+        return replace(self, findings=tuple(f for f in self.findings if f.code != code))
 
     @property
     def ok(self) -> bool:
