@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.errors import NotFoundError
+from omnigraph.wording import names_hint
 
 LiteralValue = (
     str | int | float | bool | datetime.date | datetime.datetime | None | tuple["LiteralValue", ...]
@@ -194,7 +195,8 @@ class Catalog(Struct, frozen=True, kw_only=True):
         """Return the node or edge type of a name. Raises `NotFoundError`."""
         found = self.find_entity(name)
         if found is None:
-            raise NotFoundError(f"unknown type '{name}'")
+            hint = names_hint(name, [item.name for item in self.entities()])
+            raise NotFoundError(f"unknown type '{name}'", hint=hint)
         return found
 
     def entity_of_table(self, table_key: str) -> Entity:

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import click
 
-from omnigraph.cli.files import read_text, write_table
+from omnigraph.cli.files import form_of_file, read_text, write_table
 from omnigraph.cli.operator import load_operator
 from omnigraph.cli.places import is_served
 from omnigraph.cli.scope import (
+    at_option,
+    one_state,
     open_reader,
     open_served,
+    params_options,
     print_json,
     read_params,
     resolve_uri,
@@ -38,9 +41,9 @@ CELL_WIDTH_MAX = 80
 @store_options
 @click.option("--query", "query_path", metavar="FILE", help="Query file (.gq).")
 @click.option("-e", "--query-string", "text", metavar="GQ", help="Query text.")
-@click.option("--params", metavar="JSON", help="Parameters as a JSON object.")
-@click.option("--params-file", metavar="FILE", help="Parameters in a JSON file.")
+@params_options
 @click.option("--branch", help="Branch (main).")
+@at_option
 @click.option("--snapshot", metavar="COMMIT", help="Read at this commit.")
 @click.option("--version", "at_version", type=int, help="Read at this graph version.")
 @click.option("--tag", metavar="NAME", help="Read at this tag.")
@@ -50,7 +53,7 @@ CELL_WIDTH_MAX = 80
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), help="Output format (table, or as configured)."
 )
-@click.option("--out", metavar="FILE", help="Write to a file (needed for parquet).")
+@click.option("--out", metavar="FILE", help="Write to a file; its ending says in which format.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 def query(
     name: str | None,
@@ -59,7 +62,9 @@ def query(
     text: str | None,
     params: str | None,
     params_file: str | None,
+    pairs: tuple[str, ...],
     branch: str | None,
+    at_state: str | None,
     snapshot: str | None,
     at_version: int | None,
     tag: str | None,
@@ -80,15 +85,20 @@ def query(
         raise click.UsageError("give --branch or --snapshot, not both")
     if form == "parquet" and out is None:
         raise click.UsageError("--format parquet needs --out FILE")
+    one_state(at=at_state, snapshot=snapshot, version=at_version, tag=tag, timestamp=timestamp)
+    snapshot = at_state or snapshot
     place = resolve_uri(None, store, None)
-    output = choose_output("json" if as_json else form, out)
+    form = "json" if as_json else form
+    if out is not None and form is None:
+        form = form_of_file(out, FORMATS)
+    output = choose_output(form, out)
     if query_path is None and text is None:
-        given = read_params(params, params_file)
+        given = read_params(params, params_file, pairs)
         found = call_stored(place, name, output, params=given, branch=branch, commit=snapshot)
         write_result(found, output)
         return
     source = text if text is not None else read_text(str(query_path))
-    values = read_params(params, params_file)
+    values = read_params(params, params_file, pairs)
     state: dict[str, Any] = {
         "branch": branch,
         "commit": snapshot,

@@ -241,6 +241,14 @@ class History:
             found = self._past.find(commit_id)
         return found
 
+    def starting_with(self, prefix: str) -> list[GraphCommit]:
+        """Return the commits whose ids begin so, oldest first."""
+        recent = self.recent
+        found = [item for name, item in recent.commits.items() if name.startswith(prefix)]
+        if recent.floor and self._past is not None:
+            found += [item for item in self._past.starting_with(prefix) if item not in found]
+        return sorted(found, key=lambda item: (item.manifest_version, item.place))
+
 
 class _Commits(Mapping[str, GraphCommit]):
     """The commits of a history by their ids, none of them held for it."""

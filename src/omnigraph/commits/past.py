@@ -41,6 +41,9 @@ COMMITS_HELD_MAX = 2_048
 CHECKPOINTS_HELD_MAX = 64
 """Checkpoints of a branch that stay in memory, 150 bytes for each table."""
 
+PREFIX_COMMITS_MAX = 16
+"""Commits that are looked up of those whose ids begin alike: one is asked for, a few are told."""
+
 LANDMARK_ROWS = 3
 """What an append ends with: its last commit, the group it is in if any, the checkpoint."""
 
@@ -217,6 +220,13 @@ class Past:
         if not rows:
             return None
         return self.span(rows[0]["table_version"]).commits.get(commit_id)
+
+    def starting_with(self, prefix: str) -> list[GraphCommit]:
+        """Return commits whose ids begin so, some of them if they are many."""
+        where = f"object_type = '{COMMIT}' AND starts_with(object_id, {quoted(prefix)})"
+        rows = self._search(where, ["table_version", "object_id"])[:PREFIX_COMMITS_MAX]
+        found = [self.span(row["table_version"]).commits.get(row["object_id"]) for row in rows]
+        return [item for item in found if item is not None]
 
     def paths(self) -> set[str]:
         """Return where every table that was ever registered lies."""

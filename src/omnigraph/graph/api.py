@@ -429,6 +429,11 @@ class GraphApi(Protocol):
     ) -> dict[str, object] | None:
         """Return one entity as it was at a graph version, None when it did not exist."""
 
+    def get(
+        self, type_name: str, id: str, *, branch: str | None = None, commit: str | None = None
+    ) -> dict[str, Any] | None:
+        """Return one entity by its id as a dictionary, None when there is none."""
+
     def export(
         self,
         dest: Path | None = None,

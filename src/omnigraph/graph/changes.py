@@ -34,7 +34,7 @@ from omnigraph.errors import (
     StorageFailureKind,
 )
 from omnigraph.graph.permits import PermittedBranches, Reachable
-from omnigraph.graph.targets import resolve_name
+from omnigraph.graph.revisions import resolve_revision
 from omnigraph.limits import (
     FEED_CHANGES_DEFAULT,
     FEED_CHANGES_MAX,
@@ -97,8 +97,8 @@ class Changes:
     def _states(
         self, before: str | int, after: str | int
     ) -> tuple[AcceptedSchema, OpenBranch, BranchState, BranchState]:
-        _line, old = resolve_name(self._lines, before)
-        line, new = resolve_name(self._lines, after)
+        _line, old = resolve_revision(self._lines, before)
+        line, new = resolve_revision(self._lines, after)
         if old.head.schema_hash != new.head.schema_hash:
             raise DiffRefusedError(
                 reason="schema_boundary", graph_commit_id=new.head.graph_commit_id

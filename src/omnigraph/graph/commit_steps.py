@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 from msgspec import Struct
 
 from omnigraph.catalog import Entity
@@ -9,11 +11,11 @@ from omnigraph.commits import MAIN, MAINTENANCE_KINDS, GraphCommit
 from omnigraph.commits.compare import may_differ
 from omnigraph.commits.contract import SchemaContract
 from omnigraph.commits.open_branches import OpenBranch
-from omnigraph.errors import BadRequestError, ChangeFeedGapError, NotFoundError
+from omnigraph.errors import ChangeFeedGapError, NotFoundError
 from omnigraph.graph.changes import ChangeBlock, Changes
 from omnigraph.graph.permits import Reachable
-from omnigraph.graph.targets import At, as_instant, resolve
-from omnigraph.ids import is_ulid
+from omnigraph.graph.revisions import parse_moment
+from omnigraph.graph.targets import At, resolve
 from omnigraph.ops.diff import ChangeFilter, wanted_types
 from omnigraph.store import Pin, Table, Tables
 
@@ -78,26 +80,15 @@ class CommitSteps:
             return name
         if name == NOW:
             return self.head()
-        tags = {tag.name for tag in self._lines.directory.tags()}
-        if is_ulid(name):
-            point = At(branch=self._branch, commit=name)
-        elif name in tags:
-            point = At(tag=name)
-        elif name.isdigit():
-            point = At(branch=self._branch, version=int(name))
-        else:
-            return self._at_moment(name)
+        is_tag = any(tag.name == name for tag in self._lines.directory.tags())
+        moment = None if is_tag or name.isdigit() else parse_moment(name)
+        if moment is not None:
+            return self._at_moment(moment)
+        point = At(branch=self._branch, commit=name)
         _line, state = resolve(self._lines, point)
         return state.head.graph_commit_id
 
-    def _at_moment(self, name: str) -> str:
-        try:
-            moment = as_instant(name)
-        except BadRequestError as error:
-            raise NotFoundError(
-                f"'{name}' is no commit id, version, tag or moment",
-                hint=f"moments are like 2026-05-01T12:00:00Z; so are {BEGINNING} and {NOW}",
-            ) from error
+    def _at_moment(self, moment: datetime.datetime) -> str:
         microseconds = int(moment.timestamp() * 1e6)
         line = self._line()
         capture = line.coordinator.capture()

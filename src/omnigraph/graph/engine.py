@@ -170,7 +170,10 @@ class Engine:
         """Return the plan of a query that writes. Raises `BadRequestError` for one that reads."""
         compiled = self.compile(source, name, schema)
         if not isinstance(compiled.plan, MutationPlan):
-            raise BadRequestError(f"query '{compiled.name}' reads; use it as a query")
+            raise BadRequestError(
+                f"query '{compiled.name}' reads; use it as a query",
+                hint="graph.query in Python, `omnigraph query` on the command line",
+            )
         return compiled.plan
 
     def compile_read(

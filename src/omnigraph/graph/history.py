@@ -12,6 +12,7 @@ from omnigraph.errors import BadRequestError
 from omnigraph.graph.blame import Blame
 from omnigraph.graph.changes import ChangeBlock, Changes
 from omnigraph.graph.permits import Reachable
+from omnigraph.graph.revisions import resolve_commit
 from omnigraph.ops.diff import ChangeFilter
 from omnigraph.store import Tables
 
@@ -50,8 +51,8 @@ class Commits:
         return list(islice(kept, limit))
 
     def get(self, commit_id: str) -> GraphCommit:
-        """Return one commit, whatever branch it is on. Raises `NotFoundError`."""
-        return self._lines.containing(commit_id)[1]
+        """Return one commit, by its id or any name of a state. Raises `NotFoundError`."""
+        return resolve_commit(self._lines, commit_id)[1]
 
     def changes(
         self,
@@ -65,7 +66,7 @@ class Commits:
 
         Raises `DiffRefusedError` for the first commit, and across a change of schema.
         """
-        line, commit = self._lines.containing(commit_id)
+        line, commit = resolve_commit(self._lines, commit_id)
         wanted = ChangeFilter.of(kinds, types, ops)
         self._contract.validate()
         changes = Changes(self._lines, self._tables, self._contract)

@@ -16,7 +16,10 @@ from omnigraph.plan import ReadPlan
 def check_reads(compiled: CompiledQuery) -> ReadPlan:
     """Return the plan of a query that reads. Raises `BadRequestError` for one that writes."""
     if not isinstance(compiled.plan, ReadPlan):
-        raise BadRequestError(f"query '{compiled.name}' writes; use it as a mutation")
+        raise BadRequestError(
+            f"query '{compiled.name}' writes; use it as a mutation",
+            hint="graph.mutate in Python, `omnigraph mutate` on the command line",
+        )
     return compiled.plan
 
 

@@ -11,7 +11,6 @@ from typing import Any, Literal, Self
 
 from omnigraph.catalog import Catalog
 from omnigraph.commits import MAIN, BranchName
-from omnigraph.errors import NotFoundError
 from omnigraph.graph.acting import Acting, Caller
 from omnigraph.graph.api import Loadable, Moment, Params, Path
 from omnigraph.graph.blobs import Blobs
@@ -21,13 +20,15 @@ from omnigraph.graph.changes import ChangeFeed, Changes, Diff
 from omnigraph.graph.engine import Engine
 from omnigraph.graph.explanation import Explanation
 from omnigraph.graph.history import Commits
+from omnigraph.graph.lookup import entity_image, python_entity
 from omnigraph.graph.maintaining import MaintenanceOps
 from omnigraph.graph.maintenance import CleanupReport, OptimizeReport, RepairReport
 from omnigraph.graph.prepared import PreparedQuery
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
+from omnigraph.graph.revisions import has_branch
 from omnigraph.graph.schema_ops import SchemaOps
-from omnigraph.graph.targets import At, has_branch
+from omnigraph.graph.targets import At
 from omnigraph.graph.view import BranchView, transaction
 from omnigraph.graph.writing import Terms, load, load_table, mutate
 from omnigraph.intake.inputs import Sources
@@ -37,7 +38,6 @@ from omnigraph.ops.diff import ChangeFilter
 from omnigraph.ops.export import (
     export_envelopes,
     export_lines,
-    export_rows,
     export_table,
     select_tables,
 )
@@ -276,13 +276,18 @@ class Session:
         self, table_key: str, id: str, *, version: int, branch: str = MAIN
     ) -> dict[str, object] | None:
         """Return one entity as it was at a graph version, None when it did not exist."""
-        capture = self._acting.state(At(branch=branch, version=version))
-        if table_key not in capture.pins:
-            raise NotFoundError(f"no table {table_key} at graph version {version}")
-        pin = capture.pins[table_key]
-        table = self._engine.tables.open(pin.path, pin.version)
-        catalog = self._engine.schema_of(capture.head.schema_hash).catalog
-        return next(export_rows(catalog, table_key, table, only_id=id), None)
+        return entity_image(self._acting, table_key, id, At(branch=branch, version=version))
+
+    def get(
+        self, type_name: str, id: str, *, branch: str | None = None, commit: str | None = None
+    ) -> dict[str, Any] | None:
+        """Return one entity by its id as a dictionary, None when there is none.
+
+        >>> graph.get("Task", "t1")["title"]
+        """
+        entity = self.catalog.entity_named(type_name)
+        at = At(branch=branch, commit=commit)
+        return python_entity(entity, entity_image(self._acting, entity.table_key, id, at))
 
     def export(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -21,7 +22,7 @@ from omnigraph.commits import (
 )
 from omnigraph.commits.open_branches import OpenBranch
 from omnigraph.embed import Embedder
-from omnigraph.errors import NotFoundError, OmniGraphError
+from omnigraph.errors import NotFoundError, OmniGraphError, PolicyDeniedError
 from omnigraph.graph.acting import Acting
 from omnigraph.graph.api import Loadable, Params
 from omnigraph.graph.branches import Branches
@@ -82,7 +83,13 @@ class Writing:
 
     def line(self) -> OpenBranch:
         """Return the branch to write to. Raises `NotFoundError`."""
-        return self.acting.engine.lines.get(self.terms.branch)
+        try:
+            return self.acting.engine.lines.get(self.terms.branch)
+        except NotFoundError:
+            # Asked again as a reader, who may be told of the branch that was meant.
+            with contextlib.suppress(PolicyDeniedError):
+                self.acting.readable.get(self.terms.branch)
+            raise
 
     def line_or_new(self) -> tuple[OpenBranch, bool]:
         """Return the branch to load into, and whether it was made for it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from omnigraph.catalog import Catalog, PropertyType, Scalar
 from omnigraph.errors import CompileError
@@ -101,6 +102,10 @@ class LintReport(Struct, frozen=True, kw_only=True):
         if severity is Severity.ERROR:
             found += sum(len(query.errors) for query in self.queries)
         return found
+
+    def without(self, code: str) -> LintReport:
+        """Return the report without the findings of one code."""
+        return replace(self, findings=tuple(f for f in self.findings if f.code != code))
 
     @property
     def ok(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import re
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -215,6 +216,9 @@ def _unreachable(url: str, error: Exception) -> StorageError:
     )
 
 
+_OF_BRANCH = re.compile(r"HEAD(?:[~^@].*)?|@\{.*", re.DOTALL)
+
+
 def state_fields(
     branch: str | None,
     commit: str | None,
@@ -223,6 +227,9 @@ def state_fields(
     timestamp: datetime.datetime | str | None,
 ) -> Json:
     """Return the fields that say which state is meant."""
+    if commit is not None and branch is not None and _OF_BRANCH.fullmatch(commit):
+        # A server takes a branch or a state: here it is a state of that branch.
+        commit = f"{branch}{commit.removeprefix('HEAD')}"
     return {
         "branch": branch if commit is None else None,
         "snapshot": commit,

@@ -325,6 +325,18 @@ class RemoteGraph:
         found: dict[str, object] | None = self._connection.get("/entity", params)["entity"]
         return found
 
+    def get(
+        self, type_name: str, id: str, *, branch: str | None = None, commit: str | None = None
+    ) -> dict[str, Any] | None:
+        """Return one entity by its id as a dictionary, None when there is none."""
+        from omnigraph.graph.lookup import python_entity
+
+        entity = self.catalog.entity_named(type_name)
+        at = self.snapshot(branch, commit=commit)
+        name = at.branch or MAIN
+        image = self.entity_at(entity.table_key, id, version=at.version, branch=name)
+        return python_entity(entity, image)
+
     def _exported(self, body: Json) -> Iterator[dict[str, object]]:
         decode = msgspec.json.Decoder(dict[str, object]).decode
         with self._connection.stream("POST", "/export", body=body) as found:
