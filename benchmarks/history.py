@@ -4,12 +4,14 @@ python benchmarks/history.py [--commits 10,1000,10000,100000] [--rounds N]
 
 A graph gets a few real commits and then, written straight into its manifest, as many as asked for:
 each moves one table of two, as a one-row insert does, and files end with checkpoints as the writer
-puts them. Every figure is measured in a process of its own; graphs take turns.
+puts them. Reads are measured in processes of their own; graphs take turns.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import itertools
 import json
 import resource
 import shutil
@@ -18,12 +20,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _harness import Report, Timing, timing_of
+from _harness import BLOCKS, Report, Step, Timing, interleave, ratio_of, timing_of
 from msgspec.structs import replace as changed
 
 import omnigraph as og
@@ -47,7 +50,6 @@ WARM = 5
 STEPS = 15
 WHAT = {
     "open": "cold read-only open",
-    "insert": "insert of one row",
     "blame": "blame of an old row",
     "list": "list of the newest 20 commits",
     "get": "the newest commit by its id",
@@ -55,7 +57,8 @@ WHAT = {
     "past": "a state near the beginning",
     "feed": "a page of the oldest changes",
 }
-LIMITS = {"open": {"wall": 1.3, "cpu": 1.3}, "insert": {"wall": 1.2, "cpu": 1.2}}
+LIMITS = {"open": {"wall": 1.3, "cpu": 1.3}}
+INSERTS = 60
 
 
 def lengthen(root: Path, commits: int) -> None:
@@ -147,8 +150,6 @@ def child(root: str, what: str, rounds: int) -> dict[str, float]:
         wall, cpu, graph = _timed(lambda: og.open(root, mode="ro"))
         graph.query(COUNT)
         return {"wall": wall, "cpu": cpu, "bytes": _resident() - before}
-    if what == "insert":
-        return _inserts(root, rounds)
     with og.open(root, mode="ro") as graph:
         calls: dict[str, Callable[[], object]] = {
             "blame": lambda: graph.commits.last_change("Person", "real1"),
@@ -163,16 +164,21 @@ def child(root: str, what: str, rounds: int) -> dict[str, float]:
         return {**_median(times), "first": first, "bytes": _resident()}
 
 
-def _inserts(root: str, rounds: int) -> dict[str, float]:
-    # On a copy: what is measured next is to find the graph as it was.
-    with tempfile.TemporaryDirectory() as name:
-        copy = shutil.copytree(root, Path(name) / "g")
-        with og.open(copy, durability="none") as graph:
-            times = []
-            for number in range(rounds + WARM):
-                text = f"new{number:06}"
-                times.append(_timed(lambda text=text: graph.mutate(ADD, {"n": text}))[:2])
-            return _median(times[WARM:])
+def inserts(roots: dict[int, Path]) -> dict[str, Timing]:
+    """Time one-row inserts into copies of the graphs, turn by turn in one process."""
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+        numbers = itertools.count()
+        steps: dict[str, Step] = {}
+        for depth, root in roots.items():
+            copy = shutil.copytree(root, Path(name) / str(depth))
+            graph = stack.enter_context(og.open(copy, durability="none", upkeep=False))
+            steps[f"{depth:,} commits"] = partial(_insert, graph, numbers)
+        interleave(steps, rounds=WARM)
+        return interleave(steps, rounds=INSERTS)
+
+
+def _insert(graph: og.Graph, numbers: Iterator[int]) -> None:
+    graph.mutate(ADD, {"n": f"new{next(numbers):06}"})
 
 
 def _median(times: list[tuple[float, float]]) -> dict[str, float]:
@@ -201,15 +207,22 @@ def main() -> None:
         print(json.dumps(child(root, what, int(rounds))))
         return
     depths = [int(part) for part in options.commits.split(",")]
-    report = Report("history", {"commits": depths, "rounds": options.rounds})
+    rounds = max(options.rounds, BLOCKS)
+    report = Report("history", {"commits": depths, "rounds": rounds})
     with tempfile.TemporaryDirectory(prefix="omnigraph-bench-") as name:
         roots: dict[int, Path] = {}
         for depth in depths:
             roots[depth] = Path(name) / str(depth)
             lengthen(roots[depth], depth)
         report.section("cold and warm, each in processes of its own")
-        found = measured(roots, options.rounds)
+        found = measured(roots, rounds)
+        timings = inserts(roots)
     judge(report, found, depths)
+    report.time("insert of one row", timings)
+    names = [f"{depth:,} commits" for depth in (depths[-1], depths[0])]
+    ratio, note = ratio_of(timings, *names)
+    label = f"insert of one row, {names[0]} / {depths[0]:,}"
+    report.figure(label, ratio, "x", at_most=1.2, note=note)
     report.write()
 
 
