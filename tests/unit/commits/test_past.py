@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from omnigraph.commits import GraphCommit, History, ManifestReader, TableRecord, Tombstone
 from omnigraph.commits import past as past_module
