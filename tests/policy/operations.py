@@ -172,6 +172,7 @@ OPERATIONS: dict[str, Operation] = {
     "seam.differing_tables": reads(
         lambda w: seam.differing_tables(w.graph, "main", "dev", ChangeFilter()), "main", "dev"
     ),
+    "graph.get": reads(lambda w: w.graph.get("P", "a"), "main"),
     "graph.entity_at": reads(lambda w: w.graph.entity_at("node:P", "a", version=2), "main"),
     "graph.maintenance.recoveries": reads(lambda w: w.graph.maintenance.recoveries(), None),
     "graph.maintenance.pending_writes": reads(
