@@ -165,6 +165,7 @@ OPERATIONS: dict[str, Operation] = {
     "graph.schema_source": reads(lambda w: w.graph.schema_source, None),
     "graph.catalog": reads(lambda w: w.graph.catalog, None),
     "graph.query": reads(lambda w: w.graph.query(READ, branch="dev"), "dev"),
+    "graph.prepare": reads(lambda w: w.graph.prepare(READ), None),
     "graph.explain": reads(lambda w: w.graph.explain(READ), "main"),
     "graph.snapshot": reads(lambda w: w.graph.snapshot(tag="t"), "main"),
     "graph.diff": reads(lambda w: w.graph.diff("main", "dev"), "main", "dev"),
