@@ -46,6 +46,14 @@ CELL_WIDTH_MAX = 80
 @click.option("--tag", metavar="NAME", help="Read at this tag.")
 @click.option("--timestamp", metavar="TIME", help="Read the branch as it was at this instant.")
 @click.option("--timeout", type=float, metavar="S", help="Give up after so many seconds.")
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "spark", "auto"]),
+    default="local",
+    show_default=True,
+    help="Where it runs: in this process, on Spark, or on Spark if memory here is too small.",
+)
+@click.option("--master", metavar="URL", help="Where Spark runs, such as local[4,4].")
 @click.option("--explain", is_flag=True, help="Show how it ran: rows, time and calls by step.")
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), help="Output format (table, or as configured)."
@@ -65,6 +73,8 @@ def query(
     tag: str | None,
     timestamp: str | None,
     timeout: float | None,
+    engine: str,
+    master: str | None,
     explain: bool,
     form: str | None,
     out: str | None,
@@ -96,6 +106,7 @@ def query(
         "tag": tag,
         "timestamp": timestamp,
     }
+    state |= _where(engine, master, place)
     with open_graph(place, mode="ro") as graph:
         if explain:
             how = graph.explain(source, values, name=name, **state)
@@ -103,6 +114,17 @@ def query(
             return
         result = graph.query(source, values, name=name, timeout=timeout, **state)
     write_result(result, form, out)
+
+
+def _where(engine: str, master: str | None, place: str) -> dict[str, Any]:
+    """Return what says where a query runs. Refuses what would leave Spark unused."""
+    if engine == "local":
+        if master is not None:
+            raise click.UsageError("--master needs --engine spark or auto")
+        return {}
+    if is_served(place):
+        raise BadRequestError("a server has no Spark", hint="run it where the graph is stored")
+    return {"engine": engine, "master": master}
 
 
 def call_stored(
@@ -180,17 +202,10 @@ def _render(result: Result, form: str, layout: _Layout) -> str:
         }
         lines = [head, *result.rows_json()]
         return "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
-    rows = [list(row.values()) for row in _wide_rows(result)]
+    rows = result.values_json()
     if form == "csv":
         return _csv(result.columns, rows)
     return _kv(result, rows) if form == "kv" else _table(result, rows, layout)
-
-
-def _wide_rows(result: Result) -> list[dict[str, object]]:
-    """Return rows keyed by position, so that repeated column names keep their values."""
-    table = result.to_arrow().rename_columns([str(i) for i in range(len(result.columns))])
-    plain = type(result)(table, query_name=result.query_name, commit_id=result.commit_id)
-    return plain.rows_json()
 
 
 def _cell(value: object) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
 from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import AcceptedSchema, Catalog
+from omnigraph.catalog.model import LiteralValue
 from omnigraph.commits import AUDIT, BranchState, RecoveryAudit, Verdict
 from omnigraph.commits.contract import SchemaContract
 from omnigraph.commits.grouping import GroupWrites, shared
@@ -44,6 +46,16 @@ Mode = Literal["rw", "ro"]
 
 def _compile(text: str) -> Catalog:
     return compile_schema(text, name="_schema.pg", stored=True).catalog
+
+
+@dataclass(frozen=True, slots=True)
+class ReadQuery:
+    """A read query ready to run: its plan, the types it speaks of, and its parameters."""
+
+    compiled: CompiledQuery
+    plan: ReadPlan
+    catalog: Catalog
+    values: Mapping[str, LiteralValue]
 
 
 class Engine:
@@ -177,20 +189,27 @@ class Engine:
         running: Running,
     ) -> tuple[CompiledQuery, Any]:
         """Run a read query on a state; return it compiled, and its answer as an Arrow table."""
-        schema = self.schema_of(capture.head.schema_hash)
+        asked = self.prepare(source, params, name, capture.head.schema_hash)
+        with watched(running):
+            table = self.reader.execute(
+                asked.plan,
+                asked.catalog,
+                capture.pins,
+                asked.values,
+                now=datetime.datetime.now(datetime.UTC),
+            )
+        return asked.compiled, table
+
+    def prepare(
+        self, source: str, params: Mapping[str, object] | None, name: str | None, schema_hash: str
+    ) -> ReadQuery:
+        """Return a read query compiled under a schema, with its parameters."""
+        schema = self.schema_of(schema_hash)
         compiled = self.compile(source, name, schema)
         if not isinstance(compiled.plan, ReadPlan):
             raise BadRequestError(f"query '{compiled.name}' writes; use it as a mutation")
         values = bind_parameters(compiled.plan.parameters, params)
-        with watched(running):
-            table = self.reader.execute(
-                compiled.plan,
-                schema.catalog,
-                capture.pins,
-                values,
-                now=datetime.datetime.now(datetime.UTC),
-            )
-        return compiled, table
+        return ReadQuery(compiled, compiled.plan, schema.catalog, values)
 
     def opened(self, capture: BranchState) -> dict[str, Table]:
         """Return every table of a state, by its key."""

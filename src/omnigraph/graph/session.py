@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -24,6 +23,7 @@ from omnigraph.graph.explanation import Explanation
 from omnigraph.graph.history import Commits
 from omnigraph.graph.maintaining import MaintenanceOps
 from omnigraph.graph.maintenance import CleanupReport, OptimizeReport, RepairReport
+from omnigraph.graph.querying import LOCAL, Asked, QueryEngine
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
 from omnigraph.graph.schema_ops import SchemaOps
@@ -42,10 +42,8 @@ from omnigraph.ops.export import (
     select_tables,
 )
 from omnigraph.ops.load import LoadMode
-from omnigraph.plan import explain
 from omnigraph.policy import Action, Policy
-from omnigraph.read import Running
-from omnigraph.store import Table, measured
+from omnigraph.store import Table
 from omnigraph.store.tables.workers import Workers
 from omnigraph.version import INTERNAL_SCHEMA_VERSION
 
@@ -171,6 +169,9 @@ class Session:
         timestamp: Moment = None,
         timeout: float | None = None,
         cancel: threading.Event | None = None,
+        engine: QueryEngine = LOCAL,
+        session: Any = None,
+        master: str | None = None,
     ) -> Result:
         """Run a read query on one snapshot.
 
@@ -185,18 +186,22 @@ class Session:
             timestamp: Read the branch as it was at this moment.
             timeout: Give up after so many seconds, with `ResourceLimitError`.
             cancel: Give up when this event is set, with `QueryError`.
+            engine: `local`, `spark` (a `SparkResult`), or `auto`: Spark if memory is too small.
+            session: The Spark session to use; by default the one in use.
+            master: Where to start Spark if there is no session, such as `local[4]`.
         """
         at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
-        capture = self._acting.state(at)
-        running = Running(timeout_s=timeout, cancel=cancel)
-        compiled, table = self._engine.run(source, params, name, capture, running)
-        return Result(
-            table,
-            query_name=compiled.name,
-            commit_id=capture.head.graph_commit_id,
-            branch=None if commit else capture.branch.name,
-            snapshot=commit,
-        )
+        return Asked(
+            source=source,
+            params=params,
+            name=name,
+            at=at,
+            timeout_s=timeout,
+            cancel=cancel,
+            engine=engine,
+            session=session,
+            master=master,
+        ).run(self._acting, self)
 
     def explain(
         self,
@@ -211,25 +216,26 @@ class Session:
         timestamp: Moment = None,
         timeout: float | None = None,
         cancel: threading.Event | None = None,
+        engine: QueryEngine = LOCAL,
+        session: Any = None,
+        master: str | None = None,
     ) -> Explanation:
         """Run a read query and return how: its plan, and rows, time and storage calls by step.
 
-        With `timeout` and `cancel` it gives up as `query` does.
+        Options are those of `query`. Of one on Spark there are the plan and its joins.
         """
         at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
-        running = Running(timeout_s=timeout, cancel=cancel, trace=True)
-        with measured() as io:
-            capture = self._acting.state(at)
-            begun = time.perf_counter()
-            compiled, table = self._engine.run(source, params, name, capture, running)
-            seconds = time.perf_counter() - begun
-        return Explanation(
-            plan=explain(compiled.plan),
-            stages=tuple(running.stages),
-            rows=table.num_rows,
-            seconds=seconds,
-            io=dict(io),
-        )
+        return Asked(
+            source=source,
+            params=params,
+            name=name,
+            at=at,
+            timeout_s=timeout,
+            cancel=cancel,
+            engine=engine,
+            session=session,
+            master=master,
+        ).explain(self._acting, self)
 
     def snapshot(
         self,
