@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from omnigraph.commits.records import GraphCommit
 
@@ -118,8 +119,7 @@ def _distances(
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnHistory:
+class OwnHistory(Struct, frozen=True, kw_only=True):
     """The commits made on one branch, and the branch it was made from."""
 
     branch: str

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.blobs import BlobStat
     from omnigraph.graph.changes import Baseline, ChangeBlock, Diff, FeedPage
     from omnigraph.graph.explanation import Explanation
+    from omnigraph.graph.prepared import PreparedQuery
     from omnigraph.graph.result import Result
     from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
     from omnigraph.graph.view import BranchView
@@ -383,6 +384,9 @@ class GraphApi(Protocol):
     ) -> Result:
         """Run a read query on one snapshot."""
 
+    def prepare(self, source: str, *, name: str | None = None) -> PreparedQuery:
+        """Check a read query now, to be run many times with other parameters."""
+
     def explain(
         self,
         source: str,
@@ -424,6 +428,11 @@ class GraphApi(Protocol):
         self, table_key: str, id: str, *, version: int, branch: str = MAIN
     ) -> dict[str, object] | None:
         """Return one entity as it was at a graph version, None when it did not exist."""
+
+    def get(
+        self, type_name: str, id: str, *, branch: str | None = None, commit: str | None = None
+    ) -> dict[str, Any] | None:
+        """Return one entity by its id as a dictionary, None when there is none."""
 
     def export(
         self,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import AcceptedSchema, Catalog
@@ -20,6 +21,7 @@ from omnigraph.embed import Embedder
 from omnigraph.errors import BadRequestError
 from omnigraph.graph.changes import held_changes
 from omnigraph.graph.maintenance import Maintenance
+from omnigraph.graph.prepared import check_reads
 from omnigraph.graph.upkeep import Caretaker, Upkeep
 from omnigraph.ids import UlidSource
 from omnigraph.lang import CompiledQuery, bind_parameters, compile_query, compile_schema
@@ -48,8 +50,7 @@ def _compile(text: str) -> Catalog:
     return compile_schema(text, name="_schema.pg", stored=True).catalog
 
 
-@dataclass(frozen=True, slots=True)
-class ReadQuery:
+class ReadQuery(Struct, frozen=True):
     """A read query ready to run: its plan, the types it speaks of, and its parameters."""
 
     compiled: CompiledQuery
@@ -156,8 +157,14 @@ class Engine:
         return self.schema
 
     def schema_of(self, schema_hash: str) -> AcceptedSchema:
-        """Return the schema a commit was made with: the accepted one, or an earlier one."""
-        schema = self.accepted_schema()
+        """Return the schema a commit was made with: the accepted one, or an earlier one.
+
+        A commit names its schema, so the files that say it to people are looked at only when it
+        is another one than before. Opening, refreshing and writing look at them every time.
+        """
+        schema = self.schema
+        if schema.ir_hash() != schema_hash:
+            schema = self.accepted_schema()
         return schema if schema.ir_hash() == schema_hash else self.contract.at(schema_hash)
 
     def compile(self, source: str, name: str | None, schema: AcceptedSchema) -> CompiledQuery:
@@ -175,8 +182,18 @@ class Engine:
         """Return the plan of a query that writes. Raises `BadRequestError` for one that reads."""
         compiled = self.compile(source, name, schema)
         if not isinstance(compiled.plan, MutationPlan):
-            raise BadRequestError(f"query '{compiled.name}' reads; use it as a query")
+            raise BadRequestError(
+                f"query '{compiled.name}' reads; use it as a query",
+                hint="graph.query in Python, `omnigraph query` on the command line",
+            )
         return compiled.plan
+
+    def compile_read(
+        self, source: str, name: str | None, schema: AcceptedSchema
+    ) -> tuple[CompiledQuery, ReadPlan]:
+        """Return a query that reads, and its plan. Raises `BadRequestError` for one that writes."""
+        compiled = self.compile(source, name, schema)
+        return compiled, check_reads(compiled)
 
     # ---- states ---------------------------------------------------------------------------
 
@@ -205,11 +222,9 @@ class Engine:
     ) -> ReadQuery:
         """Return a read query compiled under a schema, with its parameters."""
         schema = self.schema_of(schema_hash)
-        compiled = self.compile(source, name, schema)
-        if not isinstance(compiled.plan, ReadPlan):
-            raise BadRequestError(f"query '{compiled.name}' writes; use it as a mutation")
-        values = bind_parameters(compiled.plan.parameters, params)
-        return ReadQuery(compiled, compiled.plan, schema.catalog, values)
+        compiled, plan = self.compile_read(source, name, schema)
+        values = bind_parameters(plan.parameters, params)
+        return ReadQuery(compiled, plan, schema.catalog, values)
 
     def opened(self, capture: BranchState) -> dict[str, Table]:
         """Return every table of a state, by its key."""

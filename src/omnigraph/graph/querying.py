@@ -6,8 +6,9 @@ import importlib
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 from omnigraph.catalog import Catalog
 from omnigraph.commits import BranchState
@@ -32,22 +33,19 @@ AUTO: Final = "auto"
 ENGINES = (LOCAL, SPARK, AUTO)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sizes:
+class _Sizes(Struct, frozen=True):
     catalog: Catalog
     pins: Mapping[str, Pin]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(Struct, frozen=True, kw_only=True):
     """The engine that runs a query, and why."""
 
     on_spark: bool
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """A query as a caller asks it: of which state, and where it may run."""
 
     source: str
@@ -59,12 +57,13 @@ class Asked:
     engine: str = LOCAL
     session: Any = None
     master: str | None = None
+    max_staleness_s: float | None = None
 
     def run(self, acting: Acting, graph: object) -> Result:
         """Return the answer; that of Spark is computed when it is asked for."""
         if self._choose(acting).on_spark:
             return self._on_spark(graph)
-        capture = acting.state(self.at)
+        capture = acting.state(self.at, max_staleness_s=self.max_staleness_s)
         running = Running(timeout_s=self.timeout_s, cancel=self.cancel)
         compiled, table = acting.engine.run(self.source, self.params, self.name, capture, running)
         return Result(

@@ -6,12 +6,10 @@ import datetime
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import Any, Literal, Self
 
 from omnigraph.catalog import Catalog
 from omnigraph.commits import MAIN, BranchName
-from omnigraph.errors import NotFoundError
 from omnigraph.graph.acting import Acting, Caller
 from omnigraph.graph.api import Loadable, Moment, Params, Path
 from omnigraph.graph.blobs import Blobs
@@ -21,13 +19,16 @@ from omnigraph.graph.changes import ChangeFeed, Changes, Diff
 from omnigraph.graph.engine import Engine
 from omnigraph.graph.explanation import Explanation
 from omnigraph.graph.history import Commits
+from omnigraph.graph.lookup import entity_image, python_entity
 from omnigraph.graph.maintaining import MaintenanceOps
 from omnigraph.graph.maintenance import CleanupReport, OptimizeReport, RepairReport
+from omnigraph.graph.prepared import PreparedQuery
 from omnigraph.graph.querying import LOCAL, Asked, QueryEngine
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
+from omnigraph.graph.revisions import has_branch
 from omnigraph.graph.schema_ops import SchemaOps
-from omnigraph.graph.targets import At, has_branch
+from omnigraph.graph.targets import At
 from omnigraph.graph.view import BranchView, transaction
 from omnigraph.graph.writing import Terms, load, load_table, mutate
 from omnigraph.intake.inputs import Sources
@@ -37,7 +38,6 @@ from omnigraph.ops.diff import ChangeFilter
 from omnigraph.ops.export import (
     export_envelopes,
     export_lines,
-    export_rows,
     export_table,
     select_tables,
 )
@@ -72,12 +72,7 @@ class Session:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -169,6 +164,7 @@ class Session:
         timestamp: Moment = None,
         timeout: float | None = None,
         cancel: threading.Event | None = None,
+        max_staleness_s: float | None = None,
         engine: QueryEngine = LOCAL,
         session: Any = None,
         master: str | None = None,
@@ -186,22 +182,21 @@ class Session:
             timestamp: Read the branch as it was at this moment.
             timeout: Give up after so many seconds, with `ResourceLimitError`.
             cancel: Give up when this event is set, with `QueryError`.
+            max_staleness_s: Look for newer commits only if that was longer ago than this.
             engine: `local`, `spark` (a `SparkResult`), or `auto`: Spark if memory is too small.
             session: The Spark session to use; by default the one in use.
             master: Where to start Spark if there is no session, such as `local[4]`.
         """
         at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
-        return Asked(
-            source=source,
-            params=params,
-            name=name,
-            at=at,
-            timeout_s=timeout,
-            cancel=cancel,
-            engine=engine,
-            session=session,
-            master=master,
-        ).run(self._acting, self)
+        where = (engine, session, master)
+        asked = Asked(source, params, name, at, timeout, cancel, *where, max_staleness_s)
+        return asked.run(self._acting, self)
+
+    def prepare(self, source: str, *, name: str | None = None) -> PreparedQuery:
+        """Check and compile a read query now, to be run many times with other parameters."""
+        self._permit_schema()
+        self._engine.compile_read(source, name, self._engine.schema)
+        return PreparedQuery(self.query, source, name)
 
     def explain(
         self,
@@ -225,17 +220,9 @@ class Session:
         Options are those of `query`. Of one on Spark there are the plan and its joins.
         """
         at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
-        return Asked(
-            source=source,
-            params=params,
-            name=name,
-            at=at,
-            timeout_s=timeout,
-            cancel=cancel,
-            engine=engine,
-            session=session,
-            master=master,
-        ).explain(self._acting, self)
+        where = (engine, session, master)
+        asked = Asked(source, params, name, at, timeout, cancel, *where)
+        return asked.explain(self._acting, self)
 
     def snapshot(
         self,
@@ -279,13 +266,18 @@ class Session:
         self, table_key: str, id: str, *, version: int, branch: str = MAIN
     ) -> dict[str, object] | None:
         """Return one entity as it was at a graph version, None when it did not exist."""
-        capture = self._acting.state(At(branch=branch, version=version))
-        if table_key not in capture.pins:
-            raise NotFoundError(f"no table {table_key} at graph version {version}")
-        pin = capture.pins[table_key]
-        table = self._engine.tables.open(pin.path, pin.version)
-        catalog = self._engine.schema_of(capture.head.schema_hash).catalog
-        return next(export_rows(catalog, table_key, table, only_id=id), None)
+        return entity_image(self._acting, table_key, id, At(branch=branch, version=version))
+
+    def get(
+        self, type_name: str, id: str, *, branch: str | None = None, commit: str | None = None
+    ) -> dict[str, Any] | None:
+        """Return one entity by its id as a dictionary, None when there is none.
+
+        >>> graph.get("Task", "t1")["title"]
+        """
+        entity = self.catalog.entity_named(type_name)
+        at = At(branch=branch, commit=commit)
+        return python_entity(entity, entity_image(self._acting, entity.table_key, id, at))
 
     def export(
         self,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from omnigraph.plan.expression import (
     EndpointOf,
@@ -44,8 +45,7 @@ def column_name(expression: Expression) -> tuple[str, str] | None:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class Reads:
+class Reads(Struct, frozen=True):
     """By variable: its type, and the columns any expression reads, in a fixed order."""
 
     types: dict[str, str]

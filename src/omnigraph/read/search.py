@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.compute import constant_value
@@ -105,8 +106,7 @@ class SearchColumns(TableColumns):
         return pa.array(found, pa.bool_(), mask=~found)
 
 
-@dataclass(frozen=True, slots=True)
-class TextQuery:
+class TextQuery(Struct, frozen=True):
     """What a text predicate looks for; plain data."""
 
     op: TextOp
@@ -203,7 +203,7 @@ def _transform_steps(steps: tuple[Step, ...], change: Change) -> tuple[Step, ...
         if isinstance(step, Apply) and step.aggregate is not None and step.aggregate.argument:
             argument = transform(step.aggregate.argument, change)
             step = replace(step, aggregate=replace(step.aggregate, argument=argument))
-        names = [item.name for item in fields(step) if item.name.endswith("condition")]
+        names = [name for name in step.__struct_fields__ if name.endswith("condition")]
         conditions: Mapping[str, Any] = {
             name: transform(value, change)
             for name in names

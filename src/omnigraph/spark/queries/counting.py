@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from omnigraph.plan.read import Expand
 from omnigraph.read.keys import named_id
 from omnigraph.read.tree import Link, Tree
@@ -123,7 +125,7 @@ class _Walk:
     def _step(self, link: Link) -> Expand:
         """Return the step that walks a link the way it is walked here."""
         variable = self.tree.variables[link.target]
-        return replace(
+        return structs.replace(
             link.step,
             source=link.source,
             target=link.target,

@@ -8,11 +8,12 @@ Rankings by words need the statistics of all texts before the first score, and a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec import structs
 
 from omnigraph.errors import BadRequestError
 from omnigraph.plan.expression import (
@@ -21,6 +22,7 @@ from omnigraph.plan.expression import (
     Expression,
     IsNull,
     Nearest,
+    ObjectOf,
     PropertyOf,
     Rrf,
     TextMatch,
@@ -42,12 +44,17 @@ _DISTANCES = "id string, distance double"
 
 
 def check_supported(plan: ReadPlan) -> None:
-    """Refuse rankings that this engine does not compute."""
+    """Refuse rankings and columns that this engine does not compute."""
     parts: list[Expression] = [column.expression for column in plan.columns]
     parts += [key.expression for key in plan.sort_keys]
     parts += [] if plan.ranking is None else [plan.ranking]
     for expression in parts:
         for part in walk(expression):
+            if isinstance(part, ObjectOf):
+                raise BadRequestError(
+                    f"'{plan.name}' returns an entity as a whole, which does not run on Spark",
+                    hint="name its properties, or run it with engine='local'",
+                )
             if isinstance(part, Bm25 | Rrf):
                 word = "bm25" if isinstance(part, Bm25) else "rrf"
                 raise BadRequestError(
@@ -110,11 +117,11 @@ def ranked(
     """Return a plan whose distances are columns, and rows that have them."""
     run = _Ranking(tables, joins, embed, rows)
     ranking = plan.ranking
-    plan = replace(transform_plan(plan, run.replaced), ranking=None)
+    plan = structs.replace(transform_plan(plan, run.replaced), ranking=None)
     if isinstance(ranking, Nearest):
         key = run.replaced(ranking)
         if key is not None:
-            plan = replace(plan, sort_keys=(SortKey(expression=key), *plan.sort_keys))
+            plan = structs.replace(plan, sort_keys=(SortKey(expression=key), *plan.sort_keys))
             run.rows = run.rows.kept(tables.expressions.value(key).isNotNull())
     return plan, run.rows
 
