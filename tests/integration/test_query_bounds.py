@@ -75,7 +75,7 @@ LARGE = [
 def test_a_query_that_needs_too_much_memory_is_refused(
     graph: og.Graph, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr(running, "_memory_share", lambda: 32 * 1024 * 1024)
+    monkeypatch.setattr(running, "memory_share", lambda: 32 * 1024 * 1024)
     with pytest.raises(og.ResourceLimitError, match="bytes of memory of a query"):
         graph.query(f"query q() {{ {text} }}")
     # Counting joined rows needs little; the process goes on in any case.

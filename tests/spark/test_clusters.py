@@ -1,4 +1,4 @@
-"""Loads, merges and upkeep over Spark Connect, and on a master and a worker of the test."""
+"""Loads, merges, queries and upkeep over Spark Connect, and on a master and worker of the test."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIMIT_S = 600
 _DRIVER = """
 import sys
 import omnigraph as og
-from omnigraph.spark import diff, load, merge, optimize, read, start_session
+from omnigraph.spark import diff, load, merge, optimize, query, read, start_session
 
 uri, path, master = sys.argv[1:]
 settings = {"spark__sql__shuffle__partitions": "2", "spark__executor__memory": "512m"}
@@ -42,6 +42,20 @@ with og.open(uri, durability="none") as graph:
     assert diff(graph, "main", "dev", session=session).count() == 1
     assert merge(graph, "dev", session=session, rows_min=0).outcome == "fast_forward"
     assert optimize(graph, session=session).commit is not None
+    for text in (
+        "match { $a knows $b $b knows $c } return { count(*) as n }",
+        "match { $a: Person optional { $a knows{1,2} $b } } return { $a.name, $b.name as b }"
+        " order { $a.name }",
+        "match { $a knows $b $a.name = $b.name } return distinct { $b.age + 1 as x }",
+    ):
+        source = "query q() { " + text + " }"
+        there = query(session, graph, source, broadcast_rows=10)
+        assert there.to_arrow().equals(graph.query(source).to_arrow()), text
+    try:
+        query(session, graph, "query q() { match { $a: Person } return { "
+              "count(*) * 9223372036854775807 as x } }").to_arrow()
+    except og.QueryError as error:
+        assert "integer overflow" in str(error)
 assert read(session, uri, "Person", columns=["id"]).count() == 41
 frame = session.read.format("omnigraph").option("type", "Knows").load(uri)
 assert frame.where("src = 'p1'").count() == 1

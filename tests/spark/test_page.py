@@ -1,4 +1,4 @@
-"""The examples of the page about large inputs run as they stand, in order, on one session."""
+"""The examples of the pages about Spark run as they stand, in order, on one session."""
 
 from __future__ import annotations
 
@@ -14,17 +14,21 @@ import pytest
 from tests.spark.worlds import full_only
 from tests.unit.docs.examples import examples_of, run
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "bulk-load.md"
+ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_examples_run(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["bulk-load.md", "spark-queries.md"])
+def test_examples_run(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    page = ROOT / "docs" / name
     monkeypatch.chdir(tmp_path)
     spark.range(1).collect()
     ran = 0
-    for example in examples_of(PAGE):
+    for example in examples_of(page):
         block = example.block
-        if (name := block.options.get("file")) is not None:
-            (tmp_path / name).write_text(block.text, encoding="utf-8")
+        if (file := block.options.get("file")) is not None:
+            (tmp_path / file).write_text(block.text, encoding="utf-8")
         if block.tag != "run":
             continue
         ran += 1
@@ -33,7 +37,7 @@ def test_examples_run(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             continue
         # Keep the page's line numbers, so that a failure points into it.
         tree = ast.increment_lineno(ast.parse(block.text), block.line)
-        exec(compile(tree, str(PAGE), "exec"), {"__name__": "example"})  # noqa: S102 - our own page
+        exec(compile(tree, str(page), "exec"), {"__name__": "example"})  # noqa: S102 - our own page
     assert ran
 
 
@@ -41,7 +45,7 @@ def test_examples_run(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_the_social_example_runs_to_its_end() -> None:
     bin_folder = str(Path(sys.executable).parent)
     done = subprocess.run(  # noqa: S603 - our own script
-        [str(PAGE.parents[1] / "examples" / "social.sh"), "2000", "9000"],
+        [str(ROOT / "examples" / "social.sh"), "2000", "9000"],
         env={**os.environ, "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"},
         capture_output=True,
         text=True,

@@ -49,6 +49,14 @@ CELL_WIDTH_MAX = 80
 @click.option("--tag", metavar="NAME", help="Read at this tag.")
 @click.option("--timestamp", metavar="TIME", help="Read the branch as it was at this instant.")
 @click.option("--timeout", type=float, metavar="S", help="Give up after so many seconds.")
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "spark", "auto"]),
+    default="local",
+    show_default=True,
+    help="Where it runs: in this process, on Spark, or on Spark if memory here is too small.",
+)
+@click.option("--master", metavar="URL", help="Where Spark runs, such as local[4,4].")
 @click.option("--explain", is_flag=True, help="Show how it ran: rows, time and calls by step.")
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), help="Output format (table, or as configured)."
@@ -70,6 +78,8 @@ def query(
     tag: str | None,
     timestamp: str | None,
     timeout: float | None,
+    engine: str,
+    master: str | None,
     explain: bool,
     form: str | None,
     out: str | None,
@@ -106,12 +116,14 @@ def query(
         "tag": tag,
         "timestamp": timestamp,
     }
+    state |= _where(engine, master, place)
     with open_reader(place) as graph:
         if explain:
             how = graph.explain(source, values, name=name, **state)
             print_json(how.to_json()) if as_json else click.echo(str(how))
             return
-        ask = rows_of(graph) if output.is_plain else graph.query
+        here = output.is_plain and engine == "local"
+        ask = rows_of(graph) if here else graph.query
         result = ask(source, values, name=name, timeout=timeout, **state)
     write_result(result, output)
 
@@ -120,6 +132,17 @@ def rows_of(graph: GraphApi) -> Callable[..., Rows]:
     """Return what runs a query and gives its rows in the form that costs least to be shown."""
     found: Callable[..., Rows] = getattr(graph, "query_rows", graph.query)
     return found
+
+
+def _where(engine: str, master: str | None, place: str) -> dict[str, Any]:
+    """Return what says where a query runs. Refuses what would leave Spark unused."""
+    if engine == "local":
+        if master is not None:
+            raise click.UsageError("--master needs --engine spark or auto")
+        return {}
+    if is_served(place):
+        raise BadRequestError("a server has no Spark", hint="run it where the graph is stored")
+    return {"engine": engine, "master": master}
 
 
 def call_stored(
@@ -212,20 +235,17 @@ def _render(result: Rows, form: str, layout: _Layout) -> str:
         }
         lines = [head, *result.rows_json()]
         return "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
-    rows = [list(row.values()) for row in _wide_rows(result)]
+    rows = _values(result)
     if form == "csv":
         return _csv(result.columns, rows)
     return _kv(result, rows) if form == "kv" else _table(result, rows, layout)
 
 
-def _wide_rows(result: Rows) -> list[dict[str, object]]:
-    """Return rows keyed by position where column names repeat, so that they keep their values."""
+def _values(result: Rows) -> list[list[object]]:
+    """Return the values of rows in the order of the columns, also where names repeat."""
     if len(set(result.columns)) == len(result.columns):
-        return result.rows_json()
-    result = cast("Result", result)
-    table = result.to_arrow().rename_columns([str(i) for i in range(len(result.columns))])
-    plain = type(result)(table, query_name=result.query_name, commit_id=result.commit_id)
-    return plain.rows_json()
+        return [list(row.values()) for row in result.rows_json()]
+    return cast("Result", result).values_json()
 
 
 def _cell(value: object) -> str:

@@ -8,8 +8,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import AcceptedSchema, Catalog
+from omnigraph.catalog.model import LiteralValue
 from omnigraph.commits import AUDIT, BranchState, RecoveryAudit, Verdict
 from omnigraph.commits.contract import SchemaContract
 from omnigraph.commits.grouping import GroupWrites, shared
@@ -45,6 +48,15 @@ Mode = Literal["rw", "ro"]
 
 def _compile(text: str) -> Catalog:
     return compile_schema(text, name="_schema.pg", stored=True).catalog
+
+
+class ReadQuery(Struct, frozen=True):
+    """A read query ready to run: its plan, the types it speaks of, and its parameters."""
+
+    compiled: CompiledQuery
+    plan: ReadPlan
+    catalog: Catalog
+    values: Mapping[str, LiteralValue]
 
 
 class Engine:
@@ -194,18 +206,25 @@ class Engine:
         running: Running,
     ) -> tuple[CompiledQuery, Any]:
         """Run a read query on a state; return it compiled, and its answer as an Arrow table."""
-        schema = self.schema_of(capture.head.schema_hash)
-        compiled, plan = self.compile_read(source, name, schema)
-        values = bind_parameters(plan.parameters, params)
+        asked = self.prepare(source, params, name, capture.head.schema_hash)
         with watched(running):
             table = self.reader.execute(
-                plan,
-                schema.catalog,
+                asked.plan,
+                asked.catalog,
                 capture.pins,
-                values,
+                asked.values,
                 now=datetime.datetime.now(datetime.UTC),
             )
-        return compiled, table
+        return asked.compiled, table
+
+    def prepare(
+        self, source: str, params: Mapping[str, object] | None, name: str | None, schema_hash: str
+    ) -> ReadQuery:
+        """Return a read query compiled under a schema, with its parameters."""
+        schema = self.schema_of(schema_hash)
+        compiled, plan = self.compile_read(source, name, schema)
+        values = bind_parameters(plan.parameters, params)
+        return ReadQuery(compiled, plan, schema.catalog, values)
 
     def opened(self, capture: BranchState) -> dict[str, Table]:
         """Return every table of a state, by its key."""

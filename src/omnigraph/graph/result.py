@@ -157,8 +157,11 @@ class Result:
     def rows_json(self, *, ints: Literal["number", "string"] = "number") -> list[dict[str, Any]]:
         """Return rows of plain JSON values: dates as ISO text, non-finite numbers as text."""
         names = self.columns
-        rows = _plain_rows(self._table, ints=ints)
-        return [dict(zip(names, row, strict=True)) for row in rows]
+        return [dict(zip(names, row, strict=True)) for row in self.values_json(ints=ints)]
+
+    def values_json(self, *, ints: Literal["number", "string"] = "number") -> list[list[Any]]:
+        """Return the values of `rows_json` in the order of the columns, whatever their names."""
+        return [list(row) for row in _plain_rows(self._table, ints=ints)]
 
     def to_json(self, *, ints: Literal["number", "string"] = "number") -> dict[str, object]:
         """Return the wire form."""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
 
 from omnigraph.catalog import Catalog, EdgeType, NodeType
 from omnigraph.graph.acting import Acting
 from omnigraph.graph.changes import Changes
 from omnigraph.graph.commit_steps import CommitSteps
+from omnigraph.graph.engine import ReadQuery
 from omnigraph.graph.results import LoadResult, Snapshot
 from omnigraph.graph.session import Session
 from omnigraph.graph.writing import MakeLoad, Terms
 from omnigraph.graph.writing import load_staged as _load_staged
 from omnigraph.ops.diff import ChangeFilter
 from omnigraph.policy import Action
+from omnigraph.read.ranking import Embed
 from omnigraph.store import GivenOptions, RequestKeys, Table, is_object
 from omnigraph.store.upkeep.orphans import SCRATCH
 
@@ -67,6 +70,24 @@ def table_at(session: Session, snapshot: Snapshot, table_key: str) -> Table:
     acting.permit(Action.READ, branch=snapshot.branch)
     pin = snapshot.tables[table_key]
     return acting.engine.tables.open(pin.path, pin.version)
+
+
+def read_query(
+    session: Session,
+    snapshot: Snapshot,
+    source: str,
+    params: Mapping[str, object] | None,
+    name: str | None,
+) -> ReadQuery:
+    """Return a read query compiled under the schema of a snapshot, to run it by other means."""
+    acting = _acting(session)
+    acting.permit(Action.READ, branch=snapshot.branch)
+    return acting.engine.prepare(source, params, name, snapshot.commit.schema_hash)
+
+
+def embed_query(session: Session) -> Embed:
+    """Return what turns the text of a `nearest` into a vector, as queries of a session do it."""
+    return _acting(session).engine.reader.embed_query
 
 
 def differing_tables(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Self
@@ -24,6 +23,7 @@ from omnigraph.graph.lookup import entity_image, get_entity
 from omnigraph.graph.maintaining import MaintenanceOps
 from omnigraph.graph.maintenance import CleanupReport, OptimizeReport, RepairReport
 from omnigraph.graph.prepared import PreparedQuery
+from omnigraph.graph.querying import LOCAL, Asked, QueryEngine
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
 from omnigraph.graph.revisions import has_branch
@@ -42,10 +42,8 @@ from omnigraph.ops.export import (
     select_tables,
 )
 from omnigraph.ops.load import LoadMode
-from omnigraph.plan import explain
 from omnigraph.policy import Action, Policy
-from omnigraph.read import Running
-from omnigraph.store import Table, measured
+from omnigraph.store import Table
 from omnigraph.store.tables.workers import Workers
 from omnigraph.version import INTERNAL_SCHEMA_VERSION
 
@@ -167,6 +165,9 @@ class Session:
         timeout: float | None = None,
         cancel: threading.Event | None = None,
         max_staleness_s: float | None = None,
+        engine: QueryEngine = LOCAL,
+        session: Any = None,
+        master: str | None = None,
     ) -> Result:
         """Run a read query on one snapshot.
 
@@ -182,18 +183,14 @@ class Session:
             timeout: Give up after so many seconds, with `ResourceLimitError`.
             cancel: Give up when this event is set, with `QueryError`.
             max_staleness_s: Look for newer commits only if that was longer ago than this.
+            engine: `local`, `spark` (a `SparkResult`), or `auto`: Spark if memory is too small.
+            session: The Spark session to use; by default the one in use.
+            master: Where to start Spark if there is no session, such as `local[4]`.
         """
         at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
-        capture = self._acting.state(at, max_staleness_s=max_staleness_s)
-        running = Running(timeout_s=timeout, cancel=cancel)
-        compiled, table = self._engine.run(source, params, name, capture, running)
-        return Result(
-            table,
-            query_name=compiled.name,
-            commit_id=capture.head.graph_commit_id,
-            branch=None if commit else capture.branch.name,
-            snapshot=commit,
-        )
+        where = (engine, session, master)
+        asked = Asked(source, params, name, at, timeout, cancel, *where, max_staleness_s)
+        return asked.run(self._acting, self)
 
     def prepare(self, source: str, *, name: str | None = None) -> PreparedQuery:
         """Check and compile a read query now, to be run many times with other parameters."""
@@ -214,25 +211,18 @@ class Session:
         timestamp: Moment = None,
         timeout: float | None = None,
         cancel: threading.Event | None = None,
+        engine: QueryEngine = LOCAL,
+        session: Any = None,
+        master: str | None = None,
     ) -> Explanation:
         """Run a read query and return how: its plan, and rows, time and storage calls by step.
 
-        With `timeout` and `cancel` it gives up as `query` does.
+        Options are those of `query`. Of one on Spark there are the plan and its joins.
         """
         at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
-        running = Running(timeout_s=timeout, cancel=cancel, trace=True)
-        with measured() as io:
-            capture = self._acting.state(at)
-            begun = time.perf_counter()
-            compiled, table = self._engine.run(source, params, name, capture, running)
-            seconds = time.perf_counter() - begun
-        return Explanation(
-            plan=explain(compiled.plan),
-            stages=tuple(running.stages),
-            rows=table.num_rows,
-            seconds=seconds,
-            io=dict(io),
-        )
+        where = (engine, session, master)
+        asked = Asked(source, params, name, at, timeout, cancel, *where)
+        return asked.explain(self._acting, self)
 
     def snapshot(
         self,

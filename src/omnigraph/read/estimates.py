@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Protocol
 
-from omnigraph.limits import CONDITION_SHARE
+from omnigraph.catalog import Catalog, PropertyType
+from omnigraph.limits import CONDITION_SHARE, ROW_BYTES
 from omnigraph.plan.expression import And, Compare, CompareOp, Expression
 from omnigraph.plan.read import (
     AntiJoin,
@@ -14,12 +17,68 @@ from omnigraph.plan.read import (
     Filter,
     Join,
     NodeScan,
+    ReadPlan,
     Step,
 )
-from omnigraph.read.context import Context
+from omnigraph.query_limits import ADJACENCY_BYTES, LIST_BYTES, NUMBER_BYTES, TEXT_BYTES
+from omnigraph.read.reads import reads_of
+from omnigraph.read.tree import plan_tree
+from omnigraph.store import Pin
 
 
-def growth(context: Context, step: Step) -> float:
+class Sizes(Protocol):
+    """What estimates rest on: types, and how many rows each has."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """The types."""
+
+    @property
+    def pins(self) -> Mapping[str, Pin]:
+        """The tables."""
+
+
+def working_set_bytes(context: Sizes, plan: ReadPlan) -> int:
+    """Return about how much memory a query takes that runs in one process.
+
+    Columns and adjacency of all tables it reads, and the rows it lists.
+    """
+    reads = reads_of(plan)
+    catalog, pins = context.catalog, context.pins
+    found = 0.0
+    for variable, type_name in reads.types.items():
+        entity = catalog.entity_named(type_name)
+        rows = pins[entity.table_key].row_count
+        for name in {"id", *reads.of(variable)}:
+            declared = entity.properties.get(name)
+            found += rows * (TEXT_BYTES if declared is None else _width(declared.type))
+    found += sum(pins[f"edge:{name}"].row_count * ADJACENCY_BYTES for name in plan.reads_edges)
+    return math.ceil(found + _listed_rows(context, plan) * ROW_BYTES * len(reads.types))
+
+
+def _width(declared: PropertyType) -> int:
+    if declared.vector_dim:
+        return declared.vector_dim * NUMBER_BYTES // 2
+    if declared.is_list:
+        return LIST_BYTES
+    return TEXT_BYTES if declared.is_text else NUMBER_BYTES
+
+
+def _listed_rows(context: Sizes, plan: ReadPlan) -> float:
+    """Return how many rows a query holds at once, at its widest; counted ways are not rows."""
+    tree = plan_tree(plan)
+    steps = plan.steps
+    if tree is not None and not tree.listed:
+        listed = tuple(link.step for link in tree.links if not tree.dangling(link))
+        steps = (plan.steps[0], *listed, *tree.rest)
+    rows, widest = 1.0, 0.0
+    for step in steps:
+        rows *= growth(context, step)
+        widest = max(widest, rows)
+    return widest
+
+
+def growth(context: Sizes, step: Step) -> float:
     """Return the factor by which a step is expected to multiply the rows."""
     match step:
         case NodeScan():
@@ -47,7 +106,7 @@ def _is_equality(condition: Expression) -> bool:
     return any(isinstance(part, Compare) and part.op is CompareOp.EQ for part in parts)
 
 
-def _degree(context: Context, edge_name: str, direction: Direction) -> float:
+def _degree(context: Sizes, edge_name: str, direction: Direction) -> float:
     """Return how many edges of a type a node has on average."""
     edge = context.catalog.edges[edge_name]
     edges = context.pins[f"edge:{edge_name}"].row_count

@@ -152,11 +152,11 @@ class Reader:
             plan = transform_plan(plan, columns.replaced)
             frame = run_steps(context, plan.steps, Frame(1))
             begun = elapsed_s()
-            plan, frame = Ranker(columns, constant, self._embed).rank(plan, frame)
+            plan, frame = Ranker(columns, constant, self.embed_query).rank(plan, frame)
             noted("rank", frame.size, begun)
             return _output(context, plan, frame)
 
-    def _embed(self, ranking: Nearest, text: str, dimension: int) -> Scores:
+    def embed_query(self, ranking: Nearest, text: str, dimension: int) -> Scores:
         """Return the vector of a text query."""
         embedder = self._embedder
         if embedder is None:

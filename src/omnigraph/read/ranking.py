@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from omnigraph.catalog import NodeType
+from omnigraph.catalog.model import LiteralValue
 from omnigraph.errors import QueryError
 from omnigraph.plan.expression import INT, SCORE, Bm25, Expression, Nearest, PropertyOf, Rrf
 from omnigraph.plan.read import ReadPlan, SortKey
@@ -56,6 +57,16 @@ class Ranker(Struct, frozen=True):
         ties = run.arm_keys(ranking) if isinstance(ranking, Rrf) else ()
         run.keep(_best(scores, ranking, run.depth))
         return replace(plan, sort_keys=(key, *plan.sort_keys, *ties)), run.finished()
+
+
+def query_vector(ranking: Nearest, value: LiteralValue, size: int, embed: Embed) -> Scores:
+    """Return the vector that a `nearest` asks for, checked; a text is embedded."""
+    query = embed(ranking, value, size) if isinstance(value, str) else as_query(value)
+    if query.shape != (size,):
+        raise QueryError(f"expected {size} values for Vector({size}), got {len(query)}")
+    if not np.isfinite(query).all():
+        raise QueryError("a query vector must hold finite 32-bit numbers")
+    return query
 
 
 def _best(scores: Scores, ranking: Nearest | Bm25 | Rrf, depth: int | None) -> Rows:
@@ -177,17 +188,9 @@ class _Run:
         if value is None:
             return None
         key = (ranking.query, size)
-        if not isinstance(value, str):
-            query = as_query(value)
-        elif key in self._queries:
-            return self._queries[key]
-        else:
-            query = self._queries[key] = self._ranker.embed(ranking, value, size)
-        if query.shape != (size,):
-            raise QueryError(f"expected {size} values for Vector({size}), got {len(query)}")
-        if not np.isfinite(query).all():
-            raise QueryError("a query vector must hold finite 32-bit numbers")
-        return query
+        if key not in self._queries:
+            self._queries[key] = query_vector(ranking, value, size, self._ranker.embed)
+        return self._queries[key]
 
     def _text_scores(self, ranking: Bm25) -> Scores:
         text = self._ranker.constant(ranking.query)

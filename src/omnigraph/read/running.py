@@ -104,7 +104,7 @@ def reserve(size_bytes: float) -> None:
     running = _current.get()
     limit = None if running is None else running.memory_bytes
     if limit is None:
-        limit = _memory_share()
+        limit = memory_share()
     if size_bytes > limit:
         raise ResourceLimitError(
             resource="bytes of memory of a query",
@@ -114,7 +114,8 @@ def reserve(size_bytes: float) -> None:
         )
 
 
-def _memory_share() -> int:
+def memory_share() -> int:
+    """Return how much memory one table of a query may take, unless it was said."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return machine // QUERY_MEMORY_SHARE
 

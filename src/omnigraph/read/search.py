@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct
 from msgspec.structs import replace
 
 from omnigraph.catalog.model import LiteralValue
@@ -43,6 +44,7 @@ from omnigraph.plan.read import (
     ReadPlan,
     Step,
 )
+from omnigraph.read.arrays import Mask
 from omnigraph.read.columns import ResidentCache, TableColumns
 from omnigraph.read.neighbours import Neighbours
 from omnigraph.read.segments import Segments
@@ -97,22 +99,39 @@ class SearchColumns(TableColumns):
         return TextColumn(self._segments.get(pin, name, "words", build_text_segment))
 
     def _matches(self, pin: Pin, match: TextMatch) -> pa.Array:
-        size = len(super().column(pin, "id"))
-        text = self._constant(match.query)
-        edits = FUZZY_EDITS_DEFAULT if match.max_edits is None else self._constant(match.max_edits)
-        if text is None or edits is None:
-            return pa.nulls(size, pa.bool_())
-        if not isinstance(edits, int) or edits < 0:
-            raise QueryError(f"max_edits of `fuzzy` must not be negative, got {edits}")
-        words = words_of(str(text), str(match.op))
-        column = self.text(pin, match.property)
-        if match.op is TextOp.PHRASE:
-            found = column.phrase(words)
-        elif match.op is TextOp.FUZZY:
-            found = column.fuzzy(meaningful(words), edits=edits)
-        else:
-            found = column.search(meaningful(words))
+        wanted = text_query(match, self._constant)
+        if wanted is None:
+            return pa.nulls(len(super().column(pin, "id")), pa.bool_())
+        found = wanted.matches(self.text(pin, match.property))
         return pa.array(found, pa.bool_(), mask=~found)
+
+
+class TextQuery(Struct, frozen=True):
+    """What a text predicate looks for; plain data."""
+
+    op: TextOp
+    words: tuple[tuple[int, str], ...]
+    edits: int
+
+    def matches(self, column: TextColumn) -> Mask:
+        """Tell which rows of a column match."""
+        words = list(self.words)
+        if self.op is TextOp.PHRASE:
+            return column.phrase(words)
+        if self.op is TextOp.FUZZY:
+            return column.fuzzy(meaningful(words), edits=self.edits)
+        return column.search(meaningful(words))
+
+
+def text_query(match: TextMatch, constant: Constant) -> TextQuery | None:
+    """Return what a text predicate looks for; None when it matches nothing, being asked null."""
+    text = constant(match.query)
+    edits = FUZZY_EDITS_DEFAULT if match.max_edits is None else constant(match.max_edits)
+    if text is None or edits is None:
+        return None
+    if not isinstance(edits, int) or edits < 0:
+        raise QueryError(f"max_edits of `fuzzy` must not be negative, got {edits}")
+    return TextQuery(match.op, tuple(words_of(str(text), str(match.op))), edits)
 
 
 def words_of(text: str, function: str) -> list[tuple[int, str]]:
@@ -133,7 +152,7 @@ def searches(plan: ReadPlan) -> bool:
     """Whether a plan searches or ranks anything."""
     expressions: list[Expression] = [column.expression for column in plan.columns]
     expressions += [key.expression for key in plan.sort_keys]
-    expressions += _conditions(plan.steps)
+    expressions += conditions_of(plan.steps)
     return plan.ranking is not None or any(
         isinstance(part, TextMatch | Nearest | Bm25 | Rrf)
         for expression in expressions
@@ -141,7 +160,8 @@ def searches(plan: ReadPlan) -> bool:
     )
 
 
-def _conditions(steps: tuple[Step, ...]) -> list[Expression]:
+def conditions_of(steps: tuple[Step, ...]) -> list[Expression]:
+    """Return the conditions of steps and of the steps inside them."""
     found: list[Expression | None] = []
     for step in steps:
         match step:
@@ -152,11 +172,11 @@ def _conditions(steps: tuple[Step, ...]) -> list[Expression]:
             case ExpandInto():
                 found.append(step.edge_condition)
             case AntiJoin() | OptionalJoin():
-                found += _conditions(step.steps)
+                found += conditions_of(step.steps)
             case Join():
-                found += [step.condition, *_conditions(step.steps)]
+                found += [step.condition, *conditions_of(step.steps)]
             case Apply():
-                found += [step.aggregate, *_conditions(step.steps)]
+                found += [step.aggregate, *conditions_of(step.steps)]
     return [item for item in found if item is not None]
 
 

@@ -44,7 +44,7 @@ def build_vector_segment(vectors: pa.FixedSizeListArray) -> VectorSegment:
     matrix = np.ascontiguousarray(present, dtype=np.float32).reshape(-1, width)
     flags = valid.to_numpy(zero_copy_only=False)
     places = np.where(flags, np.cumsum(flags) - 1, -1).astype(np.int32)
-    squares = _squares(matrix, np.arange(len(matrix)), np.zeros(width))
+    squares = squares_of(matrix, np.arange(len(matrix)), np.zeros(width))
     return VectorSegment(matrix, places, squares)
 
 
@@ -58,7 +58,7 @@ class VectorColumn:
         """Return the distance of some rows, NaN where a row has no vector."""
         found = np.full(len(rows), np.nan)
         for segment, inside, places in self._parts(rows):
-            found[inside] = np.sqrt(_squares(segment.matrix, places, query))
+            found[inside] = np.sqrt(squares_of(segment.matrix, places, query))
         return found
 
     def nearest(self, rows: Rows, query: Scores, *, depth: int) -> Scores:
@@ -91,7 +91,7 @@ class VectorColumn:
                 yield item.value, inside[known], places[known]
 
 
-def _squares(matrix: Vectors, places: Rows, query: Scores) -> Scores:
+def squares_of(matrix: Vectors, places: Rows, query: Scores) -> Scores:
     """Return squared distances: in 64 bits and row by row, whatever rows are computed together."""
     found = np.empty(len(places))
     step = max(1, VECTOR_BLOCK_VALUES // max(1, matrix.shape[1]))

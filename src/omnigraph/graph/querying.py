@@ -1,0 +1,166 @@
+"""Runs a read query for a caller: in this process, or on Spark."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from omnigraph.catalog import Catalog
+from omnigraph.commits import BranchState
+from omnigraph.errors import BadRequestError, ResourceLimitError
+from omnigraph.graph.acting import Acting
+from omnigraph.graph.api import Params
+from omnigraph.graph.engine import ReadQuery
+from omnigraph.graph.explanation import Explanation
+from omnigraph.graph.result import Result
+from omnigraph.graph.targets import At
+from omnigraph.limits import RESIDENT_BYTES_MAX
+from omnigraph.plan import explain
+from omnigraph.read import Running
+from omnigraph.read.estimates import working_set_bytes
+from omnigraph.read.running import memory_share
+from omnigraph.store import Pin, measured
+
+QueryEngine = Literal["local", "spark", "auto"]
+LOCAL: Final = "local"
+SPARK: Final = "spark"
+AUTO: Final = "auto"
+ENGINES = (LOCAL, SPARK, AUTO)
+
+
+class _Sizes(Struct, frozen=True):
+    catalog: Catalog
+    pins: Mapping[str, Pin]
+
+
+class Choice(Struct, frozen=True, kw_only=True):
+    """The engine that runs a query, and why."""
+
+    on_spark: bool
+    reason: str
+
+
+class Asked(Struct, frozen=True):
+    """A query as a caller asks it: of which state, and where it may run."""
+
+    source: str
+    params: Params
+    name: str | None
+    at: At
+    timeout_s: float | None = None
+    cancel: threading.Event | None = None
+    engine: str = LOCAL
+    session: Any = None
+    master: str | None = None
+    max_staleness_s: float | None = None
+
+    def run(self, acting: Acting, graph: object) -> Result:
+        """Return the answer; that of Spark is computed when it is asked for."""
+        if self._choose(acting).on_spark:
+            return self._on_spark(graph)
+        capture = acting.state(self.at, max_staleness_s=self.max_staleness_s)
+        running = Running(timeout_s=self.timeout_s, cancel=self.cancel)
+        compiled, table = acting.engine.run(self.source, self.params, self.name, capture, running)
+        return Result(
+            table,
+            query_name=compiled.name,
+            commit_id=capture.head.graph_commit_id,
+            branch=None if self.at.commit else capture.branch.name,
+            snapshot=self.at.commit,
+        )
+
+    def explain(self, acting: Acting, graph: object) -> Explanation:
+        """Run the query and return how it was done."""
+        choice = self._choose(acting)
+        if choice.on_spark:
+            return self._explain_on_spark(acting, graph, choice)
+        running = Running(timeout_s=self.timeout_s, cancel=self.cancel, trace=True)
+        with measured() as io:
+            capture = acting.state(self.at)
+            begun = time.perf_counter()
+            compiled, table = acting.engine.run(
+                self.source, self.params, self.name, capture, running
+            )
+            seconds = time.perf_counter() - begun
+        where = "" if self.engine == LOCAL else f"\nengine: local, {choice.reason}"
+        return Explanation(
+            plan=explain(compiled.plan) + where,
+            stages=tuple(running.stages),
+            rows=table.num_rows,
+            seconds=seconds,
+            io=dict(io),
+        )
+
+    # ---- the choice -----------------------------------------------------------------------
+
+    def _choose(self, acting: Acting) -> Choice:
+        """Return where to run; `auto` is Spark only for what does not fit in memory here.
+
+        Raises `ResourceLimitError` if it does not fit and no Spark is configured.
+        """
+        if self.engine not in ENGINES:
+            raise BadRequestError(
+                f"unknown engine '{self.engine}'", hint=f"use {', '.join(ENGINES)}"
+            )
+        if self.engine != AUTO:
+            return Choice(on_spark=self.engine == SPARK, reason="as asked for")
+        capture, asked = self._prepared(acting)
+        needed = working_set_bytes(_Sizes(asked.catalog, capture.pins), asked.plan)
+        budget = min(RESIDENT_BYTES_MAX, memory_share())
+        reason = f"about {needed:,} bytes of memory, of {budget:,} that a query may take"
+        if needed <= budget:
+            return Choice(on_spark=False, reason=reason)
+        if not _spark().is_configured(self.session, self.master):
+            raise ResourceLimitError(
+                f"query '{asked.compiled.name}' is estimated to need {reason}",
+                resource="bytes of memory of a query",
+                limit=budget,
+                actual=needed,
+                hint="give it a Spark session or master (OMNIGRAPH_SPARK_MASTER), narrow the "
+                "pattern, or try it all the same with engine='local'",
+            )
+        return Choice(on_spark=True, reason=reason)
+
+    def _prepared(self, acting: Acting) -> tuple[BranchState, ReadQuery]:
+        capture = acting.state(self.at)
+        schema_hash = capture.head.schema_hash
+        return capture, acting.engine.prepare(self.source, self.params, self.name, schema_hash)
+
+    def _on_spark(self, graph: object) -> Result:
+        spark = _spark()
+        at = self.at
+        found: Result = spark.query(
+            spark.find_session(self.session, self.master),
+            graph,
+            self.source,
+            self.params,
+            name=self.name,
+            branch=at.branch,
+            commit=at.commit,
+            version=at.version,
+            tag=at.tag,
+            timestamp=at.timestamp,
+            timeout=self.timeout_s,
+            cancel=self.cancel,
+        )
+        return found
+
+    def _explain_on_spark(self, acting: Acting, graph: object, choice: Choice) -> Explanation:
+        _capture, asked = self._prepared(acting)
+        begun = time.perf_counter()
+        found: Any = self._on_spark(graph)
+        rows = found.num_rows
+        seconds = time.perf_counter() - begun
+        joins = [f"  {note}" for note in found.notes] or ["  none"]
+        text = "\n".join([explain(asked.plan), f"engine: spark, {choice.reason}", "joins:", *joins])
+        return Explanation(plan=text, stages=(), rows=rows, seconds=seconds, io={})
+
+
+def _spark() -> Any:
+    # Rooms above are found by name, as a plug-in is: PySpark is an extra.
+    return importlib.import_module("omnigraph.spark")

@@ -1,0 +1,194 @@
+"""Types of one snapshot as frames: nodes of a variable, edges between two ends."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from omnigraph.catalog import Catalog, EdgeType, Entity
+from omnigraph.catalog.model import LiteralValue
+from omnigraph.compute import storage_filter
+from omnigraph.plan.expression import Expression
+from omnigraph.plan.read import Direction
+from omnigraph.read.keys import named_id
+from omnigraph.read.reads import Reads
+from omnigraph.spark.engine import Engine
+from omnigraph.spark.frames import Scan
+from omnigraph.spark.queries.expressions import Expressions
+from omnigraph.spark.queries.rows import Names, Rows, col
+from omnigraph.store import Pin
+
+Plan = Callable[[str, Sequence[str], str | None], Scan]
+"""Plans the reading of some columns of a type, of the rows that a storage filter keeps."""
+
+
+class Computed(Protocol):
+    """A column that workers compute of a stored one; plain data."""
+
+    @property
+    def source(self) -> str:
+        """The stored column."""
+
+    @property
+    def sql(self) -> str:
+        """The Spark type."""
+
+    def compute(self, values: Any) -> Any:
+        """Return the column for some rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Edges as rows with a start and an end; the names of both columns."""
+
+    rows: Rows
+    start: str
+    end: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Tables:
+    """Frames of the types of one snapshot."""
+
+    engine: Engine
+    plan: Plan
+    catalog: Catalog
+    pins: Mapping[str, Pin]
+    parameters: Mapping[str, LiteralValue]
+    now: datetime.datetime
+    names: Names
+    reads: Reads
+    computed: Mapping[str, Computed] = field(default_factory=dict)
+    _made: dict[tuple[str, tuple[str, ...], str | None], Any] = field(default_factory=dict)
+
+    @property
+    def expressions(self) -> Expressions:
+        """Return the compiler of expressions over the columns of variables."""
+        return Expressions(self.column, self.parameters, self.now)
+
+    def column(self, variable: str, name: str) -> Any:
+        """Return a column of a variable."""
+        return col(self.names.of(variable, name))
+
+    def size(self, entity: Entity) -> int:
+        """Return how many rows a type has."""
+        return self.pins[entity.table_key].row_count
+
+    def frame(
+        self, entity: Entity, columns: Mapping[str, str], condition: Expression | None
+    ) -> Any:
+        """Return columns of a type under new names, of about the rows that satisfy a condition."""
+        where = None
+        if condition is not None:
+            where = storage_filter(condition, self.parameters, self.now)
+        key = (entity.table_key, tuple(columns), where)
+        if key not in self._made:
+            # Two frames of one scan would be two scans to Spark.
+            self._made[key] = self._read(entity, tuple(columns), where)
+        found = self._made[key]
+        return found.select(
+            *[col(f"k{at}").alias(name) for at, name in enumerate(columns.values())]
+        )
+
+    def _read(self, entity: Entity, columns: tuple[str, ...], where: str | None) -> Any:
+        """Return stored and computed columns of a type, named by position: `k0` and so on."""
+        computed = {name: self.computed[name] for name in columns if name in self.computed}
+        stored = [computed[name].source if name in computed else name for name in columns]
+        scan = self.plan(entity.name, tuple(dict.fromkeys(stored)), where)
+        kinds = dict(zip(scan.names, scan.sql_types, strict=True))
+        shown = [computed[name].sql if name in computed else kinds[name] for name in columns]
+        ddl = ", ".join(f"k{at} {kind}" for at, kind in enumerate(shown))
+        return self.engine.frame(len(scan.groups), _reading(scan, columns, computed), ddl)
+
+    def node(self, variable: str, type_name: str, condition: Expression | None) -> Rows:
+        """Return the nodes a variable may stand for, with what is read of them."""
+        entity = self.catalog.nodes[type_name]
+        wanted = dict.fromkeys(("id", *self.reads.of(variable)))
+        columns = {name: self.names.of(variable, name) for name in wanted}
+        frame = self.frame(entity, columns, condition)
+        at_most = self.size(entity)
+        if condition is not None:
+            frame = frame.where(self.expressions.condition(condition))
+            if named_id(entity, condition, self.parameters, self.now) is not None:
+                at_most = 1
+        return Rows(
+            frame=frame,
+            columns=frozenset((variable, name) for name in wanted),
+            at_most=at_most,
+            bare=variable if condition is None and len(wanted) == 1 else None,
+        )
+
+    def is_only_id(self, variable: str) -> bool:
+        """Whether nothing but the id of a node is read."""
+        return set(self.reads.of(variable)) <= {"id"}
+
+    def pairs(self, edge_name: str, direction: Direction) -> Pairs:
+        """Return each pair of nodes that an edge joins, once."""
+        edge = self.catalog.edges[edge_name]
+        found = self.ends(edge_name, direction)
+        if direction is not Direction.BOTH and _is_unique(edge):
+            return found
+        frame = found.rows.frame.distinct()
+        return Pairs(found.rows.having(frame, at_most=found.rows.at_most), found.start, found.end)
+
+    def ends(self, edge_name: str, direction: Direction) -> Pairs:
+        """Return the ends of every edge; one that joins a node with itself may come twice."""
+        return self.edges(edge_name, direction, None, None)
+
+    def edges(
+        self,
+        edge_name: str,
+        direction: Direction,
+        variable: str | None,
+        condition: Expression | None,
+    ) -> Pairs:
+        """Return edges with both ends as they are walked, and what is read of the edges."""
+        edge = self.catalog.edges[edge_name]
+        start, end = self.names.fresh("start"), self.names.fresh("end")
+        read = () if variable is None else self.reads.of(variable)
+        wanted = dict.fromkeys(("src", "dst", *read))
+        given = {name: self.names.fresh(f"edge {name}") for name in wanted}
+        frame = self.frame(edge, given, condition)
+        shown = [] if variable is None else [(self.names.of(variable, name), name) for name in read]
+        src, dst = given["src"], given["dst"]
+
+        def walked(one: str, other: str) -> Any:
+            ends = [col(one).alias(start), col(other).alias(end)]
+            return frame.select(*ends, *[col(given[name]).alias(new) for new, name in shown])
+
+        found = walked(dst, src) if direction is Direction.IN else walked(src, dst)
+        if direction is Direction.BOTH:
+            # An edge that joins a node with itself is walked once.
+            found = found.unionAll(walked(dst, src).where(col(start) != col(end)))
+        if condition is not None:
+            found = found.where(self.expressions.condition(condition))
+        size = self.size(edge) * (2 if direction is Direction.BOTH else 1)
+        columns = frozenset() if variable is None else frozenset((variable, n) for n in read)
+        return Pairs(Rows(frame=found, columns=columns, at_most=size), start, end)
+
+
+def _is_unique(edge: EdgeType) -> bool:
+    return any(set(item.columns) <= {"src", "dst"} for item in edge.uniques)
+
+
+def _reading(
+    scan: Scan, columns: tuple[str, ...], computed: Mapping[str, Computed]
+) -> Callable[[int], Iterator[Any]]:
+    """Return what reads a task of a scan under names that differ in any case."""
+    names = [f"k{at}" for at in range(len(columns))]
+
+    def read(task: int) -> Iterator[Any]:
+        for batch in scan.read(task):
+            found = [
+                computed[name].compute(batch.column(computed[name].source))
+                if name in computed
+                else batch.column(name)
+                for name in columns
+            ]
+            yield pa.RecordBatch.from_arrays(found, names=names)
+
+    return read
