@@ -19,9 +19,9 @@ import omnigraph as og
 import omnigraph.spark as ogs
 from omnigraph.compute.types import arrow_type
 from omnigraph.lang import bind_parameters, compile_query
+from omnigraph.limits import SPARK_BROADCAST_ROWS
 from omnigraph.plan import ReadPlan
 from omnigraph.plan.expression import ObjectOf
-from omnigraph.query_limits import SPARK_BROADCAST_ROWS
 from tests.property.query_oracle import OracleOverflow, evaluate
 from tests.property.query_worlds import World, make_world
 from tests.property.query_writer import Writer

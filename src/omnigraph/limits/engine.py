@@ -463,3 +463,15 @@ MERGE_PAIRS_MAX: Final = 2_000
 MERGE_BASE_STATES_MAX: Final = 24
 """States merged into the base of a merge after merges that crossed. Each costs a comparison; what
 lies further back is taken as not known, which can only show a conflict more."""
+
+TEXT_BYTES: Final = 24
+"""Memory that a text of a column takes, about: its offset and some twenty letters."""
+
+NUMBER_BYTES: Final = 8
+"""Memory that a number, date or instant of a column takes."""
+
+LIST_BYTES: Final = 64
+"""Memory that a list of a column takes, about."""
+
+ADJACENCY_BYTES: Final = 32
+"""Memory that an edge takes, walked both ways by pairs and by edges: 29 were measured."""

@@ -45,3 +45,13 @@ SPARK_INDEX_ROWS: Final = 5_000_000
 
 SPARK_HELD_ROWS_MAX: Final = 8_000_000
 """Ids that one worker looks up in memory, about half a gigabyte; above it Spark joins them."""
+
+SPARK_BROADCAST_ROWS: Final = 100_000
+"""Rows that a query on Spark sends whole to every worker instead of sorting both sides of a join:
+some 10 MB of ids."""
+
+SPARK_WATCH_S: Final = 0.1
+"""How often it is looked whether a query on Spark is to stop."""
+
+SPARK_HOPS_PLANNED: Final = 8
+"""Hops in one Spark plan: its planning takes 5 s for 4 hops, 8 s for 8 and 13 s for 16."""

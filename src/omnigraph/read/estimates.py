@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from omnigraph.catalog import Catalog, PropertyType
-from omnigraph.limits import CONDITION_SHARE, ROW_BYTES
+from omnigraph.limits import (
+    ADJACENCY_BYTES,
+    CONDITION_SHARE,
+    LIST_BYTES,
+    NUMBER_BYTES,
+    ROW_BYTES,
+    TEXT_BYTES,
+)
 from omnigraph.plan.expression import And, Compare, CompareOp, Expression
 from omnigraph.plan.read import (
     AntiJoin,
@@ -20,7 +27,6 @@ from omnigraph.plan.read import (
     ReadPlan,
     Step,
 )
-from omnigraph.query_limits import ADJACENCY_BYTES, LIST_BYTES, NUMBER_BYTES, TEXT_BYTES
 from omnigraph.read.reads import reads_of
 from omnigraph.read.tree import plan_tree
 from omnigraph.store import Pin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from omnigraph.query_limits import SPARK_HOPS_PLANNED
+from omnigraph.limits import SPARK_HOPS_PLANNED
 from omnigraph.spark.queries.rows import Joins, Rows, col
 from omnigraph.spark.queries.tables import Pairs
 

@@ -18,9 +18,9 @@ from omnigraph.clock import elapsed_s
 from omnigraph.compute.types import arrow_type
 from omnigraph.errors import QueryError
 from omnigraph.graph import LoadResult, Result, Session
+from omnigraph.limits import SPARK_WATCH_S
 from omnigraph.ops.load import LoadMode
 from omnigraph.plan.read import OutputColumn
-from omnigraph.query_limits import SPARK_WATCH_S
 from omnigraph.read.running import out_of_time
 from omnigraph.spark.engine import Engine, failures
 from omnigraph.spark.load import load

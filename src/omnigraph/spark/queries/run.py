@@ -15,8 +15,8 @@ from omnigraph.catalog.model import LiteralValue
 from omnigraph.compute import constant_value
 from omnigraph.graph import Session, Snapshot, open_graph
 from omnigraph.graph.seam import embed_query, reach, read_query
+from omnigraph.limits import SPARK_BROADCAST_ROWS
 from omnigraph.plan.read import ReadPlan
-from omnigraph.query_limits import SPARK_BROADCAST_ROWS
 from omnigraph.read.ranking import Embed
 from omnigraph.read.reads import reads_of
 from omnigraph.read.tree import plan_tree
