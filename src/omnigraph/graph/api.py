@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self
 
 from omnigraph.commits import MAIN, GraphCommit, PendingWrite, RecoveryRecord, Tag
 from omnigraph.limits import FEED_CHANGES_DEFAULT
+from omnigraph.values.inspection import (
+    HISTORY_COMMITS_DEFAULT,
+    NEIGHBOURS_DEFAULT,
+    VERSIONS_DEFAULT,
+)
 
 if TYPE_CHECKING:
     from omnigraph.catalog import Catalog
@@ -24,6 +29,16 @@ if TYPE_CHECKING:
     from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
     from omnigraph.graph.view import BranchView
     from omnigraph.ops.merge.merging import MergePlan, MergeResult, Resolution
+    from omnigraph.values.inspection import (
+        AllowedActions,
+        BranchHeads,
+        CommitGraph,
+        EntityHistory,
+        LintReport,
+        NeighbourPage,
+        SchemaDescription,
+        Subgraph,
+    )
 
 Path = str | os.PathLike[str]
 Loadable = Path | bytes | Iterable[Mapping[str, object]]
@@ -47,6 +62,17 @@ class BranchesApi(Protocol):
 
     def details(self) -> tuple[BranchApi, ...]:
         """Return all branches."""
+
+    def heads(self, base: str = MAIN) -> BranchHeads:
+        """Return all branches with their newest commits, and how far each is from a base."""
+
+    def history(
+        self, *, limit: int = HISTORY_COMMITS_DEFAULT, page_token: str | None = None
+    ) -> CommitGraph:
+        """Return the commits of all branches, each before its parents, with branches and tags."""
+
+    def allowed(self, branch: str = MAIN) -> AllowedActions:
+        """Return what the actor may do on a branch; whether it exists is not told."""
 
     def exists(self, name: str) -> bool:
         """Whether there is a branch of this name."""
@@ -293,6 +319,64 @@ class SchemaApi(Protocol):
     ) -> SchemaChangeApi:
         """Make a schema the graph's, with its tables, as one atomic commit."""
 
+    def describe(
+        self,
+        *,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+    ) -> SchemaDescription:
+        """Return the types of a state as data: of the newest one, or of one in the past."""
+
+    def lint(
+        self,
+        source: str,
+        *,
+        language: str = "gq",
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+    ) -> LintReport:
+        """Check queries (`gq`) or a schema (`pg`) against a state, and run nothing."""
+
+
+class EntitiesApi(Protocol):
+    """Single nodes and edges of a graph, and what is around them."""
+
+    def neighbours(
+        self,
+        type_name: str,
+        id: str,
+        *,
+        edge: str | None = None,
+        direction: str | None = None,
+        limit: int = NEIGHBOURS_DEFAULT,
+        page_token: str | None = None,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+    ) -> NeighbourPage:
+        """Return how many edges a node has by type and direction, and a page of its neighbours."""
+
+    def history(
+        self, type_name: str, id: str, branch: str = MAIN, *, limit: int = VERSIONS_DEFAULT
+    ) -> EntityHistory:
+        """Return the changes of an entity on a branch, newest first, with who made them."""
+
+    def subgraph(
+        self,
+        nodes: Iterable[Sequence[str]] | Result,
+        *,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+    ) -> Subgraph:
+        """Return some nodes, each given as type and id, and all edges between them."""
+
 
 class MaintenanceApi(Protocol):
     """How a graph is doing."""
@@ -341,6 +425,10 @@ class GraphApi(Protocol):
     @property
     def schema(self) -> SchemaApi:
         """Changes of its schema."""
+
+    @property
+    def entities(self) -> EntitiesApi:
+        """Its entities, one by one."""
 
     @property
     def maintenance(self) -> MaintenanceApi:
@@ -421,9 +509,16 @@ class GraphApi(Protocol):
         """Return what turns one state into another."""
 
     def entity_at(
-        self, table_key: str, id: str, *, version: int, branch: str = MAIN
+        self,
+        table_key: str,
+        id: str,
+        *,
+        version: int | None = None,
+        branch: str | None = None,
+        commit: str | None = None,
+        tag: str | None = None,
     ) -> dict[str, object] | None:
-        """Return one entity as it was at a graph version, None when it did not exist."""
+        """Return one entity at a graph version, commit or tag, None when it did not exist."""
 
     def export(
         self,

@@ -21,6 +21,7 @@ from omnigraph.graph.maintenance import Maintenance
 from omnigraph.graph.upkeep import Caretaker, Upkeep
 from omnigraph.ids import UlidSource
 from omnigraph.lang import CompiledQuery, bind_parameters, compile_query, compile_schema
+from omnigraph.lang.result_columns import column_types
 from omnigraph.limits import COMPILED_QUERIES_MAX
 from omnigraph.ops.compact_tail import TailCompaction
 from omnigraph.ops.merge.merging import Merging
@@ -191,6 +192,10 @@ class Engine:
                 now=datetime.datetime.now(datetime.UTC),
             )
         return compiled, table
+
+    def column_types(self, compiled: CompiledQuery) -> tuple[dict[str, object], ...]:
+        """Describe the columns a read query returns."""
+        return column_types(compiled.plan) if isinstance(compiled.plan, ReadPlan) else ()
 
     def opened(self, capture: BranchState) -> dict[str, Table]:
         """Return every table of a state, by its key."""

@@ -6,7 +6,7 @@ import datetime
 import html
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -35,8 +35,11 @@ class Result:
         commit_id: str,
         branch: str | None = "main",
         snapshot: str | None = None,
+        column_types: Sequence[Mapping[str, object]] = (),
     ) -> None:
         self._table = table
+        self.column_types = tuple(dict(item) for item in column_types)
+        """What each column holds; ids of nodes and edges name their type as `entity`."""
         self.query_name = query_name
         self.commit_id = commit_id
         self.target = {"branch": branch, "snapshot": snapshot}
@@ -178,6 +181,18 @@ class Result:
             f"<table><caption>{caption}</caption>"
             f"<thead><tr>{names}</tr></thead><tbody>{rows}</tbody></table>{note}"
         )
+
+
+def nodes_of(result: Result) -> list[tuple[str, str]]:
+    """Return type and id of every node the rows speak of, each once, in their order."""
+    found: dict[tuple[str, str], None] = {}
+    for number, column in enumerate(result.column_types):
+        entity = column.get("entity")
+        if isinstance(entity, Mapping) and entity["kind"] == "node":
+            ids = result.to_arrow().column(number).to_pylist()
+            name = str(entity["type_name"])
+            found |= dict.fromkeys((name, id_) for id_ in ids if id_ is not None)
+    return list(found)
 
 
 def _plain_rows(table: Any, *, ints: str) -> Iterator[tuple[Any, ...]]:

@@ -20,6 +20,7 @@ from omnigraph.graph.branches import Branches, Tags
 from omnigraph.graph.bulk import bulk
 from omnigraph.graph.changes import ChangeFeed, Changes, Diff
 from omnigraph.graph.engine import Engine
+from omnigraph.graph.entities import Entities
 from omnigraph.graph.explanation import Explanation
 from omnigraph.graph.history import Commits
 from omnigraph.graph.maintaining import MaintenanceOps
@@ -68,6 +69,7 @@ class Session:
         self.feed = ChangeFeed(
             engine.lines, engine.tables, engine.contract, acting.permit, engine.held_changes
         )
+        self.entities = Entities(acting)
         self.schema = SchemaOps(acting)
         self.maintenance = MaintenanceOps(acting)
 
@@ -196,6 +198,7 @@ class Session:
             commit_id=capture.head.graph_commit_id,
             branch=None if commit else capture.branch.name,
             snapshot=commit,
+            column_types=self._engine.column_types(compiled),
         )
 
     def explain(
@@ -270,12 +273,20 @@ class Session:
         return Changes(self._acting.readable, engine.tables, engine.contract).diff(a, b, wanted)
 
     def entity_at(
-        self, table_key: str, id: str, *, version: int, branch: str = MAIN
+        self,
+        table_key: str,
+        id: str,
+        *,
+        version: int | None = None,
+        branch: str | None = None,
+        commit: str | None = None,
+        tag: str | None = None,
     ) -> dict[str, object] | None:
-        """Return one entity as it was at a graph version, None when it did not exist."""
-        capture = self._acting.state(At(branch=branch, version=version))
+        """Return one entity at a graph version, commit or tag, None when it did not exist."""
+        at = At(branch=branch, commit=commit, version=version, tag=tag)
+        capture = self._acting.state(at)
         if table_key not in capture.pins:
-            raise NotFoundError(f"no table {table_key} at graph version {version}")
+            raise NotFoundError(f"no table {table_key} at graph version {capture.version}")
         pin = capture.pins[table_key]
         table = self._engine.tables.open(pin.path, pin.version)
         catalog = self._engine.schema_of(capture.head.schema_hash).catalog

@@ -36,7 +36,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 HEALTH = frozenset({"/healthz", "/readyz"})
 PUBLIC = HEALTH | {"/openapi.json", PROTECTED_RESOURCE}
-SERVER_WIDE = frozenset({"/graphs", "/metrics"})
+SERVER_WIDE = frozenset({"/graphs", "/metrics", "/whoami"})
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 LOADS = ("/load", "/ingest", "/load/ndjson")
 BUSY_RETRY_AFTER_S = 1

@@ -126,6 +126,7 @@ def result_chunks(result: Result) -> Iterator[bytes]:
         "query_name": result.query_name,
         "target": result.target,
         "graph_commit_id": result.commit_id,
+        "column_types": result.column_types,
     }
     table = result.to_arrow()
     metadata = {**(table.schema.metadata or {}), ARROW_METADATA: json.dumps(about).encode()}

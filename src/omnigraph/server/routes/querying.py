@@ -81,7 +81,28 @@ async def run_query(call: Call, asked: QueryRequest) -> Response:
         begun = await answer(call, asked, lambda result, _check: begin(make(result, _unlimited)))
         return streamed(call.service.threads, begun, media_type=form)
     whole = _whole(call)
+    if asked.form != "rows":
+        return json_response(await _described(call, asked, whole))
     return await answer(call, asked, lambda result, check: json_response(whole(result, check)))
+
+
+async def _described(
+    call: Call, asked: QueryRequest, whole: Callable[[Result, Check], dict[str, Any]]
+) -> dict[str, Any]:
+    """Return rows with what their columns hold, and the picture of them if that is wanted."""
+
+    def form(result: Result, check: Check) -> tuple[Result, dict[str, Any]]:
+        return result, whole(result, check) | {"column_types": result.column_types}
+
+    result, body = await answer(call, asked, form)
+    if asked.form == "graph":
+        picture = await call.read(
+            lambda graph: graph.entities.subgraph(
+                result, branch=result.target["branch"], commit=result.commit_id
+            )
+        )
+        body["graph"] = picture.to_json()
+    return body
 
 
 def _unlimited() -> None:
