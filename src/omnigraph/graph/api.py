@@ -388,19 +388,8 @@ class MaintenanceApi(Protocol):
         """Return the writes that are under way or wait for recovery."""
 
 
-class GraphApi(Protocol):
-    """A graph that is open here, or served elsewhere."""
-
-    def __enter__(self) -> Self:
-        """Return the graph."""
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close it."""
+class GraphParts(Protocol):
+    """What a graph is made of."""
 
     @property
     def branches(self) -> BranchesApi:
@@ -433,6 +422,21 @@ class GraphApi(Protocol):
     @property
     def maintenance(self) -> MaintenanceApi:
         """How it is doing."""
+
+
+class GraphApi(GraphParts, Protocol):
+    """A graph that is open here, or served elsewhere."""
+
+    def __enter__(self) -> Self:
+        """Return the graph."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
 
     @property
     def actor(self) -> str | None:
