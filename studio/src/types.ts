@@ -19,6 +19,7 @@ export interface Commit {
   actor_id: string | null;
   created_at: number;
   kind: string;
+  message?: string;
 }
 
 export interface BranchHead {

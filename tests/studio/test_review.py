@@ -32,6 +32,7 @@ def test_a_conflict_is_resolved_by_property_and_merged(
     card.get_by_label("Own value of level").fill("x")
     assert "whole number" in card.inner_text()
     card.get_by_label("Own value of level").fill("8")
+    page.get_by_label("Message of the commit").fill("reviewed \u00e9")
     page.get_by_label("Delete the branch review afterwards").check()
     merge.click()
     page.get_by_text("review was merged into main (merged)").wait_for()
@@ -47,6 +48,7 @@ def test_a_conflict_is_resolved_by_property_and_merged(
         assert (data["role"], data["level"]) == ("mathematician", 8)
         assert graph.branches.list() == ["main"]
         assert graph.commits.head().merged_parent_commit_id is not None
+        assert graph.commits.head().message == "reviewed \u00e9"
 
 
 def test_a_merge_that_comes_too_late_keeps_the_choices(own_url: str, desk: MakeDesk) -> None:

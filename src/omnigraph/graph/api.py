@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from omnigraph.commits import MAIN, GraphCommit, PendingWrite, RecoveryRecord, Tag
+from omnigraph.graph.entity_apis import BlobsApi as BlobsApi
+from omnigraph.graph.entity_apis import EntitiesApi as EntitiesApi
 from omnigraph.limits import FEED_CHANGES_DEFAULT
 from omnigraph.values.inspection import (
     HISTORY_COMMITS_DEFAULT,
-    NEIGHBOURS_DEFAULT,
-    VERSIONS_DEFAULT,
 )
 
 if TYPE_CHECKING:
     from omnigraph.catalog import Catalog
-    from omnigraph.graph.blobs import BlobStat
     from omnigraph.graph.changes import Baseline, ChangeBlock, Diff, FeedPage
     from omnigraph.graph.explanation import Explanation
     from omnigraph.graph.result import Result
@@ -33,11 +32,8 @@ if TYPE_CHECKING:
         AllowedActions,
         BranchHeads,
         CommitGraph,
-        EntityHistory,
         LintReport,
-        NeighbourPage,
         SchemaDescription,
-        Subgraph,
     )
 
 Path = str | os.PathLike[str]
@@ -233,34 +229,6 @@ class FeedApi(Protocol):
         """Write a whole snapshot as JSONL; the feed resumes right after it."""
 
 
-class BlobsApi(Protocol):
-    """Reads blobs at a snapshot."""
-
-    def stat(
-        self,
-        kind: str,
-        type_name: str,
-        id: str,
-        prop: str,
-        *,
-        branch: str | None = None,
-        commit: str | None = None,
-    ) -> BlobStat:
-        """Describe a blob."""
-
-    def open(
-        self,
-        kind: str,
-        type_name: str,
-        id: str,
-        prop: str,
-        *,
-        branch: str | None = None,
-        commit: str | None = None,
-    ) -> BinaryIO:
-        """Open a blob as a binary file."""
-
-
 class SchemaChangeApi(Protocol):
     """A planned or applied change of the schema."""
 
@@ -340,42 +308,6 @@ class SchemaApi(Protocol):
         tag: str | None = None,
     ) -> LintReport:
         """Check queries (`gq`) or a schema (`pg`) against a state, and run nothing."""
-
-
-class EntitiesApi(Protocol):
-    """Single nodes and edges of a graph, and what is around them."""
-
-    def neighbours(
-        self,
-        type_name: str,
-        id: str,
-        *,
-        edge: str | None = None,
-        direction: str | None = None,
-        limit: int = NEIGHBOURS_DEFAULT,
-        page_token: str | None = None,
-        branch: str | None = None,
-        commit: str | None = None,
-        version: int | None = None,
-        tag: str | None = None,
-    ) -> NeighbourPage:
-        """Return how many edges a node has by type and direction, and a page of its neighbours."""
-
-    def history(
-        self, type_name: str, id: str, branch: str = MAIN, *, limit: int = VERSIONS_DEFAULT
-    ) -> EntityHistory:
-        """Return the changes of an entity on a branch, newest first, with who made them."""
-
-    def subgraph(
-        self,
-        nodes: Iterable[Sequence[str]] | Result,
-        *,
-        branch: str | None = None,
-        commit: str | None = None,
-        version: int | None = None,
-        tag: str | None = None,
-    ) -> Subgraph:
-        """Return some nodes, each given as type and id, and all edges between them."""
 
 
 class MaintenanceApi(Protocol):

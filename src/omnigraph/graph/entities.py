@@ -324,6 +324,17 @@ class Entities:
             yield _version(author, None, after)
 
 
+def entity_image(acting: Acting, table_key: str, id: str, at: At) -> dict[str, object] | None:
+    """Return one entity at a state as an envelope, None when it does not exist there."""
+    capture = acting.state(at)
+    if table_key not in capture.pins:
+        raise NotFoundError(f"no table {table_key} at graph version {capture.version}")
+    pin = capture.pins[table_key]
+    table = acting.engine.tables.open(pin.path, pin.version)
+    catalog = acting.engine.schema_of(capture.head.schema_hash).catalog
+    return next(export_rows(catalog, table_key, table, only_id=id), None)
+
+
 def _version(
     commit: GraphCommit, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
 ) -> EntityVersion:

@@ -12,7 +12,6 @@ from typing import Any, Literal, Self
 
 from omnigraph.catalog import Catalog
 from omnigraph.commits import MAIN, BranchName
-from omnigraph.errors import NotFoundError
 from omnigraph.graph.acting import Acting, Caller
 from omnigraph.graph.api import Loadable, Moment, Params, Path
 from omnigraph.graph.blobs import Blobs
@@ -20,7 +19,7 @@ from omnigraph.graph.branches import Branches, Tags
 from omnigraph.graph.bulk import bulk
 from omnigraph.graph.changes import ChangeFeed, Changes, Diff
 from omnigraph.graph.engine import Engine
-from omnigraph.graph.entities import Entities
+from omnigraph.graph.entities import Entities, entity_image
 from omnigraph.graph.explanation import Explanation
 from omnigraph.graph.history import Commits
 from omnigraph.graph.maintaining import MaintenanceOps
@@ -38,7 +37,6 @@ from omnigraph.ops.diff import ChangeFilter
 from omnigraph.ops.export import (
     export_envelopes,
     export_lines,
-    export_rows,
     export_table,
     select_tables,
 )
@@ -284,13 +282,7 @@ class Session:
     ) -> dict[str, object] | None:
         """Return one entity at a graph version, commit or tag, None when it did not exist."""
         at = At(branch=branch, commit=commit, version=version, tag=tag)
-        capture = self._acting.state(at)
-        if table_key not in capture.pins:
-            raise NotFoundError(f"no table {table_key} at graph version {capture.version}")
-        pin = capture.pins[table_key]
-        table = self._engine.tables.open(pin.path, pin.version)
-        catalog = self._engine.schema_of(capture.head.schema_hash).catalog
-        return next(export_rows(catalog, table_key, table, only_id=id), None)
+        return entity_image(self._acting, table_key, id, at)
 
     def export(
         self,

@@ -68,6 +68,7 @@ export function CommitLine(props: { commit: Commit }) {
     <span>
       <code>{commit.graph_commit_id.slice(-8)}</code> {commit.kind.replaceAll("_", " ")} by{" "}
       {commit.actor_id ?? "—"}, {showMoment(commit.created_at)}
+      {commit.message !== undefined && `: ${commit.message}`}
     </span>
   );
 }

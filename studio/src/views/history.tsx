@@ -68,6 +68,7 @@ export function History() {
                     <span class="when">{showMoment(commit.created_at)}</span>
                     <span class="kind">{commit.kind.replaceAll("_", " ")}</span>
                     <span class="who">{commit.actor_id ?? "—"}</span>
+                    {commit.message !== undefined && <span class="said-so">{commit.message}</span>}
                     {(names.get(commit.graph_commit_id) ?? []).map((name) => (
                       <span class="chip branch">{name}</span>
                     ))}
@@ -168,6 +169,7 @@ function CommitView(props: { id: string }) {
           <dd>{showMoment(found.created_at)} UTC</dd>
           <dt>by</dt>
           <dd>{found.actor_id ?? "—"}</dd>
+          {found.message !== undefined && [<dt key="says">says</dt>, <dd key="message">{found.message}</dd>]}
           <dt>kind</dt>
           <dd>{found.kind.replaceAll("_", " ")}</dd>
           <dt>branch</dt>

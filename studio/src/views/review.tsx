@@ -34,6 +34,7 @@ export function Review(props: { source: string; target: string }) {
   const [decisions, setDecisions] = useState<Decisions>({});
   const [remove, setRemove] = useState(false);
   const [checks, setChecks] = useState("");
+  const [message, setMessage] = useState("");
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<Problem | null>(null);
   const [done, setDone] = useState<Merged | null>(null);
@@ -87,7 +88,10 @@ export function Review(props: { source: string; target: string }) {
           delete_branch: remove,
           checks: checks.trim() === "" ? [] : [checks],
         },
-        ...(head === undefined ? {} : { headers: { "Omnigraph-If-Graph-Commit": head } }),
+        headers: {
+          ...(head === undefined ? {} : { "Omnigraph-If-Graph-Commit": head }),
+          ...(message === "" ? {} : { "Omnigraph-Message": encodeURIComponent(message) }),
+        },
       });
       setProblem(null);
       setDone(found);
@@ -148,6 +152,10 @@ export function Review(props: { source: string; target: string }) {
       <Incoming changes={changes} />
       {outcome !== "already_up_to_date" && (
         <Panel title="Merge">
+          <label class="wide">
+            Message of the commit (may be empty)
+            <input value={message} onInput={(event) => setMessage(event.currentTarget.value)} />
+          </label>
           <label class="wide">
             Check (a query that must return no rows once merged; may be empty)
             <textarea rows={3} value={checks} onInput={(event) => setChecks(event.currentTarget.value)} />
