@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import omnigraph as og
@@ -150,3 +152,24 @@ def test_spans_of_findings_count_characters(full: Api) -> None:
     start, end = found["diagnostics"][0]["span"]
     assert text[start:end] == "Persn"
     assert "file" not in found["diagnostics"][0]
+
+
+def test_an_answer_comes_as_a_file_for_other_programs(full: Api) -> None:
+    text = (
+        "query q($n: String) { match { $p: Person { name: $n } }"
+        " return { $p.name, $p.tags, $p.age } }"
+    )
+    add = "query a($n: String, $t: [String]) { insert Person { name: $n, tags: $t } }"
+    full.ok(full.post("/mutate", {"query": add, "params": {"n": 'a,"b', "t": ["x", "y"]}}))
+
+    def asked(kind: str) -> bytes:
+        body = {"query": text, "params": {"n": 'a,"b'}}
+        found = full.post("/query", body, headers={"Accept": kind})
+        assert found.status_code == 200, found.text
+        assert found.headers["content-type"].partition(";")[0] == kind
+        return found.content
+
+    row = '"a,""b","[""x"",""y""]",'
+    assert asked("text/csv").decode() == f"p.name,p.tags,p.age\r\n{row}\r\n"
+    table = pq.read_table(io.BytesIO(asked("application/vnd.apache.parquet")))
+    assert table.column(1).to_pylist() == [["x", "y"]]

@@ -138,7 +138,7 @@ class Result:
     def rows_json(self, *, ints: Literal["number", "string"] = "number") -> list[dict[str, Any]]:
         """Return rows of plain JSON values: dates as ISO text, non-finite numbers as text."""
         names = self.columns
-        rows = _plain_rows(self._table, ints=ints)
+        rows = plain_rows(self._table, ints=ints)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def to_json(self, *, ints: Literal["number", "string"] = "number") -> dict[str, object]:
@@ -172,7 +172,7 @@ class Result:
         names = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
         rows = "".join(
             "<tr>" + "".join(f"<td>{html.escape(_text(value))}</td>" for value in row) + "</tr>"
-            for row in _plain_rows(self._table.slice(0, HTML_ROWS_MAX), ints="number")
+            for row in plain_rows(self._table.slice(0, HTML_ROWS_MAX), ints="number")
         )
         more = self.num_rows - HTML_ROWS_MAX
         note = f"<p>and {counted(more, 'more row')}</p>" if more > 0 else ""
@@ -195,7 +195,8 @@ def nodes_of(result: Result) -> list[tuple[str, str]]:
     return list(found)
 
 
-def _plain_rows(table: Any, *, ints: str) -> Iterator[tuple[Any, ...]]:
+def plain_rows(table: Any, *, ints: str) -> Iterator[tuple[Any, ...]]:
+    """Return the rows of an Arrow table as plain JSON values, in the order of its columns."""
     columns = [[_plain(v, ints=ints) for v in python_values(column)] for column in table.columns]
     return zip(*columns, strict=True)
 

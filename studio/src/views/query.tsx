@@ -33,6 +33,8 @@ interface Outcome {
   result: ReadOutput | null;
   written: Row | null;
   explain: ReadOutput["explain"] | null;
+  /** What was asked, to ask it again in another form. */
+  asked: object;
   ms: number;
 }
 
@@ -84,7 +86,7 @@ function Desk(props: { begin: string }) {
       if (now?.mutation) {
         if (!isBranch(at)) throw new Problem(0, { error: "the past cannot be changed: choose a branch" });
         const written = await ask<Row>("/mutate", { body: { ...body, ...stateBody(at) }, signal: stop.signal });
-        setOutcome({ result: null, written, explain: null, ms: performance.now() - begun });
+        setOutcome({ result: null, written, explain: null, asked: body, ms: performance.now() - begun });
         say("The mutation was committed.");
         refresh();
         return;
@@ -97,6 +99,7 @@ function Desk(props: { begin: string }) {
         result: explain ? null : found,
         written: null,
         explain: found.explain ?? null,
+        asked: body,
         ms: performance.now() - begun,
       });
       if (explain) setTab("Explain");
@@ -151,7 +154,7 @@ function Desk(props: { begin: string }) {
       </div>
       {running !== null && <Spinner what="the answer" />}
       {problem !== null && <ErrorBox problem={problem} />}
-      {outcome !== null && <Answer outcome={outcome} tab={tab} choose={setTab} text={text.current} />}
+      {outcome !== null && <Answer outcome={outcome} tab={tab} choose={setTab} />}
     </div>
   );
 }
@@ -223,7 +226,7 @@ function Opener(props: { open: (text: string) => void }) {
   );
 }
 
-function Answer(props: { outcome: Outcome; tab: string; choose: (name: string) => void; text: string }) {
+function Answer(props: { outcome: Outcome; tab: string; choose: (name: string) => void }) {
   const { outcome, tab } = props;
   if (outcome.written !== null) {
     return (
@@ -245,7 +248,7 @@ function Answer(props: { outcome: Outcome; tab: string; choose: (name: string) =
         <span class="muted" data-testid="row-count">
           {result.row_count.toLocaleString("en")} rows, {Math.round(outcome.ms)} ms
         </span>
-        <Downloads result={result} text={props.text} />
+        <Downloads result={result} asked={outcome.asked} />
       </div>
       {now === "Table" && <Rows result={result} />}
       {now === "Graph" && <Drawn result={result} />}
@@ -254,16 +257,20 @@ function Answer(props: { outcome: Outcome; tab: string; choose: (name: string) =
   );
 }
 
-function Downloads(props: { result: ReadOutput; text: string }) {
-  const { root, at } = useSession();
+function Downloads(props: { result: ReadOutput; asked: object }) {
+  const { root, at, say } = useSession();
   const { result } = props;
   const columns = result.columns ?? [];
-  const arrow = async (): Promise<void> => {
-    const response = await send(`${root}/query`, {
-      body: { query: props.text, name: result.query_name, ...stateBody(result.graph_commit_id ?? at) },
-      headers: { Accept: "application/vnd.apache.arrow.stream" },
-    });
-    download(`${result.query_name}.arrow`, "application/octet-stream", await response.blob());
+  const again = async (kind: string, ending: string): Promise<void> => {
+    try {
+      const response = await send(`${root}/query`, {
+        body: { ...props.asked, ...stateBody(result.graph_commit_id ?? at) },
+        headers: { Accept: kind },
+      });
+      download(`${result.query_name}.${ending}`, kind, await response.blob());
+    } catch (error) {
+      say(asProblem(error).message);
+    }
   };
   return (
     <span class="row">
@@ -276,7 +283,10 @@ function Downloads(props: { result: ReadOutput; text: string }) {
       >
         JSON
       </button>
-      <button class="small" onClick={() => void arrow()}>
+      <button class="small" onClick={() => void again("application/vnd.apache.parquet", "parquet")}>
+        Parquet
+      </button>
+      <button class="small" onClick={() => void again("application/vnd.apache.arrow.stream", "arrow")}>
         Arrow
       </button>
     </span>

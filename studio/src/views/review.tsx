@@ -190,6 +190,7 @@ function Incoming(props: { changes: MergePlan["changes"] }) {
         {props.changes.slice(0, LISTED_MAX).map((item) => (
           <li class={item.op}>
             <span class="op">{item.op}</span> {item.table_key.slice(item.table_key.indexOf(":") + 1)} {item.id}
+            {item.after?.edge !== undefined && ` (${item.after.from} → ${item.after.to})`}
           </li>
         ))}
         {props.changes.length > LISTED_MAX && <li class="muted">and {props.changes.length - LISTED_MAX} more</li>}

@@ -16,8 +16,10 @@ from omnigraph.server.json_routes import Sent, topic
 from omnigraph.server.responses import (
     Check,
     begin,
+    csv_chunks,
     json_response,
     ndjson_chunks,
+    parquet_chunks,
     result_chunks,
     result_json,
     result_lines,
@@ -26,7 +28,7 @@ from omnigraph.server.responses import (
 from omnigraph.server.routes.describing import READS, Responses, answers, deprecated, errors
 from omnigraph.server.routes.states import allow_state
 from omnigraph.values.answers import ReadOutput, Target
-from omnigraph.values.headers import ARROW, JSON, NDJSON
+from omnigraph.values.headers import ARROW, CSV, JSON, NDJSON, PARQUET
 from omnigraph.values.requests import QueryRequest, ReadRequest
 from omnigraph.values.schemas import ref
 
@@ -36,6 +38,8 @@ T = TypeVar("T")
 _STREAMS: dict[str, Callable[[Result, Check], Iterator[bytes]]] = {
     ARROW: lambda result, _check: result_chunks(result),
     NDJSON: lambda result, check: ndjson_chunks(result_lines(result, check)),
+    PARQUET: lambda result, _check: parquet_chunks(result.to_arrow()),
+    CSV: csv_chunks,
 }
 _FORMS: Responses = {
     200: {
@@ -44,6 +48,8 @@ _FORMS: Responses = {
             JSON: {"schema": ref(ReadOutput)},
             ARROW: {"schema": {"type": "string", "contentMediaType": ARROW}},
             NDJSON: {"schema": {"type": "string"}},
+            PARQUET: {"schema": {"type": "string", "contentMediaType": PARQUET}},
+            CSV: {"schema": {"type": "string"}},
         },
     }
 }
@@ -51,7 +57,7 @@ _FORMS: Responses = {
 
 @router.post("/query", responses=_FORMS | errors(*READS))
 async def query(call: CallOf, body: Sent[QueryRequest]) -> Response:
-    """Run a read query; the Accept header chooses JSON, JSON lines or an Arrow stream."""
+    """Run a read query; the Accept header chooses JSON, JSON lines, Arrow, Parquet or CSV."""
     return await run_query(call, body)
 
 
