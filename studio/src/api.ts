@@ -1,6 +1,8 @@
 /** The only door to the server: its public API, on the page's own origin. */
 
-export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
+import { parseExact, writeExact } from "./logic/exact";
+
+export type Json = null | boolean | number | bigint | string | Json[] | { [name: string]: Json };
 export type Row = Record<string, Json>;
 
 /** Kept in memory only: a reload asks for it again. */
@@ -36,15 +38,12 @@ export interface Ask {
   signal?: AbortSignal;
 }
 
-/** Whole numbers beyond 2^53 come as text: JavaScript would round them. */
-const EXACT = "application/json; ints=string";
-
 export async function send(path: string, ask: Ask = {}): Promise<Response> {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(ask.params ?? {})) {
     if (value !== null && value !== undefined && value !== "") query.append(name, String(value));
   }
-  const headers: Record<string, string> = { Accept: EXACT, ...ask.headers };
+  const headers: Record<string, string> = { Accept: "application/json", ...ask.headers };
   if (token !== null) headers["Authorization"] = `Bearer ${token}`;
   const init: RequestInit = {
     method: ask.method ?? (ask.body === undefined && ask.text === undefined ? "GET" : "POST"),
@@ -56,7 +55,7 @@ export async function send(path: string, ask: Ask = {}): Promise<Response> {
   if (ask.signal !== undefined) init.signal = ask.signal;
   if (ask.body !== undefined) {
     headers["Content-Type"] = "application/json";
-    init.body = JSON.stringify(ask.body);
+    init.body = writeExact(ask.body);
   } else if (ask.text !== undefined) {
     headers["Content-Type"] ??= "application/x-ndjson";
     init.body = ask.text;
@@ -77,7 +76,7 @@ export async function send(path: string, ask: Ask = {}): Promise<Response> {
 }
 
 export async function call<T>(path: string, ask: Ask = {}): Promise<T> {
-  return (await (await send(path, ask)).json()) as T;
+  return parseExact(await (await send(path, ask)).text()) as T;
 }
 
 export function isAbort(error: unknown): boolean {

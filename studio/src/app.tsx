@@ -13,7 +13,7 @@ import {
   useSession,
   type Session,
 } from "./session";
-import type { BranchHead, CommitGraph, Schema, WhoAmI } from "./types";
+import type { BranchHead, CommitGraph, Schema, Snapshot, WhoAmI } from "./types";
 import { Compare } from "./views/compare";
 import { Data } from "./views/data";
 import { Explore } from "./views/explore";
@@ -150,6 +150,7 @@ interface OpenProps {
 }
 
 const LOOK_AGAIN_MS = 5_000;
+const FULL_LOOK = 12;
 
 function OpenGraph(props: OpenProps) {
   const { me, graph, place, move } = props;
@@ -188,11 +189,19 @@ function OpenGraph(props: OpenProps) {
     document.title = `${NAMES[place.view]} · ${graph} · OmniGraph Studio`;
   }, [place.view, graph]);
   useEffect(() => {
-    const timer = setInterval(() => {
-      if (document.visibilityState === "visible" && !frame.loading) frame.again();
-    }, LOOK_AGAIN_MS);
+    let turn = 0;
+    // The head of the branch in sight is cheap to ask for; all branches are looked at less often.
+    const look = async (): Promise<void> => {
+      turn += 1;
+      if (document.visibilityState !== "visible" || frame.loading) return;
+      const branch = stateParams(at).branch ?? first;
+      const known = frame.value?.history.heads[branch];
+      const found = await call<Snapshot>(`${root}/snapshot`, { params: { branch } }).catch(() => null);
+      if (found?.commit.graph_commit_id !== known || turn % FULL_LOOK === 0) frame.again();
+    };
+    const timer = setInterval(() => void look(), LOOK_AGAIN_MS);
     return () => clearInterval(timer);
-  }, [frame.loading]);
+  }, [frame.loading, at]);
   useEffect(() => {
     if (message === "") return undefined;
     const timer = setTimeout(() => setMessage(""), 8_000);

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { formatPlace, parsePlace, stateBody, stateParams } from "../src/logic/address";
 import { toCsv } from "../src/logic/csv";
+import { parseExact, writeExact } from "../src/logic/exact";
 import { placeCommits } from "../src/logic/lanes";
 import { placeLayers } from "../src/logic/layered";
 import {
@@ -132,7 +133,7 @@ describe("values", () => {
   });
   test("text becomes the value its type takes, or says why not", () => {
     expect(readValue("7", "I32", false)).toBe(7);
-    expect(readValue("9007199254740993", "I64", false)).toBe("9007199254740993");
+    expect(readValue("9007199254740993", "I64", false)).toBe(9007199254740993n);
     expect(readValue("[1, 2]", "I32", true)).toEqual([1, 2]);
     expect(() => readValue("x", "I32", false)).toThrow("whole number");
     expect(() => readValue("maybe", "Bool", false)).toThrow("true or false");
@@ -143,6 +144,26 @@ describe("values", () => {
       'a,b\r\n"x,""y",\r\n\'=1+1,-3\r\n',
     );
   });
+});
+
+test("whole numbers of 64 bits are neither rounded nor taken for text", () => {
+  const text = '{"a":9007199254740993,"b":[-9223372036854775808,1],"c":"9007199254740993","d":1.5e300,"f":0.01772399991750717,"e":"\\"9007199254740993"}';
+  const found = parseExact(text) as Record<string, unknown>;
+  expect(found["a"]).toBe(9007199254740993n);
+  expect(found["c"]).toBe("9007199254740993");
+  expect(found["d"]).toBe(1.5e300);
+  expect(found["f"]).toBe(0.01772399991750717);
+  expect(parseExact(writeExact(found))).toEqual(found);
+  expect(writeExact({ a: 9007199254740993n })).toBe('{"a":9007199254740993}');
+});
+
+test("a large number that is chosen in a merge stays exact", () => {
+  const big = (value: bigint): Conflict["ours"] => ({ data: { id: "ann", big: value } });
+  const both = conflict({ base: null, ours: big(9007199254740993n), theirs: big(9007199254740995n) });
+  const decision = { whole: null, properties: { big: { side: "theirs" as const } } };
+  expect(writeExact(resolveOf([both], { "Person/ann": decision }))).toBe(
+    '{"Person/ann":{"big":9007199254740995}}',
+  );
 });
 
 const TYPES: TypeInfo[] = [

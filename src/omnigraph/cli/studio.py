@@ -100,7 +100,11 @@ def _settings(place: str, bind: str) -> Settings:
     from omnigraph.server.browsers import is_loopback
 
     settings = Settings(
-        store=place, bind=bind, hosts="127.0.0.1,localhost,::1", log_level="warning"
+        store=place,
+        bind=bind,
+        hosts="127.0.0.1,localhost,::1",
+        log_level="warning",
+        upkeep=False,  # Who looks at a graph does not ask for old versions to go.
     )
     if not is_loopback(settings.address()[0]):
         raise BadRequestError(

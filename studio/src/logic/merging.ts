@@ -2,6 +2,7 @@
 
 import type { Json, Row } from "../api";
 import type { Conflict, Image } from "../types";
+import { writeExact } from "./exact";
 
 export type Side = "ours" | "theirs";
 /** What is chosen for one property: a side, or a value of one's own. */
@@ -56,7 +57,7 @@ export function proposal(conflict: Conflict, name: string): Side | null {
 }
 
 export function same(a: Json | undefined, b: Json | undefined): boolean {
-  return JSON.stringify(a ?? null) === JSON.stringify(b ?? null);
+  return writeExact(a ?? null) === writeExact(b ?? null);
 }
 
 export function isDecided(conflict: Conflict, decision: Decision): boolean {

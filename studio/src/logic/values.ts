@@ -2,6 +2,7 @@
 
 import type { Json } from "../api";
 import type { PropertyInfo, TypeInfo } from "../types";
+import { parseExact, writeExact } from "./exact";
 
 const DAY_MS = 86_400_000;
 const TEXT_MAX = 200;
@@ -14,7 +15,7 @@ export function showValue(value: Json | undefined, property?: PropertyInfo): str
   if (typeof value === "number" && property?.scalar === "Date") return showDate(value);
   if (typeof value === "number" && property?.scalar === "DateTime") return showInstant(value);
   if (typeof value === "string") return shorten(value);
-  return shorten(typeof value === "object" ? JSON.stringify(value) : String(value));
+  return shorten(typeof value === "object" ? writeExact(value) : String(value));
 }
 
 function showList(values: Json[], property?: PropertyInfo): string {
@@ -61,7 +62,7 @@ export function propertyOf(type: TypeInfo | undefined, name: string): PropertyIn
 /** Text in a field as the value a property or parameter takes; throws what is wrong with it. */
 export function readValue(text: string, kind: string, isList: boolean): Json {
   if (isList || kind === "Vector" || kind === "vector") {
-    const found = JSON.parse(text) as Json;
+    const found = parseExact(text);
     if (!Array.isArray(found)) throw new Error("write a list, such as [1, 2]");
     return found;
   }
@@ -72,14 +73,11 @@ export function readValue(text: string, kind: string, isList: boolean): Json {
     case "i32":
     case "u32":
     case "int":
-      if (!/^-?\d+$/.test(text.trim())) throw new Error("write a whole number");
-      return Number(text);
     case "i64":
     case "u64":
     case "bigint":
-      // Sent as text: large ones would be rounded here.
       if (!/^-?\d+$/.test(text.trim())) throw new Error("write a whole number");
-      return text.trim();
+      return Number.isSafeInteger(Number(text)) ? Number(text) : BigInt(text.trim());
     case "f32":
     case "f64":
     case "float": {
@@ -95,7 +93,7 @@ export function readValue(text: string, kind: string, isList: boolean): Json {
 /** A value as text to edit; the opposite of `readValue`. */
 export function editText(value: Json | undefined, property?: PropertyInfo): string {
   if (value === null || value === undefined) return "";
-  if (Array.isArray(value)) return JSON.stringify(value);
+  if (Array.isArray(value)) return writeExact(value);
   if (typeof value === "number" && property?.scalar === "Date") return showDate(value);
   if (typeof value === "number" && property?.scalar === "DateTime") return showInstant(value);
   return String(value);

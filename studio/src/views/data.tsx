@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
 import { send, type Problem, type Row } from "../api";
 import { isBranch, stateBody } from "../logic/address";
+import { writeExact } from "../logic/exact";
 import { download, ErrorBox, Panel, Spinner } from "../parts/basics";
 import { asProblem, useLoaded, useSession } from "../session";
 
@@ -101,7 +102,7 @@ function Load() {
       {tried !== null && (
         <div role="status">
           <p>It fits. This is what would be written:</p>
-          <pre class="block">{JSON.stringify(tried, null, 2)}</pre>
+          <pre class="block">{writeExact(tried, 2)}</pre>
         </div>
       )}
       {problem !== null && <Rejected problem={problem} />}
@@ -189,7 +190,7 @@ function Recoveries() {
         </p>
       )}
       {(found.value?.recoveries.length ?? 0) > 0 && (
-        <pre class="block">{JSON.stringify(found.value?.recoveries.slice(-20), null, 2)}</pre>
+        <pre class="block">{writeExact(found.value?.recoveries.slice(-20), 2)}</pre>
       )}
     </Panel>
   );

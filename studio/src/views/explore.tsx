@@ -1,6 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Json, Problem, Row } from "../api";
 import { isBranch, stateBody, stateParams } from "../logic/address";
+import { same } from "../logic/merging";
 import { editText, readValue, showMoment, showValue } from "../logic/values";
 import { ErrorBox, Panel, Spinner } from "../parts/basics";
 import { Picture, type DrawnEdge, type DrawnNode, type Places } from "../parts/picture";
@@ -445,5 +446,5 @@ const prop = (type: TypeInfo | undefined, name: string) =>
 
 function changedNames(before: Row | undefined, after: Row | undefined): string[] {
   if (before === undefined || after === undefined) return [];
-  return Object.keys(after).filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));
+  return Object.keys(after).filter((name) => !same(before[name], after[name]));
 }

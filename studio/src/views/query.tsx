@@ -2,6 +2,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { isAbort, Problem, send, type Json, type Row } from "../api";
 import { isBranch, stateBody } from "../logic/address";
 import { toCsv } from "../logic/csv";
+import { writeExact } from "../logic/exact";
 import { readValue, showValue } from "../logic/values";
 import { download, ErrorBox, Panel, Spinner, Tabs } from "../parts/basics";
 import { Editor } from "../parts/editor";
@@ -231,7 +232,7 @@ function Answer(props: { outcome: Outcome; tab: string; choose: (name: string) =
   if (outcome.written !== null) {
     return (
       <Panel title="Committed">
-        <pre>{JSON.stringify(outcome.written, null, 2)}</pre>
+        <pre>{writeExact(outcome.written, 2)}</pre>
       </Panel>
     );
   }
@@ -252,7 +253,7 @@ function Answer(props: { outcome: Outcome; tab: string; choose: (name: string) =
       </div>
       {now === "Table" && <Rows result={result} />}
       {now === "Graph" && <Drawn result={result} />}
-      {now === "Text" && <pre class="block">{JSON.stringify(result.rows.slice(0, 500), null, 2)}</pre>}
+      {now === "Text" && <pre class="block">{writeExact(result.rows.slice(0, 500), 2)}</pre>}
     </section>
   );
 }
@@ -279,7 +280,7 @@ function Downloads(props: { result: ReadOutput; asked: object }) {
       </button>
       <button
         class="small"
-        onClick={() => download(`${result.query_name}.json`, "application/json", JSON.stringify(result.rows, null, 1))}
+        onClick={() => download(`${result.query_name}.json`, "application/json", writeExact(result.rows, 1))}
       >
         JSON
       </button>
@@ -333,9 +334,12 @@ function compare(a: Json | undefined, b: Json | undefined): number {
   if (a === b) return 0;
   if (a === null || a === undefined) return -1;
   if (b === null || b === undefined) return 1;
-  if (typeof a === "number" && typeof b === "number") return a - b;
+  if (isNumber(a) && isNumber(b)) return a < b ? -1 : 1;
   return String(a) < String(b) ? -1 : 1;
 }
+
+const isNumber = (value: Json): value is number | bigint =>
+  typeof value === "number" || typeof value === "bigint";
 
 function Drawn(props: { result: ReadOutput }) {
   const { types, go } = useSession();
