@@ -11,8 +11,9 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from omnigraph.errors import StorageError
 
@@ -69,8 +70,7 @@ class Failpoint(StrEnum):
 Action = Callable[[], object]
 
 
-@dataclass(slots=True)
-class _Armed:
+class _Armed(Struct):
     action: Action
     hit: int
     seen: int = 0

@@ -7,13 +7,12 @@ import threading
 import time
 from collections.abc import Callable
 
-from ulid import ULID
-
 _ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 _RANDOM_BITS = 80
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 TAIL_CHARS = 8
 _TAIL_BITS = 40
+_SHIFTS = range(125, -1, -5)
 
 
 class UlidSource:
@@ -35,7 +34,7 @@ class UlidSource:
 
     def next(self) -> str:
         """Return a ULID greater than every one returned before."""
-        return str(ULID.from_int(self._claim(1)))
+        return _spelled(self._claim(1))
 
     def run(self, size: int) -> tuple[str, int]:
         """Reserve many growing ULIDs: the part they share, and the number their rest starts at.
@@ -43,7 +42,7 @@ class UlidSource:
         The rest is `TAIL_CHARS` characters of `ALPHABET`, counting up from that number.
         """
         first = self._claim(size)
-        return str(ULID.from_int(first))[:-TAIL_CHARS], first & ((1 << _TAIL_BITS) - 1)
+        return _spelled(first)[:-TAIL_CHARS], first & ((1 << _TAIL_BITS) - 1)
 
     def _claim(self, size: int) -> int:
         """Reserve a run of values that does not carry beyond the last characters."""
@@ -56,6 +55,11 @@ class UlidSource:
                 value += room
             self._last = value + size - 1
             return value
+
+
+def _spelled(value: int) -> str:
+    """Return a number of 128 bits as a ULID: 26 characters of five bits, the first of three."""
+    return "".join([ALPHABET[(value >> shift) & 31] for shift in _SHIFTS])
 
 
 def _os_entropy(size: int) -> bytes:

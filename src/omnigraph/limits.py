@@ -88,8 +88,8 @@ LANCE_INDEX_CACHE_BYTES: Final = 256 * 1024 * 1024
 JOURNAL_TIER_BASE: Final = 8
 """Fragments of one size that make a journal append fold them; measured flat to 1,000 appends."""
 
-JOURNAL_CACHED_ROWS_MAX: Final = 4096
-"""Largest journal fragment whose rows stay in memory for the next fold."""
+CHECKPOINT_ROWS: Final = 512
+"""Rows of a manifest file that ends with a checkpoint; those of shorter files are kept at hand."""
 
 MANIFEST_READS_MAX: Final = 8
 """Times the newest manifest version is looked for while cleanups remove it before it is read."""

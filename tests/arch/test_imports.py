@@ -125,3 +125,26 @@ def test_only_the_outermost_layers_look_at_environment_variables() -> None:
         if name in _VARIABLES
     ]
     assert not problems, report("pass the value in, or ask omnigraph.environment", problems)
+
+
+# Loaded where a start takes seconds anyway.
+_LATE_ROOMS = {"spark", "cluster", "server", "mcp"}
+# Fields that are no arguments, and a dataclass of Lance.
+_DATACLASSES = {
+    "intake/envelopes.py",
+    "read/text.py",
+    "read/topology.py",
+    "store/tables/upsert.py",
+}
+
+
+def test_what_every_command_loads_is_made_of_structs() -> None:
+    """Dataclasses compile their methods at each start, and `replace` of theirs fails on structs."""
+    found = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in files_under(PACKAGE, "*.py")
+        if _room(path) not in _LATE_ROOMS
+        for node in ast.walk(tree_of(path))
+        if "dataclasses" in _imported_roots(node)
+    }
+    assert found == _DATACLASSES

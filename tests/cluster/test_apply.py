@@ -275,7 +275,7 @@ def test_the_root_can_be_named_from_the_folder(folder: Folder, memory: Path) -> 
     folder.save()
     folder.apply()
     assert (memory / "store" / "graphs" / "papers.omni").is_dir()
-    with pytest.raises(NotFoundError, match="is no cluster"):
+    with pytest.raises(NotFoundError, match="is not a cluster"):
         cluster.read_cluster(memory)
 
 

@@ -22,6 +22,7 @@ from tests.servers.seaweed import Seaweed
 FULL = os.environ.get("OMNIGRAPH_S3") == "full"
 DEPTHS = (10, 100, 1_000) if FULL else (10, 60)
 SIZES = (10_000, 10_000_000) if FULL else (10_000, 200_000)
+BY_KEY = "query q($n: String) { match { $p: Person { name: $n } } return { $p.age } }"
 PEOPLE = "query q() { match { $p: Person } return { count($p) as n } }"
 
 
@@ -168,12 +169,21 @@ def test_the_bytes_read_by_a_write_do_not_grow_with_the_table(
 # ---- reading ------------------------------------------------------------------------------
 
 
-def test_a_warm_read_is_one_probe_and_one_listing(graph: og.Graph, proxy: Proxy) -> None:
-    graph.query(PEOPLE)
+@pytest.mark.parametrize("text", [PEOPLE, BY_KEY])
+def test_a_warm_read_is_one_listing(graph: og.Graph, proxy: Proxy, text: str) -> None:
+    params = {"n": "warm"} if text == BY_KEY else None
+    graph.query(text, params)
     with proxy.watched() as found:
-        graph.query(PEOPLE)
-    assert shape(found) == {"LIST": 2}, f"\n{found}"
+        assert len(graph.query(text, params)) == 1
+    assert shape(found) == {"LIST": 1}, f"\n{found}"
     assert len(found.of("LIST", "__manifest/_versions/")) == 1
+
+
+def test_a_warm_read_that_may_be_stale_asks_nothing(graph: og.Graph, proxy: Proxy) -> None:
+    graph.query(BY_KEY, {"n": "warm"})
+    with proxy.watched() as found:
+        assert len(graph.query(BY_KEY, {"n": "warm"}, max_staleness_s=3600)) == 1
+    assert len(found) == 0, f"\n{found}"
 
 
 def test_a_cold_open_and_a_first_query_do_not_grow_with_history(

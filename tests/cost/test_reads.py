@@ -44,15 +44,7 @@ def test_a_repeated_read_only_asks_whether_it_is_fresh(
         warm = cost(graph, body)
     assert opened == []
     assert warm["manifest_latest_probes"] == 1
-    assert warm["schema_text_reads"] == 3
-    others = {name: value for name, value in warm.items() if value}
-    assert set(others) <= {
-        "manifest_latest_probes",
-        "schema_text_reads",
-        "schema_exists",
-        "control_reads",
-        "control_exists",
-    }
+    assert {name for name, value in warm.items() if value} == {"manifest_latest_probes"}
 
 
 @pytest.mark.parametrize("body", [FRIENDS, COUNT])

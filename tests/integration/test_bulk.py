@@ -160,7 +160,7 @@ def test_what_is_wrong_with_no_row_is_never_left_out(graph: og.Graph, tmp_path: 
         ({"Person": "data.xml"}, "unknown kind of file"),
         ({"Person": "data.parquet"}, "is no Parquet file"),
         ({"Person": og.Rows(data="data.csv", columns={"a": "b"})}, "which Person lacks"),
-        ({"Person": 7}, "cannot load a int"),
+        ({"Person": 7}, "cannot load an int"),
         ("empty", "no .jsonl, .ndjson, .csv, .parquet files in"),
     ],
 )
@@ -197,7 +197,7 @@ def test_the_command_takes_types_and_a_mapping(
     assert "line 3: property 'age': 'x' is not of type I32?" in capsys.readouterr().err
     allowed = [*typed, "--allow-rejects", "1", "--rejects", "bad.jsonl"]
     assert _run(allowed) == 0
-    assert "left out 1 rejected rows" in capsys.readouterr().out
+    assert "left out 1 rejected row" in capsys.readouterr().out
     assert json.loads(Path("bad.jsonl").read_text())["line"] == 3
     Path("k.csv").write_text("a,b\nann,ann\n")
     Path("load.toml").write_text('[Knows]\ndata = "k.csv"\nfrom = "a"\nto = "b"\n')

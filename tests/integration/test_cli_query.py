@@ -194,7 +194,7 @@ def test_older_versions_and_commits(ask: Cli, store: str) -> None:
     assert ask("all", "--version", str(version), "--json").json["row_count"] == 2
     assert ask("all", "--snapshot", commit, "--json").json["graph_commit_id"] == commit
     assert ask("all", "--version", "1", "--json").json["rows"] == []
-    assert ask("all", "--version", str(version), "--snapshot", commit).code == 1
+    assert ask("all", "--version", str(version), "--snapshot", commit).code == 2
 
 
 # ---- exit codes ---------------------------------------------------------------------------

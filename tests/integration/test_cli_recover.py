@@ -142,11 +142,11 @@ def test_a_write_under_way_is_listed_and_left_alone(cli: Cli, place: str) -> Non
 
 def test_an_intent_of_a_newer_release_is_refused(cli: Cli, place: str) -> None:
     slot = Path(place, "__recovery", "main@later.json")
-    slot.write_text(json.dumps({"format": 3}))
+    slot.write_text(json.dumps({"format": 4}))
     refused = cli("recover", place)
     assert refused.code == 1
     assert refused.err == (
-        "error: the interrupted write main@later.json has format 3, which is newer than this "
+        "error: the interrupted write main@later.json has format 4, which is newer than this "
         "release\nhelp: resolve it with the release that wrote it, then go on\n"
     )
     assert slot.exists()

@@ -472,7 +472,7 @@ def test_a_frame_with_a_column_twice_is_refused(graph: og.Graph) -> None:
 def test_an_unknown_type_or_frame_is_refused(graph: og.Graph) -> None:
     with pytest.raises(og.NotFoundError, match="unknown type 'Nobody'"):
         graph.load_table("Nobody", pa.table({"a": [1]}), mode="append")
-    with pytest.raises(og.BadRequestError, match="cannot load a list"):
+    with pytest.raises(og.BadRequestError, match="row 1 is an int"):
         graph.load_table("Person", [1], mode="append")
 
 

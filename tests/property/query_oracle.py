@@ -32,6 +32,7 @@ from omnigraph.plan.expression import (
     Negate,
     Not,
     Now,
+    ObjectOf,
     Or,
     Parameter,
     PropertyOf,
@@ -131,6 +132,8 @@ def frozen(value: Any) -> Any:
     """Return a value that can be counted: lists as tuples, floats rounded to 12 digits."""
     if isinstance(value, list | tuple):
         return tuple(map(frozen, value))
+    if isinstance(value, dict):
+        return tuple((name, frozen(item)) for name, item in value.items())
     if isinstance(value, float) and math.isfinite(value):
         return float(f"{value:.12e}")
     return value
@@ -279,6 +282,10 @@ class Oracle:
             case EndpointOf():
                 entity = row[expression.variable]
                 return None if entity is None else entity[_END[expression.end]]
+            case ObjectOf():
+                parts = [self._value(part, row) for part in expression.parts]
+                names = [name for name, _type in expression.type.fields]
+                return None if parts[0] is None else dict(zip(names, parts, strict=True))
             case SubqueryValue():
                 return (row[expression.variable] or {})["value"]
             case Parameter():

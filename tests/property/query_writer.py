@@ -455,6 +455,8 @@ class Writer:
             keys = list("abcd"[: len(columns)])
             if self.chance(0.1):
                 columns.append(f"${self.r.choice(sorted(scope.all()))}.*")
+            if word == "" and self.chance(0.1):
+                columns.append(f"object(${self.r.choice(sorted(scope.all()))}) as o")
             if not word:
                 keys += [self._sortable(scope) for _ in range(3)]
                 keys += [f"({self._number(scope)})", f"({self._boolean(scope, 1)})"]

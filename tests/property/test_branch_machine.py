@@ -93,6 +93,7 @@ def small_limits() -> Iterator[None]:
             (maintenance, "INDEX_SEGMENTS_MAX", 2),
             (version_runs, "VERSION_RUNS_MAX", 2),
             (journal, "JOURNAL_TIER_BASE", 3),
+            (journal, "CHECKPOINT_ROWS", 8),
             (delta, "_TAKE_ROWS_MAX", 3),
         ):
             stack.enter_context(mock.patch.object(owner, name, value))

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput
+from msgspec import Struct
 
 from omnigraph.errors import BadRequestError, CompileError, NotFoundError
 from omnigraph.lang.gq_ast import QueryNode, WordNode
@@ -38,7 +38,7 @@ GRAMMAR = Lark(
 
 VOCABULARY = r"""
     query match return order limit offset not optional distinct as asc desc and or in is null set
-    where insert upsert update delete contains starts_with true q a name age knows
+    where insert new upsert update delete contains starts_with true q a name age knows
     { } ( ) [ ] < > , : . ? = != <= >= + - * / % @ | # ! $ ' 0 7 1.5 99999999999999999999 "x" "\q"
     $p $q $w $_ $x $p.name $p.age $q.age $w.since $x? Person Company Knows String [I32] Vector(3)
     $p:Person $p:Person{age:1} {name:"x"} {1,2} {0,} <knows> $w:knows -1 [1,2] ["a",] [] [-1]
@@ -88,7 +88,7 @@ def mutants(draw: st.DrawFn) -> str:
 VALUES = """
     1; -1; 2.5; "a"; true; null; $x; $p.age; $q.name; $w.id; $x?; now(); date("2025-03-01"); [1, -2]
     ["a",]; []; ($p.age + 1); -$p.age; alias; count(*); count(distinct $p); sum($p.age * 2); $p
-    max($p.born); bm25($p.name, "x"); nearest($p.face, $x); optional
+    max($p.born); object($p); object($w); bm25($p.name, "x"); nearest($p.face, $x); optional
     rrf(bm25($p.name, "x"), bm25($q.name, "y"), 3); exists { $p knows $q }; count { $p knows $r }
     sum($r.age) { $p $w:knows $r $r.active }; count(distinct $r) { $p knows $r }; min($p.age) { $p }
 """
@@ -175,6 +175,7 @@ def writes(draw: st.DrawFn) -> str:
                 st.sampled_from(
                     [
                         f"insert {target} {body}",
+                        f"insert new {target} {body}",
                         f"upsert {target} {body}",
                         f"update {target} set {body} {where}",
                         f"delete {target} {where}",
@@ -330,9 +331,9 @@ def words(node: QueryNode | object) -> Iterator[str]:
     elif isinstance(node, tuple):
         for item in node:
             yield from words(item)
-    elif is_dataclass(node):
-        for field in fields(node):
-            yield from words(getattr(node, field.name))
+    elif isinstance(node, Struct):
+        for name in node.__struct_fields__:
+            yield from words(getattr(node, name))
 
 
 def fits_the_grammar(text: str) -> bool:

@@ -133,7 +133,7 @@ def test_a_branch_takes_a_load(spark: Any, new_graph: NewGraph, tmp_path: Path) 
         ({"Person": "data.jsonl"}, "name their type themselves"),
         ({"Person": "data.xml"}, "unknown kind of file"),
         ({"Person": Rows(data="data.csv", columns={"a": "b"})}, "which Person lacks"),
-        ({"Person": 7}, "cannot load a int"),
+        ({"Person": 7}, "cannot load an int"),
     ],
 )
 def test_sources_that_cannot_be_meant(

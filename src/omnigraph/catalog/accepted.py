@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from omnigraph.catalog.identity import Identities, Origins, allocate
 from omnigraph.catalog.model import Catalog, NodeType, TypeKind
@@ -14,8 +15,7 @@ from omnigraph.catalog.shape import Json, shape_hash, shape_json
 IR_VERSION = 2
 
 
-@dataclass(frozen=True, kw_only=True)
-class AcceptedSchema:
+class AcceptedSchema(Struct, frozen=True, kw_only=True, dict=True):
     """A catalog with the identity domain it lives in (a ULID minted when the graph was made)."""
 
     domain: str

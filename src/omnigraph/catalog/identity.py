@@ -7,15 +7,15 @@ given twice, not even after a drop, so a dropped and re-added name is a new thin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from omnigraph.catalog.model import Catalog, TypeKind
 
 TypeName = tuple[TypeKind, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identities:
+class Identities(Struct, frozen=True, kw_only=True):
     """Ids of every type, property (by type id and name) and table incarnation (by type id)."""
 
     next_identity_id: int = 1
@@ -32,8 +32,7 @@ class Identities:
         return self.properties[(type_id, name)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origins:
+class Origins(Struct, frozen=True, kw_only=True):
     """Which accepted declaration each desired one continues; what is absent is new."""
 
     types: Mapping[TypeName, str] = field(default_factory=dict)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.errors import NotFoundError
+from omnigraph.wording import names_hint
 
 LiteralValue = (
     str | int | float | bool | datetime.date | datetime.datetime | None | tuple["LiteralValue", ...]
@@ -24,8 +26,7 @@ class TypeKind(StrEnum):
     EDGE = "edge"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Annotation:
+class Annotation(Struct, frozen=True, kw_only=True):
     """An annotation kept verbatim: name, positional value as text, keyword values as text."""
 
     name: str
@@ -38,30 +39,26 @@ class Annotation:
         return self.name, self.value is not None, self.value or "", self.arguments
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Embedding:
+class Embedding(Struct, frozen=True, kw_only=True):
     """Declares that a vector property is the embedding of `source`, made by `model` if named."""
 
     source: str
     model: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UniqueConstraint:
+class UniqueConstraint(Struct, frozen=True, kw_only=True):
     """No two rows share the tuple of these columns (rows with a null component are exempt)."""
 
     columns: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexConstraint:
+class IndexConstraint(Struct, frozen=True, kw_only=True):
     """Asks for an index on each of these columns. Never changes a result."""
 
     columns: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RangeConstraint:
+class RangeConstraint(Struct, frozen=True, kw_only=True):
     """Inclusive numeric bounds; an absent bound is open.
 
     A whole number that an integer can spell is an `int`, so equal bounds look equal.
@@ -72,16 +69,14 @@ class RangeConstraint:
     high: int | float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckConstraint:
+class CheckConstraint(Struct, frozen=True, kw_only=True):
     """The string must contain a match of an RE2 pattern (anchor it with ^ and $ if needed)."""
 
     property: str
     pattern: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cardinality:
+class Cardinality(Struct, frozen=True, kw_only=True):
     """Number of edges of one type per source node; `maximum` None means unbounded."""
 
     minimum: int = 0
@@ -92,8 +87,7 @@ class Cardinality:
         return f"{self.minimum}..{'' if self.maximum is None else self.maximum}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Property:
+class Property(Struct, frozen=True, kw_only=True):
     """One property of a type.
 
     `annotations` holds what is kept verbatim (description and unknown ones); `default` fills
@@ -117,8 +111,7 @@ class Property:
         return not self.type.nullable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntityType:
+class EntityType(Struct, frozen=True, kw_only=True):
     """What nodes and edges have in common. Properties are sorted by name."""
 
     name: str
@@ -146,16 +139,14 @@ class EntityType:
         return ("id", "src", "dst") if isinstance(self, EdgeType) else ("id",)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeType(EntityType):
+class NodeType(EntityType, frozen=True, kw_only=True):
     """A node type. `key` lists the key columns sorted by name, empty when there is no key."""
 
     key: tuple[str, ...] = ()
     implements: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EdgeType(EntityType):
+class EdgeType(EntityType, frozen=True, kw_only=True):
     """An edge type between two node types."""
 
     source: str
@@ -172,8 +163,7 @@ Entity = NodeType | EdgeType
 """A type that has a table."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InterfaceType:
+class InterfaceType(Struct, frozen=True, kw_only=True):
     """A property contract that node types implement. Not queryable.
 
     `flags` names, for each property that has any, the one-column constraints (`index`, `key`,
@@ -185,8 +175,7 @@ class InterfaceType:
     flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Catalog:
+class Catalog(Struct, frozen=True, kw_only=True):
     """A whole schema. Every mapping is sorted by name."""
 
     interfaces: Mapping[str, InterfaceType] = field(default_factory=dict)
@@ -206,7 +195,8 @@ class Catalog:
         """Return the node or edge type of a name. Raises `NotFoundError`."""
         found = self.find_entity(name)
         if found is None:
-            raise NotFoundError(f"unknown type '{name}'")
+            hint = names_hint(name, [item.name for item in self.entities()])
+            raise NotFoundError(f"unknown type '{name}'", hint=hint)
         return found
 
     def entity_of_table(self, table_key: str) -> Entity:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.limits import I32_MAX, I32_MIN, I64_MAX, I64_MIN, U32_MAX, U64_MAX
 
@@ -23,6 +25,8 @@ class Scalar(StrEnum):
     DATETIME = "DateTime"
     DATE = "Date"
     VECTOR = "Vector"
+    OBJECT = "Object"
+    """A whole node or edge: the type of a result column, never of a property."""
 
 
 INTEGERS = frozenset({Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64})
@@ -43,12 +47,11 @@ def scalar_range(scalar: Scalar) -> tuple[int, int]:
     return _RANGES[scalar]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PropertyType:
+class PropertyType(Struct, frozen=True, kw_only=True):
     """Type of a property, parameter or expression.
 
     `enum_values` is sorted and only set with `Scalar.STRING`; `vector_dim` only with
-    `Scalar.VECTOR`. `is_list` makes it a list of `scalar`.
+    `Scalar.VECTOR`, `fields` only with `Scalar.OBJECT`. `is_list` makes it a list of `scalar`.
     """
 
     scalar: Scalar
@@ -56,11 +59,13 @@ class PropertyType:
     is_list: bool = False
     enum_values: tuple[str, ...] = ()
     vector_dim: int = 0
+    fields: tuple[tuple[str, PropertyType], ...] = ()
 
     @property
     def is_scalar(self) -> bool:
-        """Whether a value is one comparable scalar (no list, vector or blob)."""
-        return not self.is_list and self.scalar not in (Scalar.VECTOR, Scalar.BLOB)
+        """Whether a value is one comparable scalar (no list, vector, blob or object)."""
+        parts = (Scalar.VECTOR, Scalar.BLOB, Scalar.OBJECT)
+        return not self.is_list and self.scalar not in parts
 
     @property
     def is_numeric(self) -> bool:

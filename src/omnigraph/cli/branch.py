@@ -12,12 +12,14 @@ from omnigraph.cli.files import read_text
 from omnigraph.cli.merge_review import conflict_lines, merged_text, plan_lines
 from omnigraph.cli.scope import (
     actor_option,
+    at_option,
     confirm_elsewhere,
     echo_target,
     engine_options,
     graph_argument,
     is_spark,
     json_option,
+    one_state,
     open_graph,
     open_stored,
     print_json,
@@ -54,7 +56,7 @@ def create(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Make a branch from a branch, commit id, tag or branch@version. No data is copied."""
+    """Make a branch from any state, such as main, HEAD~1 or a tag. No data is copied."""
     place = resolve_uri(uri, store, uri_option)
     echo_target("branch create", place, quiet=quiet)
     with open_graph(place, actor=actor) as graph:
@@ -262,6 +264,7 @@ def tag() -> None:
 @click.argument("name")
 @graph_argument
 @click.option("--branch", default=None, help="Branch whose newest state is named (main).")
+@at_option
 @click.option("--commit", "commit_id", metavar="ID", help="Name this commit instead.")
 @actor_option
 @json_option
@@ -271,14 +274,16 @@ def create_tag(
     store: str | None,
     uri_option: str | None,
     branch: str | None,
+    at_state: str | None,
     commit_id: str | None,
     actor: str | None,
     as_json: bool,
 ) -> None:
-    """Name the newest state of a branch, or a commit."""
+    """Name the newest state of a branch, or any other."""
+    one_state(at=at_state, commit=commit_id)
     place = resolve_uri(uri, store, uri_option)
     with open_graph(place, actor=actor) as graph:
-        found = graph.tags.create(name, branch=branch, commit=commit_id)
+        found = graph.tags.create(name, branch=branch, commit=at_state or commit_id)
     if as_json:
         print_json(found.to_json())
     else:

@@ -63,7 +63,8 @@ def diff(
 ) -> None:
     """Show what turns one state into another.
 
-    A state is a branch, a tag, a commit id, a graph version, or branch@version.
+    A state is a branch, tag, commit or how its id begins, a graph version, branch@version, a date,
+    main@{5 minutes ago}; HEAD~2 and dev^ are parents.
     """
     place = resolve_uri(uri, store, uri_option)
     with open_graph(place, mode="ro") as graph:

@@ -30,10 +30,10 @@ def commit() -> None:
 
 
 def _time(text: str | None, name: str) -> datetime.datetime | None:
-    from omnigraph.catalog.temporal import parse_datetime
-
     if text is None:
         return None
+    from omnigraph.catalog.temporal import parse_datetime
+
     try:
         return parse_datetime(text)
     except ValueError as error:

@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from omnigraph.cli.files import read_text, write_table
+from omnigraph.cli.files import form_of_file, read_text, write_table
 from omnigraph.cli.places import is_served
 from omnigraph.cli.scope import (
     actor_option,
+    at_option,
     branch_option,
     durability_setting,
     echo_target,
     graph_argument,
     json_option,
+    one_state,
     open_graph,
     open_served,
+    params_options,
     print_json,
     read_params,
     refuse_managed,
@@ -61,8 +64,7 @@ def init(uri: str, schema_path: str, force: bool, as_json: bool) -> None:
 @store_options
 @click.option("--query", "query_path", metavar="FILE", help="Query file (.gq).")
 @click.option("-e", "--query-string", "text", metavar="GQ", help="Query text.")
-@click.option("--params", metavar="JSON", help="Parameters as a JSON object.")
-@click.option("--params-file", metavar="FILE", help="Parameters in a JSON file.")
+@params_options
 @branch_option
 @actor_option
 @click.option("--dry-run", is_flag=True, help="Check everything and count, write nothing.")
@@ -75,6 +77,7 @@ def mutate(
     text: str | None,
     params: str | None,
     params_file: str | None,
+    pairs: tuple[str, ...],
     branch: str,
     actor: str | None,
     dry_run: bool,
@@ -94,7 +97,7 @@ def mutate(
     stored = query_path is None and text is None
     if stored and (name is None or not is_served(place)):
         raise click.UsageError("give --query FILE or -e GQ; stored queries are on servers")
-    values = read_params(params, params_file)
+    values = read_params(params, params_file, pairs)
     options: dict[str, Any] = {
         "branch": branch,
         "expected_head": if_commit,
@@ -133,6 +136,7 @@ def mutate(
 @click.command()
 @graph_argument
 @branch_option
+@at_option
 @click.option("--version", "at_version", type=int, help="Graph version to look at.")
 @click.option("--commit", "at_commit", help="Commit to look at.")
 @json_option
@@ -141,14 +145,16 @@ def snapshot(
     store: str | None,
     uri_option: str | None,
     branch: str,
+    at_state: str | None,
     at_version: int | None,
     at_commit: str | None,
     as_json: bool,
 ) -> None:
     """Show which version of every table is published."""
+    one_state(at=at_state, version=at_version, commit=at_commit)
     place = resolve_uri(uri, store, uri_option)
     with open_graph(place, mode="ro") as graph:
-        found = graph.snapshot(branch, commit=at_commit, version=at_version)
+        found = graph.snapshot(branch, commit=at_state or at_commit, version=at_version)
     if as_json:
         print_json(found.to_json())
         return
@@ -172,12 +178,11 @@ def snapshot(
     "--format",
     "form",
     type=click.Choice(["jsonl", "arrow", "parquet"]),
-    default="jsonl",
-    show_default=True,
-    help="arrow and parquet hold one type.",
+    help="As --out ends, else jsonl; arrow and parquet hold one type.",
 )
 @click.option("--jsonl", is_flag=True, hidden=True)
 @click.option("--out", metavar="FILE", help="Write to a file instead of stdout.")
+@at_option
 @click.option("--version", "at_version", type=int, help="Graph version to export.")
 @click.option("--commit", "at_commit", help="Commit to export.")
 def export(
@@ -187,9 +192,10 @@ def export(
     branch: str,
     types: tuple[str, ...],
     tables: tuple[str, ...],
-    form: str,
+    form: str | None,
     jsonl: bool,
     out: str | None,
+    at_state: str | None,
     at_version: int | None,
     at_commit: str | None,
 ) -> None:
@@ -205,9 +211,12 @@ def export(
         click.echo("warning: '--jsonl' is the default; leave it out", err=True)
     place = resolve_uri(uri, store, uri_option)
     wanted = [*types, *(type_of_table(key) for key in tables)]
+    form = form or ("jsonl" if out is None else form_of_file(out, ("jsonl", "arrow", "parquet")))
     if form != "jsonl" and (len(wanted) != 1 or (form == "parquet" and out is None)):
         raise click.UsageError(f"--format {form} needs one --type, and parquet --out FILE")
-    state: dict[str, Any] = {"branch": branch, "commit": at_commit, "version": at_version}
+    one_state(at=at_state, version=at_version, commit=at_commit)
+    commit = at_state or at_commit
+    state: dict[str, Any] = {"branch": branch, "commit": commit, "version": at_version}
     with open_graph(place, mode="ro") as graph:
         if form != "jsonl":
             table = graph.export_table(wanted[0], **state)

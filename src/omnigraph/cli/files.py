@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
@@ -55,6 +55,8 @@ def refuse_two_stdins(*paths: str) -> None:
 
 def replace_text(path: str, text: str) -> None:
     """Replace a file as a whole: readers see the old text or the new one. Links are followed."""
+    import tempfile
+
     target = os.path.realpath(path)
     try:
         descriptor, name = tempfile.mkstemp(
@@ -66,6 +68,30 @@ def replace_text(path: str, text: str) -> None:
         os.replace(name, target)
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror}") from error
+
+
+FORMS_BY_SUFFIX = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".parquet": "parquet",
+    ".txt": "table",
+}
+
+
+def form_of_file(out: str, forms: Iterable[str]) -> str:
+    """Return the form a file's name asks for. Raises for a name that asks for none of some."""
+    suffix = os.path.splitext(out)[1].lower()
+    known = {name: form for name, form in FORMS_BY_SUFFIX.items() if form in set(forms)}
+    if suffix not in known:
+        what = f"'{suffix}' files cannot be written" if suffix else "the name has no ending"
+        raise BadRequestError(
+            f"{out}: {what}", hint=f"use {', '.join(known)}, or say what it is with --format"
+        )
+    return known[suffix]
 
 
 def write_table(table: pa.Table, form: str, out: str | None) -> None:

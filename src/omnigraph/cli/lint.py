@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @click.option("--query", "query_path", required=True, help="Query file (.gq); - reads stdin.")
 @click.option("--schema", "schema_path", metavar="FILE", help="Schema file (.pg), not a graph's.")
 @click.option("--explain", is_flag=True, help="Also print the plan of each query.")
+@click.option("--unset", is_flag=True, help="Also list properties that no update sets (L201).")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def lint(
     uri: str | None,
@@ -29,6 +30,7 @@ def lint(
     query_path: str,
     schema_path: str | None,
     explain: bool,
+    unset: bool,
     as_json: bool,
 ) -> int:
     """Check a query file against a schema file, or against the schema of a graph.
@@ -36,6 +38,7 @@ def lint(
     Reports every type error of every query at once. Exits with 1 when there is an error.
     """
     from omnigraph.lang import lint_queries
+    from omnigraph.lang.lint import UNSET_FINDING
 
     if schema_path is None:
         place = _graph_place(uri, store, uri_option)
@@ -49,6 +52,8 @@ def lint(
         catalog, warnings = _compiled(schema_path, quiet=as_json)
         about = {"kind": "file", "path": schema_path}
     report = lint_queries(read_text(query_path), catalog, name=display_name(query_path))
+    if not unset:
+        report = report.without(UNSET_FINDING)
     if as_json:
         body = report.to_json() | {"schema_source": about}
         if warnings:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from omnigraph.cli.files import STDIN
 from omnigraph.cli.places import is_served
 from omnigraph.cli.scope import (
     actor_option,
@@ -125,7 +126,8 @@ def load(
     echo_target("load", place, quiet=quiet or dry_run)
     if plain is not None:
         with open_graph(place, actor=actor) as graph, _Progress(plain) as progress:
-            result = graph.load(plain, progress=progress.update, **request)
+            rows = sys.stdin.buffer.read() if plain == STDIN else plain
+            result = graph.load(rows, progress=progress.update, **request)
     else:
         with open_stored(place, actor=actor) as stored:
             result = _bulk(stored, sources, here, master, scratch, {**extra, **request})

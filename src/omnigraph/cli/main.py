@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib
 import json
+import os
 import sys
+import threading
 from typing import Any
 
 import click
@@ -12,6 +16,12 @@ import click
 from omnigraph.cli.exit_codes import FAILURE, exit_code
 from omnigraph.errors import OmniGraphError
 from omnigraph.version import __version__
+
+OBJECTS_BETWEEN_COLLECTIONS = 100_000
+"""Loading makes this many objects and leaves no garbage: looking for it takes a tenth of it."""
+
+MAKES_NO_FRAMES = frozenset({"query", "serve"})
+"""Commands that have no use for pandas, see `WithoutPandas`."""
 
 COMMANDS = {
     "alias": "omnigraph.cli.served:alias",
@@ -51,6 +61,7 @@ COMMANDS = {
     "serve": "omnigraph.cli.serve:serve",
     "tag": "omnigraph.cli.branch:tag",
     "version": "omnigraph.cli.version:version",
+    "warm": "omnigraph.cli.warm:warm",
 }
 
 
@@ -136,26 +147,71 @@ def scope_last(arguments: list[str]) -> list[str]:
     return [*rest[:place], *moved, *rest[place:]]
 
 
+class WithoutPandas:
+    """Bars pandas from a process: Arrow loads it wherever it is installed.
+
+    These commands make no frames, and pandas takes longer to load than all the rest.
+    """
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        """Say that there is no pandas; nothing about anything else."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+
+
 def main(argv: list[str] | None = None) -> None:
-    """Run the command line and exit. Every failure leaves as a message and an exit code."""
-    arguments = scope_last(sys.argv[1:] if argv is None else argv)
+    """Run the command line and exit. Every failure leaves as a message and an exit code.
+
+    Without `argv` it is the whole process, which then starts and ends as fast as it can.
+    """
+    if argv is not None:
+        sys.exit(run(argv))
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
+    if not MAKES_NO_FRAMES.isdisjoint(sys.argv):
+        sys.meta_path.insert(0, WithoutPandas())
+    leave(run(sys.argv[1:]))
+
+
+def leave(code: int) -> None:
+    """End the process without taking apart what it loaded, which takes as long as a small query.
+
+    What was registered for the end is done, and what was printed is written. Where threads are
+    still at work, the interpreter waits for them as ever.
+    """
+    if threading.active_count() > 1:
+        sys.exit(code)
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (BrokenPipeError, ValueError):
+        # Nobody reads it any more, or it was closed because of that.
+        code = FAILURE
+    os._exit(code)
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command line and return its exit code."""
+    arguments = scope_last(arguments)
     as_json = "--json" in arguments
     try:
         result: Any = cli.main(args=arguments, prog_name="omnigraph", standalone_mode=False)
-        sys.exit(result if isinstance(result, int) else 0)
+        return result if isinstance(result, int) else 0
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0 if end.code is None else FAILURE
     except OmniGraphError as error:
         report(error, as_json=as_json)
-        sys.exit(exit_code(error))
+        return exit_code(error)
     except click.ClickException as error:
         if as_json:
             body = {"error": error.format_message(), "type": "usage", "code": "bad_request"}
             click.echo(json.dumps(body, indent=2, ensure_ascii=False))
         else:
             error.show()
-        sys.exit(error.exit_code)
+        return int(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted; nothing was published", err=True)
-        sys.exit(130)
+        return 130
     except BrokenPipeError:
         sys.stderr.close()
-        sys.exit(FAILURE)
+        return FAILURE

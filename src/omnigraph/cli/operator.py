@@ -6,16 +6,19 @@ It lives in `$OMNIGRAPH_HOME` (`~/.omnigraph`): `config.yaml`, which never holds
 
 from __future__ import annotations
 
-import configparser
 import os
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from msgspec import Struct, field
+
 from omnigraph.errors import BadRequestError, StorageError
+
+if TYPE_CHECKING:
+    from configparser import ConfigParser
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _SECTIONS = {"operator", "servers", "clusters", "defaults", "profiles", "aliases"}
@@ -23,8 +26,7 @@ _FALLBACK = "OMNIGRAPH_BEARER_TOKEN"
 Table = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operator:
+class Operator(Struct, frozen=True, kw_only=True):
     """The configuration, as far as it was written."""
 
     home: str
@@ -91,7 +93,9 @@ class Operator:
             if "token" in section
         }
 
-    def _credentials(self) -> configparser.ConfigParser:
+    def _credentials(self) -> ConfigParser:
+        import configparser
+
         found = configparser.ConfigParser(interpolation=None, default_section="\0")
         path = self.credentials_path
         try:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import click
+from msgspec import Struct
 
 from omnigraph.cli.operator import Operator, load_operator
 from omnigraph.errors import BadRequestError, OmniGraphError
@@ -19,8 +19,7 @@ SERVED = "/graphs/"
 _META = "omnigraph.scope"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class Named(Struct, frozen=True, kw_only=True):
     """What the flags name.
 
     `served` says whether the command works over HTTP, `clustered` whether it takes a cluster.
@@ -120,7 +119,9 @@ def _configured(operator: Operator, scope: Named) -> str:
     """Return the place a profile or the defaults name."""
     profile = scope.profile or operator.env.get("OMNIGRAPH_PROFILE")
     graph: object = None
-    if profile:
+    if store := None if scope.profile else operator.env.get("OMNIGRAPH_STORE"):
+        kind, value = ("server" if is_served(store) else "store"), store
+    elif profile:
         kind, value = operator.profile(profile)
         graph = operator.profiles[profile].get("default_graph")
     elif "server" in operator.defaults:
@@ -128,8 +129,13 @@ def _configured(operator: Operator, scope: Named) -> str:
         graph = operator.defaults.get("default_graph")
     elif "store" in operator.defaults:
         kind, value = "store", str(operator.defaults["store"])
+    elif os.path.isdir("__manifest"):
+        kind, value = "store", "."
     else:
-        raise click.UsageError("name a graph: give its path, --store PATH or --server NAME")
+        raise click.UsageError(
+            "name a graph: give its path, --store PATH or --server NAME, set OMNIGRAPH_STORE, or "
+            "go into its folder"
+        )
     if kind == "cluster" and not scope.clustered:
         raise BadRequestError("a cluster is served, not opened", hint="use a server or a store")
     if kind == "cluster":

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import click
 
-from omnigraph.cli.files import read_text, write_table
+from omnigraph.cli.files import form_of_file, read_text, write_table
 from omnigraph.cli.operator import load_operator
 from omnigraph.cli.places import is_served
 from omnigraph.cli.scope import (
-    open_graph,
+    at_option,
+    one_state,
+    open_reader,
     open_served,
+    params_options,
     print_json,
     read_params,
     resolve_uri,
@@ -27,7 +27,10 @@ from omnigraph.cli.scope import (
 from omnigraph.errors import BadRequestError
 
 if TYPE_CHECKING:
-    from omnigraph.graph import Result
+    from omnigraph.graph import GraphApi, Result
+    from omnigraph.remote.rows import JsonRows
+
+    Rows: TypeAlias = JsonRows | Result
 
 FORMATS = ("table", "kv", "csv", "jsonl", "json", "arrow", "parquet")
 CELL_WIDTH_MAX = 80
@@ -38,9 +41,9 @@ CELL_WIDTH_MAX = 80
 @store_options
 @click.option("--query", "query_path", metavar="FILE", help="Query file (.gq).")
 @click.option("-e", "--query-string", "text", metavar="GQ", help="Query text.")
-@click.option("--params", metavar="JSON", help="Parameters as a JSON object.")
-@click.option("--params-file", metavar="FILE", help="Parameters in a JSON file.")
+@params_options
 @click.option("--branch", help="Branch (main).")
+@at_option
 @click.option("--snapshot", metavar="COMMIT", help="Read at this commit.")
 @click.option("--version", "at_version", type=int, help="Read at this graph version.")
 @click.option("--tag", metavar="NAME", help="Read at this tag.")
@@ -50,7 +53,7 @@ CELL_WIDTH_MAX = 80
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), help="Output format (table, or as configured)."
 )
-@click.option("--out", metavar="FILE", help="Write to a file (needed for parquet).")
+@click.option("--out", metavar="FILE", help="Write to a file; its ending says in which format.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 def query(
     name: str | None,
@@ -59,7 +62,9 @@ def query(
     text: str | None,
     params: str | None,
     params_file: str | None,
+    pairs: tuple[str, ...],
     branch: str | None,
+    at_state: str | None,
     snapshot: str | None,
     at_version: int | None,
     tag: str | None,
@@ -80,15 +85,20 @@ def query(
         raise click.UsageError("give --branch or --snapshot, not both")
     if form == "parquet" and out is None:
         raise click.UsageError("--format parquet needs --out FILE")
+    one_state(at=at_state, snapshot=snapshot, version=at_version, tag=tag, timestamp=timestamp)
+    snapshot = at_state or snapshot
     place = resolve_uri(None, store, None)
     form = "json" if as_json else form
+    if out is not None and form is None:
+        form = form_of_file(out, FORMATS)
+    output = choose_output(form, out)
     if query_path is None and text is None:
-        given = read_params(params, params_file)
-        found = call_stored(place, name, params=given, branch=branch, commit=snapshot)
-        write_result(found, form, out)
+        given = read_params(params, params_file, pairs)
+        found = call_stored(place, name, output, params=given, branch=branch, commit=snapshot)
+        write_result(found, output)
         return
     source = text if text is not None else read_text(str(query_path))
-    values = read_params(params, params_file)
+    values = read_params(params, params_file, pairs)
     state: dict[str, Any] = {
         "branch": branch,
         "commit": snapshot,
@@ -96,39 +106,63 @@ def query(
         "tag": tag,
         "timestamp": timestamp,
     }
-    with open_graph(place, mode="ro") as graph:
+    with open_reader(place) as graph:
         if explain:
             how = graph.explain(source, values, name=name, **state)
             print_json(how.to_json()) if as_json else click.echo(str(how))
             return
-        result = graph.query(source, values, name=name, timeout=timeout, **state)
-    write_result(result, form, out)
+        ask = rows_of(graph) if output.is_plain else graph.query
+        result = ask(source, values, name=name, timeout=timeout, **state)
+    write_result(result, output)
+
+
+def rows_of(graph: GraphApi) -> Callable[..., Rows]:
+    """Return what runs a query and gives its rows in the form that costs least to be shown."""
+    found: Callable[..., Rows] = getattr(graph, "query_rows", graph.query)
+    return found
 
 
 def call_stored(
     place: str,
     name: str | None,
+    output: Output,
     *,
     params: dict[str, object],
     branch: str | None,
     commit: str | None = None,
-) -> Result:
+) -> Rows:
     """Run a stored query that reads."""
     if name is None or not is_served(place):
         raise click.UsageError("give --query FILE or -e GQ; stored queries are on servers")
     with open_served(place) as graph:
-        found = graph.call(
-            name,
-            params,
-            branch=branch,
-            commit=commit,
-            expect_mutation=False,
-        )
+        if output.is_plain:
+            return graph.call_rows(name, params, branch=branch, commit=commit)
+        found = graph.call(name, params, branch=branch, commit=commit, expect_mutation=False)
     return cast("Result", found)
 
 
-def write_result(result: Result, form: str | None, out: str | None) -> None:
-    """Write rows to standard output or a file, in the configured form if none is given."""
+class _Layout(NamedTuple):
+    """How wide a cell of a table may be, and what becomes of wider ones."""
+
+    width_max: int = CELL_WIDTH_MAX
+    wraps: bool = False
+
+
+class Output(NamedTuple):
+    """Where rows go, and how they look."""
+
+    form: str
+    out: str | None
+    layout: _Layout
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether plain values are all that is shown, so that no Arrow is needed."""
+        return self.form not in ("parquet", "arrow")
+
+
+def choose_output(form: str | None, out: str | None) -> Output:
+    """Return how rows are written: in the configured form if none is given."""
     layout = _Layout()
     if form in (None, "table"):
         defaults = load_operator(os.environ).defaults
@@ -136,8 +170,14 @@ def write_result(result: Result, form: str | None, out: str | None) -> None:
         layout = _layout(defaults)
     if form not in FORMATS:
         raise BadRequestError(f"there is no output '{form}'", hint=f"use {', '.join(FORMATS)}")
-    if form in ("parquet", "arrow"):
-        write_table(result.to_arrow(), form, out)
+    return Output(form, out, layout)
+
+
+def write_result(result: Rows, output: Output) -> None:
+    """Write rows to standard output or a file."""
+    form, out, layout = output
+    if not output.is_plain:
+        write_table(cast("Result", result).to_arrow(), form, out)
         return
     if form == "json" and out is None:
         print_json(result.to_json())
@@ -150,14 +190,6 @@ def write_result(result: Result, form: str | None, out: str | None) -> None:
         text_handle.write(rendered + "\n")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Layout:
-    """How wide a cell of a table may be, and what becomes of wider ones."""
-
-    width_max: int = CELL_WIDTH_MAX
-    wraps: bool = False
-
-
 def _layout(defaults: Mapping[str, Any]) -> _Layout:
     width = defaults.get("table_max_column_width", CELL_WIDTH_MAX)
     cells = defaults.get("table_cell_layout", "truncate")
@@ -168,7 +200,7 @@ def _layout(defaults: Mapping[str, Any]) -> _Layout:
     return _Layout(width_max=width, wraps=cells == "wrap")
 
 
-def _render(result: Result, form: str, layout: _Layout) -> str:
+def _render(result: Rows, form: str, layout: _Layout) -> str:
     if form == "json":
         return json.dumps(result.to_json(), indent=2, ensure_ascii=False)
     if form == "jsonl":
@@ -186,8 +218,11 @@ def _render(result: Result, form: str, layout: _Layout) -> str:
     return _kv(result, rows) if form == "kv" else _table(result, rows, layout)
 
 
-def _wide_rows(result: Result) -> list[dict[str, object]]:
-    """Return rows keyed by position, so that repeated column names keep their values."""
+def _wide_rows(result: Rows) -> list[dict[str, object]]:
+    """Return rows keyed by position where column names repeat, so that they keep their values."""
+    if len(set(result.columns)) == len(result.columns):
+        return result.rows_json()
+    result = cast("Result", result)
     table = result.to_arrow().rename_columns([str(i) for i in range(len(result.columns))])
     plain = type(result)(table, query_name=result.query_name, commit_id=result.commit_id)
     return plain.rows_json()
@@ -200,14 +235,14 @@ def _cell(value: object) -> str:
     return text.replace("\n", "\\n")
 
 
-def _header(result: Result) -> str:
+def _header(result: Rows) -> str:
     snapshot = result.target.get("snapshot")
     place = f"snapshot {snapshot}" if snapshot else f"branch {result.target.get('branch')}"
     noun = "row" if result.num_rows == 1 else "rows"
     return f"{result.num_rows} {noun} from {place} via {result.query_name}"
 
 
-def _table(result: Result, rows: list[list[object]], layout: _Layout) -> str:
+def _table(result: Rows, rows: list[list[object]], layout: _Layout) -> str:
     if not result.columns:
         return f"{_header(result)}\n(no rows)"
     cells = [[_lines(_cell(value), layout) for value in row] for row in rows]
@@ -237,7 +272,7 @@ def _lines(text: str, layout: _Layout) -> list[str]:
     return [text[: width - 1] + "…"]
 
 
-def _kv(result: Result, rows: list[list[object]]) -> str:
+def _kv(result: Rows, rows: list[list[object]]) -> str:
     blocks = [_header(result)]
     for number, row in enumerate(rows, 1):
         pairs = [f"{n}: {_cell(v)}" for n, v in zip(result.columns, row, strict=True)]
@@ -246,6 +281,9 @@ def _kv(result: Result, rows: list[list[object]]) -> str:
 
 
 def _csv(columns: list[str], rows: list[list[object]]) -> str:
+    import csv
+    import io
+
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(columns)

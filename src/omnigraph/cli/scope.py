@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from omnigraph.cli.helper import warm_graph
 from omnigraph.cli.operator import load_operator
 from omnigraph.cli.places import find_place, is_local, is_served, note_scope, split_served
 from omnigraph.errors import BadRequestError
@@ -155,6 +156,20 @@ def message_option(command: F) -> F:
     )
 
 
+def at_option(command: F) -> F:
+    """Add `--at`, which names a state as people write it."""
+    return click.option(
+        "--at", "at_state", metavar="REV", help="State: HEAD~1, a tag, a commit, main@{yesterday}."
+    )(command)
+
+
+def one_state(**given: object) -> None:
+    """Refuse when several flags name a state."""
+    named = [f"--{name}" for name, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise click.UsageError(f"{' and '.join(named)} name a state each: give one")
+
+
 def resolve_uri(uri: str | None, store: str | None, uri_option: str | None) -> str:
     """Return the one place that was named, or configured. Raises for none and for several."""
     return find_place([value for value in (uri, store, uri_option) if value])
@@ -165,6 +180,15 @@ def open_graph(place: str, *, mode: str = "rw", actor: str | None = None) -> Gra
     if is_served(place):
         return open_served(place, actor=actor)
     return open_stored(place, mode=mode, actor=actor)
+
+
+def open_reader(place: str) -> GraphApi:
+    """Open a graph for a command that only reads: with a helper, if one has it open already."""
+    if not is_served(place):
+        found = warm_graph(place, os.environ)
+        if found is not None:
+            return found
+    return open_graph(place, mode="ro")
 
 
 def open_stored(place: str, *, mode: str = "rw", actor: str | None = None) -> Graph:
@@ -247,8 +271,46 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 
-def read_params(params: str | None, params_file: str | None) -> dict[str, object]:
-    """Return the parameters given as JSON text or in a file."""
+def params_options(command: F) -> F:
+    """Add how parameters are given: one by one, as a JSON object, or in a file."""
+    command = click.option(
+        "--params-file", metavar="FILE", help="Parameters in a JSON file (or -)."
+    )(command)
+    command = click.option("--params", metavar="JSON", help="Parameters as a JSON object.")(command)
+    return click.option(
+        "--param",
+        "pairs",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="One parameter: JSON where it is JSON, else text (repeatable).",
+    )(command)
+
+
+def literal(text: str) -> object:
+    """Return a value typed on the command line: JSON where it is JSON, else text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def read_params(
+    params: str | None, params_file: str | None, pairs: Sequence[str] = ()
+) -> dict[str, object]:
+    """Return the parameters given one by one, as JSON text, or in a file."""
+    found = _params_object(params, params_file)
+    for pair in pairs:
+        name, separator, text = pair.partition("=")
+        name = name.removeprefix("$")
+        if not separator or not name:
+            raise click.UsageError(f"--param {pair!r} is not NAME=VALUE")
+        if name in found:
+            raise click.UsageError(f"the parameter '{name}' is given twice")
+        found[name] = literal(text)
+    return found
+
+
+def _params_object(params: str | None, params_file: str | None) -> dict[str, object]:
     from omnigraph.cli.files import read_text
 
     if params is not None and params_file is not None:
@@ -257,7 +319,10 @@ def read_params(params: str | None, params_file: str | None) -> dict[str, object
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise BadRequestError(f"the parameters are not valid JSON: {error}") from error
+        raise BadRequestError(
+            f"the parameters are not valid JSON: {error}",
+            hint="--param NAME=VALUE needs no quoting of JSON",
+        ) from error
     if not isinstance(found, dict):
         raise BadRequestError("the parameters must be a JSON object")
     return found

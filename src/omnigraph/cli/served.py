@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 
@@ -10,8 +9,15 @@ import click
 
 from omnigraph.cli.operator import Operator, load_operator
 from omnigraph.cli.places import Named, named_scope
-from omnigraph.cli.query import FORMATS, call_stored, write_result
-from omnigraph.cli.scope import json_option, print_json, profile_option, read_params, served_options
+from omnigraph.cli.query import FORMATS, call_stored, choose_output, write_result
+from omnigraph.cli.scope import (
+    json_option,
+    literal,
+    print_json,
+    profile_option,
+    read_params,
+    served_options,
+)
 from omnigraph.errors import BadRequestError
 from omnigraph.wording import counted
 
@@ -189,18 +195,11 @@ def alias(
     names = [str(item) for item in found.get("args") or []]
     if len(values) > len(names):
         raise click.UsageError(f"alias '{name}' takes {counted(len(names), 'argument')}")
-    given = {key: _literal(text) for key, text in zip(names, values, strict=False)}
+    given = {key: literal(text) for key, text in zip(names, values, strict=False)}
     merged = {**(found.get("params") or {}), **given, **read_params(params, params_file)}
     url = operator.server_url(found["server"])
     place = f"{url}/graphs/{found['graph']}" if found.get("graph") else url
-    result = call_stored(place, found["query"], params=merged, branch=None)
     usual = None if found.get("format") is None else str(found["format"])
-    write_result(result, "json" if as_json else form or usual, None)
-
-
-def _literal(text: str) -> object:
-    """Return a value typed on the command line: JSON where it is JSON, else text."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+    output = choose_output("json" if as_json else form or usual, None)
+    result = call_stored(place, found["query"], output, params=merged, branch=None)
+    write_result(result, output)

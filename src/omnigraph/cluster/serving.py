@@ -101,7 +101,7 @@ def cluster_root(place: str | os.PathLike[str]) -> str:
         raise BadRequestError("\n".join(item.render() for item in findings.items))
     if not os.path.isdir(os.path.join(folder, FOLDER)):
         raise NotFoundError(
-            f"{os.fspath(place)} is no cluster", hint=f"name the folder that holds {CONFIG_FILE}"
+            f"{os.fspath(place)} is not a cluster", hint=f"name the folder that holds {CONFIG_FILE}"
         )
     return folder
 

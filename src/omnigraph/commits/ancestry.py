@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from omnigraph.commits.records import GraphCommit
 
@@ -179,8 +180,7 @@ def _newest(commit: GraphCommit) -> tuple[int, int, int, str]:
     return moment, version, -commit.place, commit.graph_commit_id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnHistory:
+class OwnHistory(Struct, frozen=True, kw_only=True):
     """The commits made on one branch, and the branch it was made from."""
 
     branch: str

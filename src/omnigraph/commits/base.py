@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
 
 from omnigraph.catalog import AcceptedSchema, EdgeType, Entity
 from omnigraph.commits.manifest_reader import BranchState
@@ -16,8 +16,7 @@ from omnigraph.rows.table_schema import has_blobs, rows_schema
 from omnigraph.store import IdLookup, Pin, Table, Tables, id_filter
 
 
-@dataclass(slots=True)
-class Base:
+class Base(Struct):
     """The captured state. `read_pins` holds every table a decision rests on."""
 
     accepted: AcceptedSchema | None

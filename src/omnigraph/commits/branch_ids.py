@@ -61,7 +61,8 @@ def check_branch_name(name: str) -> None:
         raise BadRequestError(
             f"{name!r} is not a branch name",
             hint="letters, digits, '-', '_' and '.', parts joined by '/', each beginning with "
-            f"a letter or digit, at most {NAME_MAX} characters, fewer if they are '/' or foreign",
+            f"a letter or digit, at most {NAME_MAX} characters ('/' and letters outside ASCII "
+            "count more)",
         )
 
 

@@ -7,7 +7,7 @@ files of workers), indexes to build (`BuildIndexes`), and steps that Lance canno
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from omnigraph.commits.identity import CommitChain
 from omnigraph.commits.records import TableEntry
@@ -16,16 +16,14 @@ from omnigraph.store import IndexSpec
 from omnigraph.store.tables.steps import UnstagedStep
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildIndexes:
+class BuildIndexes(Struct, frozen=True, kw_only=True):
     """Make indexes of a table cover every row; no row changes."""
 
     table_key: str
     specs: tuple[IndexSpec, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableStep:
+class TableStep(Struct, frozen=True, kw_only=True):
     """Do something to a table that Lance cannot stage; `becomes` is its new key, if it gets one."""
 
     table_key: str
@@ -33,7 +31,6 @@ class TableStep:
     becomes: str | None = None
 
 
-@dataclass(slots=True)
 class ChangeSet(TableChanges):
     """The changes of one operation: those of rows, and whatever else it does."""
 

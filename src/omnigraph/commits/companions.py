@@ -159,7 +159,7 @@ class _Group:
         before = member.changes
         member.forget()
         operation_id = member.identity.operation_id
-        done = self._manifest.commit_of(operation_id)
+        done = self._manifest.commit_of(operation_id, past=member.may_be_repeated)
         if done is not None:
             ours = done.graph_commit_id == member.identity.commit_id
             member.commit, member.changes = done, before if ours else None

@@ -2,9 +2,10 @@
 
 The head commit of main decides which schema is accepted; `_schema_history` holds every schema the
 graph ever had, written before the commit that uses it. The three files at the root are a copy for
-people and for checking: they are compared with the head at open and at the start of every
-operation, never cached across writes, so a graph whose schema was touched behind its back refuses
-to be used. A copy that merely lags behind the head is brought up to date.
+people and for checking: they are compared with the head at open, at a refresh and at the start of
+every write, so a graph whose schema was touched behind its back refuses to be changed. A read uses
+what was validated as long as its commit names it. A copy that merely lags behind the head is
+brought up to date.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class SchemaContract:
             head = self._coordinator.capture().head.schema_hash
             if named == head:
                 continue
-            if not any(c.schema_hash == named for c in self._coordinator.ledger.commits.values()):
+            if not self._was_named(named):
                 self._checked(found)
                 raise FormatError(
                     f"{STATE} names a schema this graph never had",
@@ -128,6 +129,11 @@ class SchemaContract:
             with self._control():
                 self.bring_up_to_date()
         raise StorageError("the schema keeps changing", hint="try again")
+
+    def _was_named(self, schema_hash: str | None) -> bool:
+        """Whether a commit of the graph had a schema."""
+        commits = self._coordinator.ledger.newest_first(self._coordinator.view.version)
+        return any(commit.schema_hash == schema_hash for commit in commits)
 
     def check_graph(self) -> None:
         """Refuse to go on where another graph was made since. Raises `GraphReplacedError`."""

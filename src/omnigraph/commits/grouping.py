@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupWrites:
+class GroupWrites(Struct, frozen=True, kw_only=True):
     """Publish small writes that wait for the same branch together, each as a commit of its own.
 
     Args:

@@ -8,9 +8,9 @@ rows each commit touched.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 
 class RowIds(
@@ -46,16 +46,14 @@ Touched = Mapping[str, RowIds]
 """The rows a commit touched, by table key."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMember:
+class GroupMember(Struct, frozen=True, kw_only=True):
     """One commit of a group, and what it touched."""
 
     commit_id: str
     touched: Touched
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class Group(Struct, frozen=True, kw_only=True):
     """The commits of one manifest version, in their order, if there are several."""
 
     seq: int

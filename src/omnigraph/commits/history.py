@@ -1,142 +1,153 @@
-"""The manifest folded in memory: published versions, history and head, at any manifest version."""
+"""The history of a branch: the newest part in memory, what is older read when asked for."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
+from omnigraph.commits.checkpoints import Checkpoint, checkpoint
 from omnigraph.commits.groups import Group
+from omnigraph.commits.past import Past
 from omnigraph.commits.records import (
     MAINTENANCE_KINDS,
     RECOVERY,
     RECOVERY_ACTOR,
     GraphCommit,
     Record,
-    TableRecord,
-    Tombstone,
 )
+from omnigraph.commits.span import Span
 from omnigraph.store import Pin, Place
+
+NEWEST_CHECKPOINTS = 2
+"""Checkpoints in memory from which on what lies before the first of them is let go."""
 
 
 class History:
-    """Everything the manifest says, grown as rows arrive. Folding a row twice changes nothing."""
+    """Everything the manifest says of a branch, grown as rows arrive.
 
-    def __init__(self) -> None:
-        self.commits: dict[str, GraphCommit] = {}
-        self.by_operation: dict[str, GraphCommit] = {}
-        self.origins = 0
+    `recent` begins at a checkpoint, or with the branch; `past` knows what lies before.
+    """
+
+    def __init__(self, past: Past | None = None, recent: Span | None = None) -> None:
+        self._past = past
+        self.recent = recent or Span()
+
+    @property
+    def commits(self) -> Mapping[str, GraphCommit]:
+        """Every commit by its id."""
+        return _Commits(self)
+
+    @property
+    def origins(self) -> int:
         """Commits without a parent; a graph has one."""
-        self._groups: dict[int, Group] = {}
-        self._order: list[GraphCommit] = []
-        self._tables: dict[tuple[str, int], TableRecord] = {}
-        self._pins: dict[tuple[str, int], list[Pin | Tombstone]] = {}
+        return self.recent.origins
 
     def fold(self, records: Iterable[Record]) -> None:
-        """Take in records, in any order."""
-        for item in records:
-            match item:
-                case GraphCommit():
-                    self._fold_commit(item)
-                case Pin() | Tombstone():
-                    self._fold_pin(item)
-                case TableRecord():
-                    self._tables[(item.table_key, item.incarnation)] = item
-                case Group():
-                    self._groups[item.seq] = item
+        """Take in records, in any order; let go of those that became old."""
+        recent = self.recent
+        recent.fold(records)
+        if self._past is not None and len(recent.checkpoints) >= NEWEST_CHECKPOINTS:
+            self.recent = recent.above(recent.checkpoints[-NEWEST_CHECKPOINTS])
 
-    def to(self, version: int) -> History:
-        """Return a ledger of its own that ends at a manifest version."""
-        found = History()
-        found._order = self.commits_to(version)
-        found.commits = {commit.graph_commit_id: commit for commit in found._order}
-        found.origins = sum(commit.parent_commit_id is None for commit in found._order)
-        found.by_operation = {commit.operation_id: commit for commit in found._order}
-        for key, history in self._pins.items():
-            kept = history[: bisect_right(history, version, key=lambda pin: pin.seq)]
-            if kept:
-                found._pins[key] = kept
-                found._tables[key] = self._tables[key]
-        found._groups = {seq: group for seq, group in self._groups.items() if seq <= version}
-        return found
+    def checkpoint(
+        self, seq: int, pins: Iterable[Pin], added: Iterable[GraphCommit]
+    ) -> Checkpoint | None:
+        """Return the checkpoint of the next version; None when it can no longer be the next."""
+        recent = self.recent
+        known = [number for number in recent.checkpoints if number < seq]
+        since = known[-1] if known else recent.floor
+        if since >= seq:
+            return None
+        commits = [*recent.commits_between(since, seq - 1), *added]
+        return checkpoint(seq, since, pins, commits)
 
-    def _fold_commit(self, item: GraphCommit) -> None:
-        if item.graph_commit_id in self.commits:
-            return
-        self.commits[item.graph_commit_id] = item
-        self.origins += item.parent_commit_id is None
-        self.by_operation[item.operation_id] = item
-        self._order.append(item)
-        if len(self._order) > 1 and _position(self._order[-2]) > _position(item):
-            self._order.sort(key=_position)
+    # ---- states ---------------------------------------------------------------------------
 
-    def _fold_pin(self, item: Pin | Tombstone) -> None:
-        history = self._pins.setdefault((item.table_key, item.incarnation), [])
-        if not history or history[-1].seq < item.seq:
-            history.append(item)
-        elif not any(known.seq == item.seq for known in history):
-            history.append(item)
-            history.sort(key=lambda pin: pin.seq)
+    def _span(self, version: int) -> Span:
+        """Return where the state of a version is known."""
+        recent = self.recent
+        if version >= recent.floor or version < 1 or self._past is None:
+            return recent
+        return self._past.span(version)
+
+    def _holder(self, version: int) -> Span:
+        """Return where the rows of a version are."""
+        recent = self.recent
+        if version > recent.floor or self._past is None:
+            return recent
+        return self._past.span(version)
+
+    def head_at(self, version: int) -> GraphCommit:
+        """Return the newest commit of a manifest version."""
+        return self._span(version).head_at(version)
+
+    def pins_at(self, version: int) -> Mapping[str, Pin]:
+        """Return the published version of every table at a manifest version, by table key."""
+        return self._span(version).pins_at(version) if version > 0 else {}
+
+    # ---- commits published together -------------------------------------------------------
 
     def group_of(self, commit: GraphCommit) -> Group | None:
         """Return the commits that a commit was published with; None when it was published alone."""
-        return self._groups.get(commit.manifest_version)
+        return self._group(commit.manifest_version)
+
+    def _group(self, version: int) -> Group | None:
+        return self._span(version).groups.get(version) if self.is_group(version) else None
 
     def group_until(self, commit: GraphCommit) -> tuple[Group, list[GraphCommit]]:
         """Return the group of a commit, and its commits up to that one."""
-        group = self._groups[commit.manifest_version]
+        group = self.group_of(commit)
+        if group is None:
+            raise AssertionError(f"{commit.graph_commit_id} was published alone")
         names = [member.commit_id for member in group.members]
         until = names.index(commit.graph_commit_id) + 1
         return group, [self.commits[name] for name in names[:until]]
 
     def is_group(self, version: int) -> bool:
         """Whether several commits were published as a manifest version."""
-        return version in self._groups
+        head = self.head_at(version)
+        return head.manifest_version == version and head.place > 0
 
     def is_last(self, commit: GraphCommit) -> bool:
         """Whether a commit made the state of its manifest version: no other one follows in it."""
-        group = self.group_of(commit)
-        return group is None or group.members[-1].commit_id == commit.graph_commit_id
+        return self.head_at(commit.manifest_version).graph_commit_id == commit.graph_commit_id
 
     def author(self, version: int, table_key: str, entity_id: str) -> GraphCommit:
         """Return the commit of a manifest version that touched a row."""
-        group = self._groups.get(version)
+        group = self._group(version)
         found = None if group is None else group.author(table_key, entity_id)
         return self.head_at(version) if found is None else self.commits[found]
 
-    def head_at(self, version: int) -> GraphCommit:
-        """Return the newest commit of a manifest version."""
-        index = bisect_right(self._order, version, key=lambda commit: commit.manifest_version)
-        return self._order[index - 1]
+    # ---- tables ---------------------------------------------------------------------------
 
-    def pins_at(self, version: int) -> Mapping[str, Pin]:
-        """Return the published version of every table at a manifest version, by table key."""
-        found: dict[str, Pin] = {}
-        for key in sorted(self._pins):
-            history = self._pins[key]
-            index = bisect_right(history, version, key=lambda pin: pin.seq)
-            if index > 0:
-                pin = history[index - 1]
-                if isinstance(pin, Tombstone):
-                    continue
-                other = found.get(pin.table_key)
-                if other is None or other.incarnation < pin.incarnation:
-                    found[pin.table_key] = pin
-        return found
-
-    def pin_history(self, table_key: str, version: int) -> list[Pin]:
-        """Return every published version of a table up to a manifest version, oldest first.
+    def pins_back(self, incarnation: int, version: int) -> Iterator[Pin]:
+        """Yield the published versions of a table up to a manifest version, newest first.
 
         A table is followed through its renames: under whatever key, it is the same table.
         """
-        live = self.pins_at(version).get(table_key)
-        found = [
-            pin
-            for (_key, incarnation), history in self._pins.items()
-            if live is not None and incarnation == live.incarnation
-            for pin in history
-            if isinstance(pin, Pin) and pin.seq <= version
-        ]
-        return sorted(found, key=lambda pin: pin.seq)
+        while version > 0:
+            span = self._holder(version)
+            yield from reversed(span.pins_of(incarnation, version))
+            below = span.pin_below(incarnation)
+            if below is None:
+                return
+            version = below.seq
+
+    def first_pin(self, pin: Pin, version: int) -> Pin:
+        """Return how a table first came to one of its versions, or above: the oldest such pin.
+
+        `pin` is a later one of the same line of versions.
+        """
+        recent = self.recent
+        below = recent.pin_below(pin.incarnation)
+        is_older = pin.seq <= recent.floor or (
+            below is not None and below.path == pin.path and below.version >= version
+        )
+        if is_older and self._past is not None:
+            found = self._past.first_pin(pin, version, recent.floor)
+        else:
+            pins = recent.pins_of(pin.incarnation, pin.seq)
+            found = next((p for p in pins if p.path == pin.path and p.version >= version), None)
+        return found or pin
 
     def only_maintenance(self, pin: Pin, *, since: Place) -> bool:
         """Whether a table's rows are still those of an earlier published version of it.
@@ -144,11 +155,12 @@ class History:
         The commits that published its versions tell: some kinds change no row. A rollback goes
         back to what was published before it.
         """
-        history = self.pin_history(pin.table_key, pin.seq)
-        known = [number for number, item in enumerate(history) if item.place == since]
-        return bool(known) and all(
-            self._left_rows_alone(item.seq) for item in history[known[-1] + 1 :]
-        )
+        for item in self.pins_back(pin.incarnation, pin.seq):
+            if item.place == since:
+                return True
+            if not self._left_rows_alone(item.seq):
+                return False
+        return False
 
     def _left_rows_alone(self, version: int) -> bool:
         commit = self.head_at(version)
@@ -159,34 +171,102 @@ class History:
 
     def paths(self) -> set[str]:
         """Return where every table that was ever registered lies."""
-        return {item.path for item in self._tables.values()}
+        recent = self.recent
+        older = self._past.paths() if recent.floor and self._past is not None else set()
+        return older | set(recent.paths())
 
     def grew_from(self, pin: Pin | None, origin: Pin | None) -> bool:
         """Whether a table's state came out of another one, step by step, on this branch.
 
         Only then do version numbers along the way mean anything.
         """
-        if pin is None or origin is None or origin.seq > pin.seq:
+        if pin is None or origin is None or not 0 < origin.seq <= pin.seq:
             return False
-        history = self._pins.get((pin.table_key, pin.incarnation), [])
-        index = bisect_right(history, origin.seq, key=lambda known: known.seq) - 1
-        if index < 0:
-            return False
-        before = history[index]
-        return isinstance(before, Pin) and (before.path, before.version) == (
-            origin.path,
-            origin.version,
-        )
+        before = self._span(origin.seq).pin_at(pin.table_key, pin.incarnation, origin.seq)
+        return before is not None and before.place == origin.place
 
-    def commits_to(self, version: int) -> list[GraphCommit]:
-        """Return the commits up to a manifest version, oldest first."""
-        index = bisect_right(self._order, version, key=lambda commit: commit.manifest_version)
-        return self._order[:index]
+    # ---- commits --------------------------------------------------------------------------
 
-    def heads_to(self, version: int) -> list[GraphCommit]:
-        """Return the last commit of every manifest version up to one, oldest first."""
-        return [commit for commit in self.commits_to(version) if self.is_last(commit)]
+    def commit_of(self, operation_id: str, *, past: bool = True) -> GraphCommit | None:
+        """Return the commit an operation made, if it made one; without `past`, lately."""
+        recent = self.recent
+        found = recent.by_operation.get(operation_id)
+        if found is None and past and recent.floor and self._past is not None:
+            found = self._past.commit_of(operation_id, recent.floor)
+        return found
+
+    def oldest_first(self, after: int, to: int) -> Iterator[GraphCommit]:
+        """Yield the commits after a manifest version up to another one."""
+        recent = self.recent
+        if recent.floor > max(after, 0) and self._past is not None:
+            for span in self._past.oldest_first(after, min(to, recent.floor)):
+                yield from span.commits_between(after, to)
+        yield from recent.commits_between(after, to)
+
+    def newest_first(
+        self, to: int, *, since_us: int | None = None, until_us: int | None = None
+    ) -> Iterator[GraphCommit]:
+        """Yield the commits up to a manifest version; only those made within a time, if given."""
+        recent = self.recent
+        for commit in self._back(recent, to, since_us, until_us):
+            if since_us is not None and commit.created_at_us < since_us:
+                continue
+            if until_us is None or commit.created_at_us <= until_us:
+                yield commit
+
+    def _back(
+        self, recent: Span, to: int, since_us: int | None, until_us: int | None
+    ) -> Iterator[GraphCommit]:
+        yield from reversed(recent.commits_between(0, to))
+        if recent.floor and self._past is not None:
+            last = min(to, recent.floor)
+            for span in self._past.newest_first(last, since_us=since_us, until_us=until_us):
+                yield from reversed(span.commits_between(0, to))
+
+    def heads_between(self, after: int, to: int) -> list[GraphCommit]:
+        """Return the last commit of every manifest version after one up to another."""
+        found: list[GraphCommit] = []
+        for commit in self.oldest_first(after, to):
+            if found and found[-1].manifest_version == commit.manifest_version:
+                found[-1] = commit
+            else:
+                found.append(commit)
+        return found
+
+    def find(self, commit_id: str) -> GraphCommit | None:
+        """Return a commit by its id."""
+        recent = self.recent
+        found = recent.commits.get(commit_id)
+        if found is None and recent.floor and self._past is not None:
+            found = self._past.find(commit_id)
+        return found
+
+    def starting_with(self, prefix: str) -> list[GraphCommit]:
+        """Return the commits whose ids begin so, oldest first."""
+        recent = self.recent
+        found = [item for name, item in recent.commits.items() if name.startswith(prefix)]
+        if recent.floor and self._past is not None:
+            found += [item for item in self._past.starting_with(prefix) if item not in found]
+        return sorted(found, key=lambda item: (item.manifest_version, item.place))
 
 
-def _position(commit: GraphCommit) -> tuple[int, int]:
-    return commit.manifest_version, commit.place
+class _Commits(Mapping[str, GraphCommit]):
+    """The commits of a history by their ids, none of them held for it."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+
+    def __getitem__(self, commit_id: str) -> GraphCommit:
+        found = self._history.find(commit_id)
+        if found is None:
+            raise KeyError(commit_id)
+        return found
+
+    def _all(self) -> Iterator[GraphCommit]:
+        return self._history.oldest_first(0, self._history.recent.last)
+
+    def __iter__(self) -> Iterator[str]:
+        return (commit.graph_commit_id for commit in self._all())
+
+    def __len__(self) -> int:
+        return sum(1 for _commit in self._all())

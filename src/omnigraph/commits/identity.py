@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.clock import now_us
 from omnigraph.commits.groups import Group, Touched
@@ -11,8 +13,7 @@ from omnigraph.commits.intents import Intent, IntentMember
 from omnigraph.commits.records import BRANCH_CREATE, RECOVERY, RECOVERY_ACTOR, GraphCommit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitIdentity:
+class CommitIdentity(Struct, frozen=True, kw_only=True):
     """Who a commit is: minted once per operation, kept through every retry."""
 
     operation_id: str
@@ -29,8 +30,7 @@ class CommitIdentity:
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitChain:
+class CommitChain(Struct, frozen=True, kw_only=True):
     """The commits that one publish makes, each the parent of the next.
 
     Of several it is known what each touched; of one the tables tell.

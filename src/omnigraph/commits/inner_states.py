@@ -12,7 +12,8 @@ from __future__ import annotations
 import tempfile
 import uuid
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import AcceptedSchema, Entity

@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.catalog import AcceptedSchema, Entity
 from omnigraph.commits.base import Base
@@ -61,8 +63,7 @@ from omnigraph.store import (
 from omnigraph.store.tables.workers import Workers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class Prepared(Struct, frozen=True, kw_only=True):
     """A prepared and staged attempt, reusable while the versions it read are still published."""
 
     members: tuple[Member, ...]
@@ -151,7 +152,7 @@ class Writer:
         actor_id: str | None = None,
     ) -> tuple[GraphCommit | None, ChangeSet | None]:
         """Run a change that no caller will ask for again."""
-        request = Request(actor_id=actor_id, operation_id=self.new_id())
+        request = Request(actor_id=actor_id, operation_id=self.new_id(), new_id=True)
         return self.run(operation, request, schema)
 
     def clear_leftovers(self) -> bool:
@@ -296,7 +297,9 @@ class _Attempts:
             with contextlib.ExitStack() as stack:
                 capture = coordinator.capture(fresh=self._persistence.looks or losses > 0)
                 fire(Failpoint.WRITE_POST_CAPTURE)
-                done = coordinator.commit_of(self._request.operation_id)
+                done = coordinator.commit_of(
+                    self._request.operation_id, past=self._member.may_be_repeated
+                )
                 if done is not None:
                     return done, self._own_changes(done, prepared)
                 check_schema(self._member, capture)
@@ -434,6 +437,8 @@ class _Attempts:
         self, capture: BranchState, prepared: Prepared, slot: HeldSlot | None
     ) -> GraphCommit:
         changes = prepared.changes
+        for member in prepared.members:
+            member.tried = True
         plan = PublishPlan(
             chain=self._chain(capture, prepared),
             rollback_id=self._writer.new_id(),

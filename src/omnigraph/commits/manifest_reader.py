@@ -1,15 +1,24 @@
-"""The warm view of one branch's manifest, and captures of it."""
+"""The warm view of one branch's manifest, and captures of it.
+
+Of a long manifest an open reads the rows after the newest checkpoint. What is older stays where it
+is until somebody asks for it.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import pyarrow as pa
+from msgspec import Struct
 
 from omnigraph.commits.branch_ids import MAIN_BRANCH, BranchId
+from omnigraph.commits.checkpoints import Landmark
 from omnigraph.commits.history import History
 from omnigraph.commits.intents import slot_name
+from omnigraph.commits.past import LANDMARK_ROWS, Past, landmark
 from omnigraph.commits.records import STAMP_KEY, GraphCommit, Record, decode
+from omnigraph.commits.span import Span
 from omnigraph.errors import (
     FormatVersionError,
     NotFoundError,
@@ -17,7 +26,7 @@ from omnigraph.errors import (
     StorageFailureKind,
 )
 from omnigraph.limits import MANIFEST_READS_MAX
-from omnigraph.store import Journal, JournalView, Pin
+from omnigraph.store import Journal, JournalFile, JournalView, Pin
 
 REBUILD = (
     "export the graph with the release that wrote it, then init and load it with this one "
@@ -34,8 +43,7 @@ class GraphReplacedError(NotFoundError):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BranchState:
+class BranchState(Struct, frozen=True, kw_only=True):
     """An accepted view: the manifest at one version. Everything a write decides rests on it."""
 
     view: JournalView
@@ -53,7 +61,7 @@ class BranchState:
 
 
 class ManifestReader:
-    """Keeps the manifest of one branch folded in memory. Safe to share between threads."""
+    """Keeps the newest part of one branch's manifest in memory. Safe to share between threads."""
 
     def __init__(
         self,
@@ -67,9 +75,10 @@ class ManifestReader:
     ) -> None:
         self.journal = journal
         self.branch = branch
-        self.ledger = History()
         self._lock = threading.RLock()
-        self._seen: set[str] = set()
+        self._past = Past(journal, lambda: self._view, self._reopen)
+        self.ledger = History(self._past)
+        self._replaced = False
         known = None if parent is None else parent.view.rows_by_file
         inherited = parent.history_to(forked_at) if parent is not None else None
 
@@ -78,10 +87,9 @@ class ManifestReader:
             check_stamp(self._view, stamp)
             if inherited is not None and self._view.version == forked_at:
                 # Nobody has written to the branch yet: it holds what its parent held there.
-                self.ledger = inherited
-                self._seen.update(self._view.files)
+                self.ledger = History(self._past, inherited)
             else:
-                self._take_in(self._view)
+                self._take_in(self._view, known=())
 
         self._read(open_newest)
 
@@ -90,15 +98,41 @@ class ManifestReader:
         """The warm view as it is, without looking for anything newer."""
         return self._view
 
-    def _take_in(self, view: JournalView) -> None:
-        for rows in self.journal.unread_rows(view, self._seen):
-            self.ledger.fold(decode(rows))
+    def _take_in(self, view: JournalView, known: Sequence[str]) -> None:
+        """Take in the rows of a version that are not in files known already."""
+        seen = self._view.version if known else 0
+        start, tables = newest_rows(self.journal, view, known, seen)
+        records = [item for rows in tables for item in decode(rows)]
+        if start is None:
+            self.ledger.fold(records)
+            self._view = view
+            return
+        head = self.ledger.head_at(seen) if seen else None
+        recent = Span(start)
+        recent.fold(records)
+        # The view first: the older part of the new history is read from it.
         self._view = view
+        self.ledger = History(self._past, recent)
+        if head is not None:
+            # Rows that were not looked at must be those of the same graph.
+            found = self.ledger.head_at(seen).graph_commit_id
+            self._replaced = self._replaced or found != head.graph_commit_id
 
-    def history_to(self, version: int) -> History | None:
-        """Return what was known at a version, to be grown on its own; None for a later one."""
+    def _advance(self) -> None:
+        known = self._view.files
+        self._take_in(self.journal.advance(self._view), known)
+
+    def _reopen(self) -> None:
+        """Open the newest version: files of the one at hand are gone."""
         with self._lock:
-            return self.ledger.to(version) if 0 < version <= self._view.version else None
+            self._read(self._advance)
+
+    def history_to(self, version: int) -> Span | None:
+        """Return what is in memory of a version, to be grown on its own; None if nothing is."""
+        with self._lock:
+            recent = self.ledger.recent
+            known = max(recent.floor, 1) <= version <= self._view.version
+            return recent.to(version) if known else None
 
     def capture(self, *, fresh: bool = True) -> BranchState:
         """Return the newest manifest state: one listing, and reads only if it moved.
@@ -107,7 +141,7 @@ class ManifestReader:
         """
         with self._lock:
             if fresh and (self._newest() != self._view.version or self._view.must_reopen):
-                self._read(lambda: self._take_in(self.journal.advance(self._view)))
+                self._read(self._advance)
             self._check_origin()
             return self._capture_at(self._view.version)
 
@@ -130,7 +164,7 @@ class ManifestReader:
 
     def _check_origin(self) -> None:
         """Refuse to go on when the rows are those of two graphs."""
-        if self.ledger.origins > 1:
+        if self._replaced or self.ledger.origins > 1:
             raise GraphReplacedError
 
     def _newest(self) -> int:
@@ -170,13 +204,34 @@ class ManifestReader:
             if view.version > self._view.version:
                 self.ledger.fold(records)
                 if view.version == self._view.version + 1:
-                    self._seen |= set(view.rows_by_file)
                     self._view = view
 
-    def commit_of(self, operation_id: str) -> GraphCommit | None:
-        """Return the commit an operation made, if it made one."""
-        with self._lock:
-            return self.ledger.by_operation.get(operation_id)
+    def commit_of(self, operation_id: str, *, past: bool = True) -> GraphCommit | None:
+        """Return the commit an operation made, if it made one; without `past`, lately."""
+        return self.ledger.commit_of(operation_id, past=past)
+
+
+def newest_rows(
+    journal: Journal, view: JournalView, known: Collection[str], seen: int
+) -> tuple[Landmark | None, list[pa.Table]]:
+    """Return the rows of a version that are in no file known already, as far as need be.
+
+    Long files end with a checkpoint: if it tells of a version that was not seen, nothing before it
+    is read, and it is returned as where to begin.
+    """
+    wanted: list[JournalFile] = []
+    start: Landmark | None = None
+    for item in reversed(view.parts()):
+        if item.name in known:
+            break
+        if item.is_long:
+            tail = journal.read_part(item, item.rows - LANDMARK_ROWS, item.rows)
+            found = landmark(tail)
+            if found is not None:
+                start = found if found.checkpoint.seq > seen else None
+                break
+        wanted.append(item)
+    return start, journal.read(view, wanted[::-1])
 
 
 def check_stamp(view: JournalView, supported: int) -> None:

@@ -37,6 +37,8 @@ class Member:
         """Whether it may be published together with others."""
         self.context = contextvars.copy_context()
         """What is counted while it is prepared counts for its caller, whoever prepares it."""
+        self.tried = False
+        """Whether a publish of it was tried: from then on its commit may be in the lineage."""
         self.first: BranchState | None = None
         """The state of the first attempt: a strict write must not have lost anything since."""
         self.changes: ChangeSet | None = None
@@ -46,6 +48,11 @@ class Member:
         self.error: BaseException | None = None
         self.touched: Touched = {}
         """The rows it touches, if it is published with others."""
+
+    @property
+    def may_be_repeated(self) -> bool:
+        """Whether a commit of this operation may be there already, however long ago."""
+        return self.tried or not self.request.new_id
 
     def forget(self) -> None:
         """Drop what an attempt found: the next one judges anew."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
+from msgspec import Struct
+
 from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import AcceptedSchema
+from omnigraph.clock import elapsed_s
 from omnigraph.commits.audit import RecoveryAudit
 from omnigraph.commits.branch_ids import (
     MAIN_BRANCH,
@@ -58,8 +61,7 @@ from omnigraph.store.upkeep.relocate import is_moved, relocate_branches
 T = TypeVar("T")
 
 
-@dataclass(slots=True, weakref_slot=True)
-class OpenBranch:
+class OpenBranch(Struct, weakref=True, eq=False):
     """One branch: its manifest, and who writes and recovers it."""
 
     branch: BranchId
@@ -67,6 +69,17 @@ class OpenBranch:
     publisher: Publisher
     recovery: Recovery
     writer: Writer
+    looked_s: float = -math.inf
+    """When its manifest was last looked at for a reader, on the clock of `elapsed_s`."""
+
+    def newest(self, max_staleness_s: float | None = None) -> BranchState:
+        """Return the newest state; with a bound, one that was the newest so long ago will do."""
+        begun = elapsed_s()
+        if max_staleness_s is not None and begun - self.looked_s <= max_staleness_s:
+            return self.coordinator.capture(fresh=False)
+        found = self.coordinator.capture()
+        self.looked_s = begun
+        return found
 
 
 class OpenBranches:

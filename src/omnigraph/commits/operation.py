@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Protocol
+
+from msgspec import Struct
 
 from omnigraph.catalog import AcceptedSchema
 from omnigraph.commits.base import Base
@@ -41,8 +42,7 @@ class Reserve(Enum):
     NEVER = auto()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Persistence:
+class Persistence(Struct, frozen=True, kw_only=True):
     """How an operation goes on when others come first."""
 
     attempts: int = WRITE_ATTEMPTS_MAX
@@ -126,12 +126,13 @@ class PlainOperation:
         """Nothing follows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """What the caller says about a write."""
 
     actor_id: str | None
     operation_id: str
+    new_id: bool = False
+    """Whether the operation id was made for this call: nothing before it can have that id."""
     expected_head: str | None = None
     message: str | None = None
     observed: Mapping[str, Place] | None = None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import field
 
 from omnigraph.catalog import EdgeType, Entity
 from omnigraph.commits.base import Base
@@ -50,7 +50,6 @@ class _Written:
         return pa.concat_tables([rows.cast(wanted), mine.select(wanted.names)])
 
 
-@dataclass(slots=True)
 class Overlay(Base):
     """The captured state, and on it the changes of the writes before this one."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from omnigraph.commits.branch_ids import BranchId
 from omnigraph.commits.identity import CommitChain, CommitIdentity
@@ -24,8 +24,7 @@ from omnigraph.store import Pin, StagedTable
 from omnigraph.store.tables.steps import Adopt, UnstagedStep
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedTable:
+class PlannedTable(Struct, frozen=True, kw_only=True):
     """One table of a plan: where it is published, and what is to be done to it."""
 
     pin: Pin
@@ -67,8 +66,7 @@ class PlannedTable:
         return [pin] if self.becomes is None else renamed(pin, self.becomes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishPlan:
+class PublishPlan(Struct, frozen=True, kw_only=True):
     """Everything one publish does, as data. `rollback_id` is new for every attempt."""
 
     chain: CommitChain

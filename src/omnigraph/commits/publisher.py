@@ -9,10 +9,12 @@ only gives order: losing it costs a retry, never data.
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.clock import elapsed_s
 from omnigraph.commits.branch_ids import MANIFEST, BranchId
@@ -21,7 +23,13 @@ from omnigraph.commits.identity import CommitChain, CommitIdentity, alone
 from omnigraph.commits.intents import Intent, encode_intent
 from omnigraph.commits.manifest_reader import BranchState, ManifestReader
 from omnigraph.commits.plans import PlannedTable, PublishPlan
-from omnigraph.commits.records import GraphCommit, Record, TableEntry, encode
+from omnigraph.commits.records import (
+    GraphCommit,
+    Record,
+    TableEntry,
+    encode,
+    published_after,
+)
 from omnigraph.errors import (
     ConflictError,
     DriftError,
@@ -81,8 +89,7 @@ class HeadMoved(Exception):
         self.may_land = may_land
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StagedRows:
+class StagedRows(Struct, frozen=True, kw_only=True):
     """The manifest rows of a commit, written but not part of the manifest yet."""
 
     entries: list[TableEntry]
@@ -303,12 +310,27 @@ class Publisher:
         self, capture: BranchState, chain: CommitChain, entries: Sequence[TableEntry]
     ) -> StagedRows:
         """Write the manifest rows of commits from a captured head; nothing is visible yet."""
-        seq = capture.view.version + 1
-        records: list[Record] = [replace(item, seq=seq) for item in entries]
-        records += _commits(chain, seq, capture)
+        seq, journal = capture.view.version + 1, self.coordinator.journal
+        tables = [replace(item, seq=seq) for item in entries]
+        records: list[Record] = [*tables, *_commits(chain, seq, capture)]
+        if journal.is_next_long(capture.view, len(records)):
+            records += self._checkpoint(capture, seq, tables, records)
         rows = encode(records, capture.view.dataset.schema)
-        append = self.coordinator.journal.stage(capture.view, rows)
+        append = journal.stage(capture.view, rows)
         return StagedRows(entries=list(entries), records=records, append=append)
+
+    def _checkpoint(
+        self,
+        capture: BranchState,
+        seq: int,
+        tables: Iterable[TableEntry],
+        records: Iterable[Record],
+    ) -> list[Record]:
+        """Return what the manifest adds up to after an append that writes a long file."""
+        pins = published_after(capture.pins, tables)
+        commits = [item for item in records if isinstance(item, GraphCommit)]
+        found = self.coordinator.ledger.checkpoint(seq, pins, commits)
+        return [] if found is None else [found]
 
     def _move(
         self,

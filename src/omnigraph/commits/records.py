@@ -1,20 +1,23 @@
 """Rows of the manifest: what they mean, and how they are stored.
 
-Five kinds exist: a table was registered, a table's published version moved, a table left the
-schema, a graph commit was made, several graph commits were made together. Rows are never changed
-or removed. `seq` is the manifest version that published a row; it alone decides what is newest.
+Six kinds exist: a table was registered, a table's published version moved, a table left the
+schema, a graph commit was made, several graph commits were made together, and what all of this
+adds up to was noted. Rows are never changed or removed. `seq` is the manifest version that
+published a row; it alone decides what is newest.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
+from omnigraph.commits.checkpoints import Checkpoint, decode_checkpoint, encode_checkpoint
 from omnigraph.commits.groups import Group, GroupMember, RowIds
 from omnigraph.errors import FormatError, StorageError
 from omnigraph.store import Pin, primary_key_field
@@ -31,8 +34,7 @@ MAINTENANCE_KINDS = frozenset(("optimize", "ensure_indices"))
 """Kinds of commits that change no row."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableRecord:
+class TableRecord(Struct, frozen=True, kw_only=True):
     """A registered table: which type's rows it holds and where."""
 
     table_key: str
@@ -41,8 +43,7 @@ class TableRecord:
     seq: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tombstone:
+class Tombstone(Struct, frozen=True, kw_only=True):
     """A table is no longer known under a key, as of a manifest version. Its data stays."""
 
     table_key: str
@@ -55,7 +56,12 @@ class Tombstone:
 TableEntry = TableRecord | Pin | Tombstone
 """What a commit says about tables."""
 
-Record = TableEntry | GraphCommit | Group
+Record = TableEntry | GraphCommit | Group | Checkpoint
+
+CHECKPOINT = "checkpoint"
+COMMIT = "graph_commit"
+TABLE = "table"
+"""Values of `object_type` that are searched for."""
 
 
 def registered(pin: Pin) -> list[TableEntry]:
@@ -78,6 +84,17 @@ def dropped(pin: Pin) -> Tombstone:
 def renamed(pin: Pin, table_key: str) -> list[TableEntry]:
     """Return what a commit says of a table that gets another key."""
     return [dropped(pin), *registered(replace(pin, table_key=table_key, seq=0))]
+
+
+def published_after(pins: Mapping[str, Pin], entries: Iterable[TableEntry]) -> list[Pin]:
+    """Return the published versions of tables after a commit that says something about some."""
+    found = {(pin.table_key, pin.incarnation): pin for pin in pins.values()}
+    for item in entries:
+        if isinstance(item, Pin):
+            found[(item.table_key, item.incarnation)] = item
+        elif isinstance(item, Tombstone):
+            found.pop((item.table_key, item.incarnation), None)
+    return [found[key] for key in sorted(found)]
 
 
 def manifest_schema(stamp: int) -> Any:
@@ -108,7 +125,7 @@ def _row(item: Record) -> dict[str, object]:
         case TableRecord():
             return {
                 "object_id": f"table:{item.table_key}:{item.incarnation}.{item.seq}",
-                "object_type": "table",
+                "object_type": TABLE,
                 "location": item.path,
                 "metadata": _json({"incarnation": item.incarnation, "seq": item.seq}),
                 "table_key": item.table_key,
@@ -155,12 +172,20 @@ def _row(item: Record) -> dict[str, object]:
                 "table_key": "",
                 "table_version": item.seq,
             }
+        case Checkpoint():
+            return {
+                "object_id": f"checkpoint${item.seq:020d}",
+                "object_type": CHECKPOINT,
+                "metadata": encode_checkpoint(item),
+                "table_key": "",
+                "table_version": item.seq,
+            }
 
 
 def _commit_row(item: GraphCommit) -> dict[str, object]:
     return {
         "object_id": item.graph_commit_id,
-        "object_type": "graph_commit",
+        "object_type": COMMIT,
         "metadata": _json(
             {
                 "seq": item.manifest_version,
@@ -202,8 +227,11 @@ def _decoded(rows: Any) -> Iterator[Record]:
     numbers = ["table_version", "row_count"]
     values = zip(*(rows[name].to_pylist() for name in (*columns, *numbers)), strict=True)
     for object_id, kind, location, metadata, table_key, branch, version, row_count in values:
+        if kind == CHECKPOINT:
+            yield decode_checkpoint(metadata)
+            continue
         known = json.loads(metadata)
-        if kind == "graph_commit":
+        if kind == COMMIT:
             yield GraphCommit(
                 graph_commit_id=object_id,
                 manifest_version=known["seq"],
@@ -246,7 +274,7 @@ def _decoded(rows: Any) -> Iterator[Record]:
                 version=version,
                 seq=known["seq"],
             )
-        elif kind == "table":
+        elif kind == TABLE:
             yield TableRecord(
                 table_key=table_key,
                 incarnation=known["incarnation"],

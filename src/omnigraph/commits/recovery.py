@@ -7,8 +7,9 @@ one, and the slot itself. The right to act is the slot's lock, which only a dead
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from omnigraph.commits.audit import RecoveryAudit, RecoveryKind, TableOutcome, new_record
 from omnigraph.commits.branch_ids import BranchId, parse_branch_uid
@@ -54,8 +55,7 @@ class Verdict(StrEnum):
     """Its tables hold rows of another program, which only `repair` may keep or drop."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableEvidence:
+class TableEvidence(Struct, frozen=True, kw_only=True):
     """What stands above a table's expected version."""
 
     table: IntentTable

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from omnigraph.commits.base import Base
 from omnigraph.commits.branch_ids import BranchId, new_branch

@@ -29,6 +29,7 @@ from omnigraph.plan.expression import (
     Member,
     Negate,
     Not,
+    ObjectOf,
     Or,
     PropertyOf,
     SubqueryValue,
@@ -79,6 +80,8 @@ class Evaluator:
                 return self._columns.column(expression.variable, _ENDPOINTS[expression.end])
             case SubqueryValue():
                 return self._columns.column(expression.variable, "value")
+            case ObjectOf():
+                return self._object(expression)
             case Negate():
                 return negate(self.value(expression.operand), arrow_type(expression.type))
             case Arithmetic():
@@ -121,6 +124,11 @@ class Evaluator:
                 return self._substring(expression)
             case _:
                 return self.value(expression)
+
+    def _object(self, expression: ObjectOf) -> Value:
+        names = [name for name, _type in expression.type.fields]
+        parts = [_flat(self.value(part)) for part in expression.parts]
+        return pa.StructArray.from_arrays(parts, names, mask=pc.is_null(parts[0]))
 
     # ---- operators ------------------------------------------------------------------------
 
@@ -214,6 +222,10 @@ def _is_condition(expression: Expression) -> bool:
     return isinstance(
         expression, Compare | Member | Substring | IsNull | And | Or | Not | Vanishing
     )
+
+
+def _flat(value: Value) -> Value:
+    return value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value
 
 
 def _is_constant(value: Value) -> bool:

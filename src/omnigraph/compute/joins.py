@@ -7,13 +7,13 @@ never finds equal to anything (null, not-a-number, a fraction beside integers) i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from omnigraph.compute.types import Column
@@ -30,8 +30,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 
 
-@dataclass(frozen=True, slots=True)
-class JoinKeys:
+class JoinKeys(Struct, frozen=True):
     """Keys of some rows: equal where all words are and the rows are known."""
 
     words: tuple[Words, ...]
@@ -50,8 +49,7 @@ class JoinKeys:
 Spell = Callable[[pa.Array], JoinKeys]
 
 
-@dataclass(frozen=True, slots=True)
-class JoinSide:
+class JoinSide(Struct, frozen=True):
     """What some rows are joined by: columns, and how their values are spelled."""
 
     columns: tuple[pa.Array, ...]

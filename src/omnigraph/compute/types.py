@@ -33,5 +33,7 @@ def arrow_type(found: PropertyType) -> pa.DataType:
     """Return the Arrow type values of a schema type have in memory."""
     if found.scalar is Scalar.VECTOR:
         return pa.list_(pa.float32(), found.vector_dim)
+    if found.scalar is Scalar.OBJECT:
+        return pa.struct([(name, arrow_type(declared)) for name, declared in found.fields])
     element = _SCALARS[found.scalar]
     return pa.list_(element) if found.is_list else element

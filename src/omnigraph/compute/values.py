@@ -21,6 +21,8 @@ def python_values(column: Column) -> list[Any]:
     except (OverflowError, ValueError):
         if pa.types.is_list(column.type):
             return [None if item is None else python_values(item) for item in _lists(column)]
+        if pa.types.is_struct(column.type):
+            return _objects(column)
         if not pa.types.is_date(column.type) and not pa.types.is_timestamp(column.type):
             raise
     numbers = pc.cast(column, pa.int32() if pa.types.is_date32(column.type) else pa.int64())
@@ -29,6 +31,14 @@ def python_values(column: Column) -> list[Any]:
 
 def _lists(column: Column) -> list[pa.Array | None]:
     return [item.values for item in column]
+
+
+def _objects(column: Column) -> list[dict[str, Any] | None]:
+    names = [field.name for field in column.type]
+    fields = [python_values(pc.struct_field(column, name)) for name in names]
+    valid = pc.is_valid(column).to_pylist()
+    rows = zip(valid, zip(*fields, strict=True), strict=True)
+    return [dict(zip(names, row, strict=True)) if there else None for there, row in rows]
 
 
 def _value(item: pa.Scalar, number: int | None) -> object:

@@ -8,7 +8,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from omnigraph.clock import elapsed_s, sleep
 from omnigraph.embed.protocol import Vectors
@@ -18,8 +19,7 @@ _TRY_AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
 _SHOWN_CHARS = 300
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class Patience(Struct, frozen=True, kw_only=True):
     """How long one call may take, and how often it is tried."""
 
     timeout_s: float = 30.0

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from omnigraph.embed.hashed import HashEmbedder
-from omnigraph.embed.http import HttpEmbedder, Patience
 from omnigraph.embed.local import DEFAULT_MODEL, LocalEmbedder
 from omnigraph.embed.protocol import Embedder
 from omnigraph.errors import BadRequestError
+
+if TYPE_CHECKING:
+    from omnigraph.embed.http import Patience
 
 _PREFIX = "OMNIGRAPH_EMBED_"
 _OFF = ("", "0", "false")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Provider:
+class _Provider(Struct, frozen=True, kw_only=True):
     """A server to ask unless the settings name another."""
 
     base_url: str
@@ -84,6 +87,8 @@ def named_embedder(
     key = api_key or settings.get(provider.key)
     if not key and not base_url:
         raise BadRequestError(f"{provider.key} is not set", hint=f"provider {kind} needs it")
+    from omnigraph.embed.http import HttpEmbedder
+
     return HttpEmbedder(
         model or provider.model,
         base_url=base_url or provider.base_url,
@@ -97,6 +102,8 @@ def _mocked(settings: Mapping[str, str]) -> bool:
 
 
 def _patience(settings: Mapping[str, str]) -> Patience:
+    from omnigraph.embed.http import Patience
+
     usual = Patience()
     return Patience(
         timeout_s=_number(settings, "TIMEOUT_MS", usual.timeout_s * 1000, least=1) / 1000,

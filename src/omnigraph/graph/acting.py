@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from omnigraph.commits import BranchState, ChangeSet, GraphCommit, Request
 from omnigraph.commits.open_branches import OpenBranch, OpenBranches
@@ -89,8 +90,7 @@ def _places(capture: BranchState) -> dict[str, Place]:
     return {key: pin.place for key, pin in capture.pins.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class Caller(Struct, frozen=True, kw_only=True):
     """On whose behalf an open graph is used.
 
     Without a base a write is judged only by what it reads itself.
@@ -141,9 +141,16 @@ class Acting:
         self.check_writable()
         self.permit(Action.ADMIN)
 
-    def state(self, at: At, lines: PermittedBranches | None = None) -> BranchState:
+    def state(
+        self,
+        at: At,
+        lines: PermittedBranches | None = None,
+        max_staleness_s: float | None = None,
+    ) -> BranchState:
         """Return the state that is meant, if the caller may read it; the newest is a look."""
-        line, capture = resolve(lines or self.readable, at)
+        if max_staleness_s is not None and not max_staleness_s >= 0:
+            raise BadRequestError(f"max_staleness_s must be 0 or more, not {max_staleness_s}")
+        line, capture = resolve(lines or self.readable, at, max_staleness_s)
         if at.is_newest:
             self.look(line, capture)
         return capture
@@ -179,6 +186,7 @@ class Acting:
         return Request(
             actor_id=actor if actor is not None else self.caller.actor,
             operation_id=operation_id or self.engine.ids.next(),
+            new_id=operation_id is None,
             expected_head=expected_head,
             message=message,
             observed=None if base is None else base.of(line),

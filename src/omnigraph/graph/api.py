@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from omnigraph.catalog import Catalog
     from omnigraph.graph.changes import Baseline, ChangeBlock, Diff, FeedPage
     from omnigraph.graph.explanation import Explanation
+    from omnigraph.graph.prepared import PreparedQuery
     from omnigraph.graph.result import Result
     from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
     from omnigraph.graph.view import BranchView
@@ -407,6 +408,9 @@ class GraphApi(GraphParts, Protocol):
     ) -> Result:
         """Run a read query on one snapshot."""
 
+    def prepare(self, source: str, *, name: str | None = None) -> PreparedQuery:
+        """Check a read query now, to be run many times with other parameters."""
+
     def explain(
         self,
         source: str,
@@ -455,6 +459,11 @@ class GraphApi(GraphParts, Protocol):
         tag: str | None = None,
     ) -> dict[str, object] | None:
         """Return one entity at a graph version, commit or tag, None when it did not exist."""
+
+    def get(
+        self, type_name: str, id: str, *, branch: str | None = None, commit: str | None = None
+    ) -> dict[str, Any] | None:
+        """Return one entity by its id as a dictionary, None when there is none."""
 
     def export(
         self,

@@ -13,7 +13,8 @@ from omnigraph.errors import CheckFailedError, OmniGraphError, PolicyDeniedError
 from omnigraph.graph.acting import Acting
 from omnigraph.graph.overview import Overview
 from omnigraph.graph.permits import PermittedBranches
-from omnigraph.graph.targets import At, check_head, has_branch, resolve, resolve_name
+from omnigraph.graph.revisions import has_branch, parse_revision, resolve_commit, resolve_revision
+from omnigraph.graph.targets import At, check_head, resolve
 from omnigraph.ops.delete_branch import DeleteBranch
 from omnigraph.ops.merge.merging import MergePlan, MergeResult, Resolution, decider
 from omnigraph.ops.merge.operation import MergeWorkers
@@ -85,20 +86,23 @@ class Branches:
         expected_head: str | None = None,
         actor: str | None = None,
     ) -> BranchInfo:
-        """Make a branch from a branch, commit id, tag, or `branch@version`.
+        """Make a branch from any state: a branch, tag, commit, `main~2`, `main@{yesterday}`.
 
         Costs the same whatever the graph holds; no data is copied. With `expected_head` it is
         refused unless that commit made the state it starts from.
         """
         self._acting.check_writable()
         self._acting.permit(
-            Action.BRANCH_CREATE, branch=str(from_), target_branch=name, actor=actor
+            Action.BRANCH_CREATE,
+            branch=parse_revision(str(from_)).anchor,
+            target_branch=name,
+            actor=actor,
         )
         # Whoever has a branch of a state can read all of it there.
         source = PermittedBranches(self._lines, partial(self._acting.permit, actor=actor))
 
         def find() -> BranchState:
-            line, capture = resolve_name(source, from_)
+            line, capture = resolve_revision(source, from_)
             check_head(line, capture, expected_head)
             return capture
 
@@ -250,7 +254,8 @@ class Branches:
         self._acting.check_writable()
         self._acting.permit(Action.CHANGE, branch=branch, actor=actor)
         # What a commit did can be read off its copy or its reversal.
-        source = self._lines.containing(commit_id)[0].branch.name
+        found, picked = resolve_commit(self._acting.readable, commit_id)
+        commit_id, source = picked.graph_commit_id, found.branch.name
         self._acting.permit(Action.READ, branch=source, actor=actor)
         line = self._lines.get(branch)
         commit, changes = self._merging.apply_commit(

@@ -14,7 +14,7 @@ from omnigraph.graph.acting import Acting
 from omnigraph.graph.applying import MODES, apply_events
 from omnigraph.graph.results import LoadResult
 from omnigraph.graph.writing import Terms, Writing
-from omnigraph.intake.inputs import Sources, find_inputs, sources_bytes
+from omnigraph.intake.inputs import Sources, find_inputs, held, sources_bytes
 from omnigraph.intake.rejects import Rejects
 from omnigraph.limits import SPARK_INPUT_BYTES_MIN
 from omnigraph.ops.load import LoadMode
@@ -39,6 +39,7 @@ def bulk(
     """Load files and frames of a session, which is handed to Spark when that does the work."""
     if engine not in ENGINES:
         raise BadRequestError(f"unknown engine '{engine}'", hint=f"use {', '.join(ENGINES)}")
+    sources = held(sources)
     refused = Rejects(allow_rejects, rejects)
     work = Writing(acting, terms)
     line, created = work.line_or_new()

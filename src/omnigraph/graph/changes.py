@@ -11,11 +11,11 @@ import os
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from omnigraph.bounded import BoundedCache
@@ -34,7 +34,7 @@ from omnigraph.errors import (
     StorageFailureKind,
 )
 from omnigraph.graph.permits import PermittedBranches, Reachable
-from omnigraph.graph.targets import resolve_name
+from omnigraph.graph.revisions import resolve_revision
 from omnigraph.limits import (
     FEED_CHANGES_DEFAULT,
     FEED_CHANGES_MAX,
@@ -97,8 +97,8 @@ class Changes:
     def _states(
         self, before: str | int, after: str | int
     ) -> tuple[AcceptedSchema, OpenBranch, BranchState, BranchState]:
-        _line, old = resolve_name(self._lines, before)
-        line, new = resolve_name(self._lines, after)
+        _line, old = resolve_revision(self._lines, before)
+        line, new = resolve_revision(self._lines, after)
         if old.head.schema_hash != new.head.schema_hash:
             raise DiffRefusedError(
                 reason="schema_boundary", graph_commit_id=new.head.graph_commit_id
@@ -284,10 +284,15 @@ class ChangeFeed:
         wanted: ChangeFilter,
     ) -> FeedPage:
         ledger = line.coordinator.ledger
-        commits = [c for c in ledger.commits_to(cut) if after < _Place.at(c, ledger)]
+        start = after
+        newer = (
+            commit
+            for commit in ledger.oldest_first(start.version - 1, cut)
+            if start < _Place.at(commit, ledger)
+        )
         blocks: list[ChangeBlock] = []
         room = limit
-        for commit in commits[:FEED_COMMITS_DEFAULT]:
+        for commit in islice(newer, FEED_COMMITS_DEFAULT):
             try:
                 block, more = self._changes.block(commit, line, wanted, skip, room)
             except NotFoundError as error:
@@ -303,7 +308,7 @@ class ChangeFeed:
             skip, after = 0, _Place.at(commit, ledger)
             if room == 0:
                 break
-        caught_up = not commits or after == _Place.at(commits[-1], ledger)
+        caught_up = next(newer, None) is None
         cursor = tokens.write("cursor", **after.to_json())
         return FeedPage(blocks=tuple(blocks), cursor=cursor, caught_up=caught_up)
 
@@ -375,8 +380,7 @@ def _check_types(wanted: ChangeFilter, catalog: Catalog) -> None:
             raise NotFoundError(f"unknown type '{name}'")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class _Place:
+class _Place(Struct, frozen=True, order=True):
     """Where a feed stands: after all of a graph version, or after one of its commits."""
 
     version: int

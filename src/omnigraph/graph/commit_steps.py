@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import datetime
+
+from msgspec import Struct
 
 from omnigraph.catalog import Entity
 from omnigraph.commits import MAIN, MAINTENANCE_KINDS, GraphCommit
 from omnigraph.commits.compare import may_differ
 from omnigraph.commits.contract import SchemaContract
 from omnigraph.commits.open_branches import OpenBranch
-from omnigraph.errors import BadRequestError, ChangeFeedGapError, NotFoundError
+from omnigraph.errors import ChangeFeedGapError, NotFoundError
 from omnigraph.graph.changes import ChangeBlock, Changes
 from omnigraph.graph.permits import Reachable
-from omnigraph.graph.targets import At, as_instant, resolve
-from omnigraph.ids import is_ulid
+from omnigraph.graph.revisions import parse_moment
+from omnigraph.graph.targets import At, resolve
 from omnigraph.ops.diff import ChangeFilter, wanted_types
 from omnigraph.store import Pin, Table, Tables
 
@@ -21,8 +23,7 @@ BEGINNING = "beginning"
 NOW = "now"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableStep:
+class TableStep(Struct, frozen=True, kw_only=True):
     """One table before and after a commit; a side on which it does not exist is None.
 
     `descends` says that the second version grew out of the first. `touched` is how many rows the
@@ -60,13 +61,15 @@ class CommitSteps:
         """Return the commits that came later, oldest first; all after `BEGINNING`."""
         line = self._line()
         capture = line.coordinator.capture()
-        found = line.coordinator.ledger.commits_to(capture.version)
+        history = line.coordinator.ledger
         if commit_id == BEGINNING:
-            return found
-        ids = [commit.graph_commit_id for commit in found]
-        if commit_id not in ids:
+            return list(history.oldest_first(0, capture.version))
+        known = history.find(commit_id)
+        if known is None:
             raise NotFoundError(f"commit '{commit_id}' is not on branch '{self._branch}'")
-        return found[ids.index(commit_id) + 1 :]
+        place = (known.manifest_version, known.place)
+        found = history.oldest_first(known.manifest_version - 1, capture.version)
+        return [item for item in found if (item.manifest_version, item.place) > place]
 
     def named(self, name: str) -> str:
         """Return the commit somebody means: by its id, a version, a tag or a moment.
@@ -77,29 +80,21 @@ class CommitSteps:
             return name
         if name == NOW:
             return self.head()
-        tags = {tag.name for tag in self._lines.directory.tags()}
-        if is_ulid(name):
-            point = At(branch=self._branch, commit=name)
-        elif name in tags:
-            point = At(tag=name)
-        elif name.isdigit():
-            point = At(branch=self._branch, version=int(name))
-        else:
-            return self._at_moment(name)
+        is_tag = any(tag.name == name for tag in self._lines.directory.tags())
+        moment = None if is_tag or name.isdigit() else parse_moment(name)
+        if moment is not None:
+            return self._at_moment(moment)
+        point = At(branch=self._branch, commit=name)
         _line, state = resolve(self._lines, point)
         return state.head.graph_commit_id
 
-    def _at_moment(self, name: str) -> str:
-        try:
-            moment = as_instant(name)
-        except BadRequestError as error:
-            raise NotFoundError(
-                f"'{name}' is no commit id, version, tag or moment",
-                hint=f"moments are like 2026-05-01T12:00:00Z; so are {BEGINNING} and {NOW}",
-            ) from error
+    def _at_moment(self, moment: datetime.datetime) -> str:
         microseconds = int(moment.timestamp() * 1e6)
-        kept = [item for item in self.after(BEGINNING) if item.created_at_us <= microseconds]
-        return kept[-1].graph_commit_id if kept else BEGINNING
+        line = self._line()
+        capture = line.coordinator.capture()
+        history = line.coordinator.ledger
+        last = next(history.newest_first(capture.version, until_us=microseconds), None)
+        return BEGINNING if last is None else last.graph_commit_id
 
     def steps(self, commit: GraphCommit, wanted: ChangeFilter) -> list[TableStep]:
         """Return the tables whose rows a commit may have changed.

@@ -29,7 +29,6 @@ from omnigraph.ops.dump import DUMP_FORMAT
 from omnigraph.ops.initialize import MANIFEST, initialize
 from omnigraph.policy import Policy, load_policy, text_problem
 from omnigraph.store import Durability, Journal, locate, new_syncer
-from omnigraph.store.files.archive import local_archive, read_header, unpack_archive
 from omnigraph.version import INTERNAL_SCHEMA_VERSION
 
 
@@ -191,6 +190,8 @@ def restore(
     The place must be free. Either the whole graph is there afterwards, or nothing. An archive in a
     bucket is reached by the same options as the graph.
     """
+    from omnigraph.store.files.archive import local_archive, read_header, unpack_archive
+
     path = os.fspath(archive)
     location = locate(uri, storage_options)
     with local_archive(path, location) as local:

@@ -18,6 +18,7 @@ from omnigraph.embed import Embedder
 from omnigraph.errors import BadRequestError
 from omnigraph.graph.changes import held_changes
 from omnigraph.graph.maintenance import Maintenance
+from omnigraph.graph.prepared import check_reads
 from omnigraph.graph.upkeep import Caretaker, Upkeep
 from omnigraph.ids import UlidSource
 from omnigraph.lang import CompiledQuery, bind_parameters, compile_query, compile_schema
@@ -145,8 +146,14 @@ class Engine:
         return self.schema
 
     def schema_of(self, schema_hash: str) -> AcceptedSchema:
-        """Return the schema a commit was made with: the accepted one, or an earlier one."""
-        schema = self.accepted_schema()
+        """Return the schema a commit was made with: the accepted one, or an earlier one.
+
+        A commit names its schema, so the files that say it to people are looked at only when it
+        is another one than before. Opening, refreshing and writing look at them every time.
+        """
+        schema = self.schema
+        if schema.ir_hash() != schema_hash:
+            schema = self.accepted_schema()
         return schema if schema.ir_hash() == schema_hash else self.contract.at(schema_hash)
 
     def compile(self, source: str, name: str | None, schema: AcceptedSchema) -> CompiledQuery:
@@ -164,8 +171,18 @@ class Engine:
         """Return the plan of a query that writes. Raises `BadRequestError` for one that reads."""
         compiled = self.compile(source, name, schema)
         if not isinstance(compiled.plan, MutationPlan):
-            raise BadRequestError(f"query '{compiled.name}' reads; use it as a query")
+            raise BadRequestError(
+                f"query '{compiled.name}' reads; use it as a query",
+                hint="graph.query in Python, `omnigraph query` on the command line",
+            )
         return compiled.plan
+
+    def compile_read(
+        self, source: str, name: str | None, schema: AcceptedSchema
+    ) -> tuple[CompiledQuery, ReadPlan]:
+        """Return a query that reads, and its plan. Raises `BadRequestError` for one that writes."""
+        compiled = self.compile(source, name, schema)
+        return compiled, check_reads(compiled)
 
     # ---- states ---------------------------------------------------------------------------
 
@@ -179,13 +196,11 @@ class Engine:
     ) -> tuple[CompiledQuery, Any]:
         """Run a read query on a state; return it compiled, and its answer as an Arrow table."""
         schema = self.schema_of(capture.head.schema_hash)
-        compiled = self.compile(source, name, schema)
-        if not isinstance(compiled.plan, ReadPlan):
-            raise BadRequestError(f"query '{compiled.name}' writes; use it as a mutation")
-        values = bind_parameters(compiled.plan.parameters, params)
+        compiled, plan = self.compile_read(source, name, schema)
+        values = bind_parameters(plan.parameters, params)
         with watched(running):
             table = self.reader.execute(
-                compiled.plan,
+                plan,
                 schema.catalog,
                 capture.pins,
                 values,

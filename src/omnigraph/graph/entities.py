@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from omnigraph.catalog import Catalog, EdgeType, Entity, NodeType, Scalar
 from omnigraph.commits import MAIN, BranchState, GraphCommit
@@ -303,11 +305,12 @@ class Entities:
         line = self._acting.readable.get(branch)
         capture = line.coordinator.capture()
         ledger = line.coordinator.ledger
-        pins = ledger.pin_history(entity.table_key, capture.version)
+        live = capture.pins.get(entity.table_key)
+        if live is None:
+            return
         after: Mapping[str, Any] | None = None
         author: GraphCommit | None = None
-        for number in range(len(pins) - 1, -1, -1):
-            pin = pins[number]
+        for pin in ledger.pins_back(live.incarnation, capture.version):
             then = contract.at(ledger.head_at(pin.seq).schema_hash).catalog
             try:
                 table = self._engine.tables.open(pin.path, pin.version)
@@ -322,17 +325,6 @@ class Entities:
             after, author = image, ledger.author(pin.seq, pin.table_key, id)
         if author is not None and after is not None:
             yield _version(author, None, after)
-
-
-def entity_image(acting: Acting, table_key: str, id: str, at: At) -> dict[str, object] | None:
-    """Return one entity at a state as an envelope, None when it does not exist there."""
-    capture = acting.state(at)
-    if table_key not in capture.pins:
-        raise NotFoundError(f"no table {table_key} at graph version {capture.version}")
-    pin = capture.pins[table_key]
-    table = acting.engine.tables.open(pin.path, pin.version)
-    catalog = acting.engine.schema_of(capture.head.schema_hash).catalog
-    return next(export_rows(catalog, table_key, table, only_id=id), None)
 
 
 def _version(

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
+from itertools import islice
 
 from omnigraph.commits import MAIN, GraphCommit
 from omnigraph.commits.contract import SchemaContract
-from omnigraph.errors import StorageError, StorageFailureKind
+from omnigraph.errors import BadRequestError
+from omnigraph.graph.blame import Blame
 from omnigraph.graph.changes import ChangeBlock, Changes
 from omnigraph.graph.permits import Reachable
+from omnigraph.graph.revisions import resolve_commit
 from omnigraph.ops.diff import ChangeFilter
-from omnigraph.ops.export import export_rows
 from omnigraph.store import Tables
 
-_UNSEEN = object()
+_EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
 
 
 class Commits:
@@ -34,23 +36,23 @@ class Commits:
         until: datetime.datetime | None = None,
         limit: int | None = None,
     ) -> list[GraphCommit]:
-        """Return commits, newest first, optionally of one actor and within a time."""
+        """Return commits, newest first, optionally of one actor and within a time.
+
+        With a limit, no more of the history is read than that takes.
+        """
+        if limit is not None and limit < 0:
+            raise BadRequestError(f"limit must not be negative, got {limit}")
         coordinator = self._lines.get(branch).coordinator
-        since, until = _zoned(since), _zoned(until)
         capture = coordinator.capture()
-        found = reversed(coordinator.ledger.commits_to(capture.version))
-        kept = [
-            commit
-            for commit in found
-            if (actor is None or commit.actor_id == actor)
-            and (since is None or commit.created_at >= since)
-            and (until is None or commit.created_at <= until)
-        ]
-        return kept if limit is None else kept[:limit]
+        found = coordinator.ledger.newest_first(
+            capture.version, since_us=_microseconds(since), until_us=_microseconds(until)
+        )
+        kept = (commit for commit in found if actor is None or commit.actor_id == actor)
+        return list(islice(kept, limit))
 
     def get(self, commit_id: str) -> GraphCommit:
-        """Return one commit, whatever branch it is on. Raises `NotFoundError`."""
-        return self._lines.containing(commit_id)[1]
+        """Return one commit, by its id or any name of a state. Raises `NotFoundError`."""
+        return resolve_commit(self._lines, commit_id)[1]
 
     def changes(
         self,
@@ -64,7 +66,7 @@ class Commits:
 
         Raises `DiffRefusedError` for the first commit, and across a change of schema.
         """
-        line, commit = self._lines.containing(commit_id)
+        line, commit = resolve_commit(self._lines, commit_id)
         wanted = ChangeFilter.of(kinds, types, ops)
         self._contract.validate()
         changes = Changes(self._lines, self._tables, self._contract)
@@ -74,37 +76,18 @@ class Commits:
         """Return the commit that last changed an entity; None when it never existed."""
         entity = self._contract.validate().catalog.entity_named(type_name)
         line = self._lines.get(branch)
-        capture = line.coordinator.capture()
-        ledger = line.coordinator.ledger
-        pins = ledger.pin_history(entity.table_key, capture.version)
-        newer: object = _UNSEEN
-        for number in range(len(pins) - 1, -1, -1):
-            pin = pins[number]
-            table = self._tables.open(pin.path, pin.version)
-            # Each version under its own schema: a rename is no reason not to find the entity.
-            then = self._contract.at(ledger.head_at(pin.seq).schema_hash).catalog
-            try:
-                image = next(export_rows(then, pin.table_key, table, only_id=id), None)
-            except StorageError as error:
-                if error.failure is StorageFailureKind.NOT_FOUND:
-                    # A cleanup that was killed leaves versions whose files are gone already.
-                    later = pins[number + 1].seq - 1 if number + 1 < len(pins) else capture.version
-                    self._lines.state(line, later)
-                raise
-            if newer is not _UNSEEN and image != newer:
-                return ledger.author(pins[number + 1].seq, pins[number + 1].table_key, id)
-            newer = image
-        if newer in (None, _UNSEEN):
-            return None
-        return ledger.author(pins[0].seq, pins[0].table_key, id)
+        pin = line.coordinator.capture().pins.get(entity.table_key)
+        blame = Blame(self._lines, line, self._tables, self._contract)
+        return None if pin is None else blame.last_change(pin, id)
 
     def head(self, branch: str = MAIN) -> GraphCommit:
         """Return the newest commit of a branch."""
         return self._lines.get(branch).coordinator.capture().head
 
 
-def _zoned(moment: datetime.datetime | None) -> datetime.datetime | None:
-    """Return an instant; without a zone it is UTC."""
-    if moment is None or moment.tzinfo is not None:
-        return moment
-    return moment.replace(tzinfo=datetime.UTC)
+def _microseconds(moment: datetime.datetime | None) -> int | None:
+    """Return an instant as commits have it; without a zone it is UTC."""
+    if moment is None:
+        return None
+    zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.UTC)
+    return (zoned - _EPOCH) // datetime.timedelta(microseconds=1)

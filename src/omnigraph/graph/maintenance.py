@@ -12,6 +12,7 @@ from omnigraph.commits import (
     MAIN,
     BranchId,
     BranchInfo,
+    GraphCommit,
     ManifestReader,
     OwnHistory,
     lines_in_use,
@@ -157,12 +158,11 @@ class Maintenance:
 
     def _own_history(self, info: BranchInfo) -> OwnHistory:
         found = self._lines.history(info.id.uid)
-        commits = [] if found is None else found.ledger.commits_to(found.capture().version)
-        return OwnHistory(
-            branch=info.id.uid,
-            parent=info.parent,
-            commits=[item for item in commits if item.manifest_version > info.forked_at],
-        )
+        commits: list[GraphCommit] = []
+        if found is not None:
+            version = found.capture().version
+            commits = list(found.ledger.oldest_first(info.forked_at, version))
+        return OwnHistory(branch=info.id.uid, parent=info.parent, commits=commits)
 
     def _kept_states(self, gone: Collection[BranchId]) -> Iterator[State]:
         """Yield the states that stay whatever their age."""

@@ -33,7 +33,7 @@ class Overview:
                 continue  # It was deleted meanwhile.
             self._branches[info.name] = info
             self._heads[info.name] = capture.head
-            for commit in coordinator.ledger.commits_to(capture.version):
+            for commit in coordinator.ledger.newest_first(capture.version):
                 self._commits[commit.graph_commit_id] = commit
 
     def heads(self, base: str = MAIN) -> BranchHeads:

@@ -6,7 +6,9 @@ from typing import Protocol
 
 from omnigraph.commits import BranchDirectory, BranchId, BranchState, GraphCommit
 from omnigraph.commits.open_branches import OpenBranch, OpenBranches
+from omnigraph.errors import NotFoundError, PolicyDeniedError
 from omnigraph.policy import Action, Permit
+from omnigraph.wording import resembling
 
 
 class Reachable(Protocol):
@@ -52,7 +54,22 @@ class PermittedBranches:
     def get(self, name: str) -> OpenBranch:
         """Return a branch. Raises `PolicyDeniedError` and `NotFoundError`."""
         self._permit(self._action, branch=name)
-        return self._lines.get(name)
+        try:
+            return self._lines.get(name)
+        except NotFoundError as error:
+            error.hint = error.hint or self._hint(name)
+            raise
+
+    def _hint(self, name: str) -> str | None:
+        """Return the branch that may have been meant, if the actor may know of it."""
+        close = resembling(name, [item.name for item in self._lines.directory.ids()])
+        if close is None:
+            return None
+        try:
+            self._permit(self._action, branch=close)
+        except PolicyDeniedError:
+            return None
+        return f"did you mean '{close}'?"
 
     def containing(self, commit_id: str) -> tuple[OpenBranch, GraphCommit]:
         """Return a branch whose history holds a commit, and the commit."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import datetime
-import html
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import pyarrow as pa
 
 from omnigraph.compute import python_values
 from omnigraph.errors import BadRequestError, QueryError
+from omnigraph.extras import needed
 from omnigraph.limits import RESULT_BATCH_ROWS
 from omnigraph.wording import counted
 
@@ -52,6 +52,28 @@ class Result:
         for batch in self.batches():
             columns = [python_values(column) for column in batch.columns]
             yield from (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
+
+    @overload
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[dict[str, Any]]: ...
+
+    def __getitem__(self, index: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        """Return a row, or some of them: `result[0]`, `result[-1]`, `result[:10]`."""
+        if isinstance(index, slice):
+            numbers = range(self.num_rows)[index]
+            return [self._row(number) for number in numbers]
+        try:
+            return self._row(range(self.num_rows)[index])
+        except IndexError:
+            rows = counted(self.num_rows, "row")
+            raise IndexError(f"'{self.query_name}' returned {rows}, there is no {index}") from None
+
+    def _row(self, number: int) -> dict[str, Any]:
+        row = self._table.slice(number, 1)
+        values = [python_values(column)[0] for column in row.columns]
+        return dict(zip(self.columns, values, strict=True))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self._table.__arrow_c_stream__(requested_schema)
@@ -96,6 +118,7 @@ class Result:
 
     def to_pandas(self, **options: Any) -> Any:
         """Return the rows as a pandas frame."""
+        needed("pandas", "to_pandas()", extra="pandas")
         try:
             return self._table.to_pandas(**options)
         except (OverflowError, ValueError) as error:
@@ -107,8 +130,7 @@ class Result:
 
     def to_polars(self) -> Any:
         """Return the rows as a polars frame. Raises `QueryError` when a name is repeated."""
-        import polars
-
+        polars = needed("polars", "to_polars()", extra="polars")
         repeated = sorted({name for name in self.columns if self.columns.count(name) > 1})
         if repeated:
             raise QueryError(
@@ -169,6 +191,8 @@ class Result:
         return next(iter(self.one().values()))
 
     def _repr_html_(self) -> str:
+        import html
+
         names = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
         rows = "".join(
             "<tr>" + "".join(f"<td>{html.escape(_text(value))}</td>" for value in row) + "</tr>"
@@ -208,6 +232,8 @@ def _text(value: object) -> str:
 def _plain(value: Any, *, ints: str) -> Any:
     if isinstance(value, list):
         return [_plain(item, ints=ints) for item in value]
+    if isinstance(value, dict):
+        return {name: _plain(item, ints=ints) for name, item in value.items()}
     if isinstance(value, datetime.datetime):
         moment = value.astimezone(datetime.UTC).replace(tzinfo=None)
         return moment.isoformat(timespec="milliseconds") + "Z"

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import datetime
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import Any, Literal, Self
 
 from omnigraph.catalog import Catalog
@@ -19,15 +17,19 @@ from omnigraph.graph.branches import Branches, Tags
 from omnigraph.graph.bulk import bulk
 from omnigraph.graph.changes import ChangeFeed, Changes, Diff
 from omnigraph.graph.engine import Engine
-from omnigraph.graph.entities import Entities, entity_image
+from omnigraph.graph.entities import Entities
+from omnigraph.graph.explaining import explained
 from omnigraph.graph.explanation import Explanation
 from omnigraph.graph.history import Commits
+from omnigraph.graph.lookup import entity_image, python_entity
 from omnigraph.graph.maintaining import MaintenanceOps
 from omnigraph.graph.maintenance import CleanupReport, OptimizeReport, RepairReport
+from omnigraph.graph.prepared import PreparedQuery
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
+from omnigraph.graph.revisions import has_branch
 from omnigraph.graph.schema_ops import SchemaOps
-from omnigraph.graph.targets import At, has_branch
+from omnigraph.graph.targets import At
 from omnigraph.graph.view import BranchView, transaction
 from omnigraph.graph.writing import Terms, load, load_table, mutate
 from omnigraph.intake.inputs import Sources
@@ -41,10 +43,9 @@ from omnigraph.ops.export import (
     select_tables,
 )
 from omnigraph.ops.load import LoadMode
-from omnigraph.plan import explain
 from omnigraph.policy import Action, Policy
 from omnigraph.read import Running
-from omnigraph.store import Table, measured
+from omnigraph.store import Table
 from omnigraph.store.tables.workers import Workers
 from omnigraph.version import INTERNAL_SCHEMA_VERSION
 
@@ -74,12 +75,7 @@ class Session:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -171,6 +167,7 @@ class Session:
         timestamp: Moment = None,
         timeout: float | None = None,
         cancel: threading.Event | None = None,
+        max_staleness_s: float | None = None,
     ) -> Result:
         """Run a read query on one snapshot.
 
@@ -185,9 +182,10 @@ class Session:
             timestamp: Read the branch as it was at this moment.
             timeout: Give up after so many seconds, with `ResourceLimitError`.
             cancel: Give up when this event is set, with `QueryError`.
+            max_staleness_s: Look for newer commits only if that was longer ago than this.
         """
         at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
-        capture = self._acting.state(at)
+        capture = self._acting.state(at, max_staleness_s=max_staleness_s)
         running = Running(timeout_s=timeout, cancel=cancel)
         compiled, table = self._engine.run(source, params, name, capture, running)
         return Result(
@@ -198,6 +196,12 @@ class Session:
             snapshot=commit,
             column_types=self._engine.column_types(compiled),
         )
+
+    def prepare(self, source: str, *, name: str | None = None) -> PreparedQuery:
+        """Check and compile a read query now, to be run many times with other parameters."""
+        self._permit_schema()
+        self._engine.compile_read(source, name, self._engine.schema)
+        return PreparedQuery(self.query, source, name)
 
     def explain(
         self,
@@ -218,19 +222,7 @@ class Session:
         With `timeout` and `cancel` it gives up as `query` does.
         """
         at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
-        running = Running(timeout_s=timeout, cancel=cancel, trace=True)
-        with measured() as io:
-            capture = self._acting.state(at)
-            begun = time.perf_counter()
-            compiled, table = self._engine.run(source, params, name, capture, running)
-            seconds = time.perf_counter() - begun
-        return Explanation(
-            plan=explain(compiled.plan),
-            stages=tuple(running.stages),
-            rows=table.num_rows,
-            seconds=seconds,
-            io=dict(io),
-        )
+        return explained(self._acting, source, params, name, at, timeout=timeout, cancel=cancel)
 
     def snapshot(
         self,
@@ -283,6 +275,17 @@ class Session:
         """Return one entity at a graph version, commit or tag, None when it did not exist."""
         at = At(branch=branch, commit=commit, version=version, tag=tag)
         return entity_image(self._acting, table_key, id, at)
+
+    def get(
+        self, type_name: str, id: str, *, branch: str | None = None, commit: str | None = None
+    ) -> dict[str, Any] | None:
+        """Return one entity by its id as a dictionary, None when there is none.
+
+        >>> graph.get("Task", "t1")["title"]
+        """
+        entity = self.catalog.entity_named(type_name)
+        at = At(branch=branch, commit=commit)
+        return python_entity(entity, entity_image(self._acting, entity.table_key, id, at))
 
     def export(
         self,

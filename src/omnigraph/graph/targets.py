@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import datetime
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from omnigraph.commits import MAIN, BranchState, GraphCommit
 from omnigraph.commits.open_branches import OpenBranch
 from omnigraph.commits.records import MAINTENANCE_KINDS
-from omnigraph.errors import BadRequestError, NotFoundError, PreconditionFailedError
+from omnigraph.errors import BadRequestError, PreconditionFailedError
 from omnigraph.graph.permits import Reachable
+from omnigraph.graph.revisions import at_moment, at_tag, parse_moment, resolve_revision
 from omnigraph.ids import is_ulid
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class At:
-    """A state that is asked for: a point in the past of a branch, or its newest state."""
+class At(Struct, frozen=True, kw_only=True):
+    """A state that is asked for: a point in the past of a branch, or its newest state.
+
+    `commit` may be any name of a state, as `graph.revisions` reads them.
+    """
 
     branch: str | None = None
     commit: str | None = None
@@ -37,28 +41,22 @@ class At:
         return not self._given()
 
 
-def resolve(lines: Reachable, at: At) -> tuple[OpenBranch, BranchState]:
-    """Return a branch and its state at the given point."""
+def resolve(
+    lines: Reachable, at: At, max_staleness_s: float | None = None
+) -> tuple[OpenBranch, BranchState]:
+    """Return a branch and its state at the given point; the newest may be as old as is said."""
     if at.tag is not None:
-        found = lines.directory.find_tag(at.tag)
-        line, state = lines.at(found.branch, found.version)
-        if found.commit_id is not None:
-            state = lines.state_of(line, line.coordinator.ledger.commits[found.commit_id])
-        return line, state
+        return at_tag(lines, lines.directory.find_tag(at.tag))
+    if at.commit is not None and not is_ulid(at.commit):
+        return resolve_revision(lines, at.commit, branch=at.branch or MAIN)
     if at.commit is not None:
         return _at_commit(lines, at.commit, at.branch)
+    if at.timestamp is not None:
+        return at_moment(lines, at.branch or MAIN, as_instant(at.timestamp))
     line = lines.get(at.branch or MAIN)
-    newest = line.coordinator.capture()
+    newest = line.newest(max_staleness_s if at.is_newest else None)
     if at.version is not None:
         return line, lines.state(line, at.version)
-    if at.timestamp is not None:
-        moment = as_instant(at.timestamp)
-        microseconds = int(moment.timestamp() * 1e6)
-        commits = line.coordinator.ledger.commits_to(newest.version)
-        kept = [item for item in commits if item.created_at_us <= microseconds]
-        if not kept:
-            raise NotFoundError(f"the graph did not exist at {moment.isoformat()}")
-        return line, lines.state_of(line, kept[-1])
     return line, newest
 
 
@@ -72,30 +70,6 @@ def _at_commit(lines: Reachable, commit: str, branch: str | None) -> tuple[OpenB
             return line, lines.state_of(line, known)
     line, known = lines.containing(commit)
     return line, lines.state_of(line, known)
-
-
-def resolve_name(lines: Reachable, name: str | int) -> tuple[OpenBranch, BranchState]:
-    """Return the state a single name means: commit id, version of main, branch or tag.
-
-    `branch@version` is a version of a branch. A branch wins over a tag of the same name.
-    """
-    if isinstance(name, int):
-        return resolve(lines, At(version=name))
-    if has_branch(lines, name):
-        return resolve(lines, At(branch=name))
-    if is_ulid(name):
-        return resolve(lines, At(commit=name))
-    branch, separator, number = name.rpartition("@")
-    if separator and number.isdigit():
-        return resolve(lines, At(branch=branch, version=int(number)))
-    if any(found.name == name for found in lines.directory.tags()):
-        return resolve(lines, At(tag=name))
-    if name.isdigit():
-        return resolve(lines, At(version=int(name)))
-    raise NotFoundError(
-        f"'{name}' is no branch, tag, commit id or version",
-        hint="use branch@version for a version of a branch",
-    )
 
 
 def check_head(line: OpenBranch, capture: BranchState, expected: str | None) -> None:
@@ -113,17 +87,14 @@ def check_head(line: OpenBranch, capture: BranchState, expected: str | None) -> 
         raise PreconditionFailedError(expected=expected, actual=capture.head.graph_commit_id)
 
 
-def has_branch(lines: Reachable, name: str) -> bool:
-    """Whether there is a branch of this name."""
-    return name == MAIN or any(branch.name == name for branch in lines.directory.ids())
-
-
 def as_instant(value: datetime.datetime | str) -> datetime.datetime:
     """Return an instant; without a zone it is UTC."""
     if isinstance(value, str):
-        # Commits are told apart by microseconds, so these are kept.
-        try:
-            value = datetime.datetime.fromisoformat(value)
-        except ValueError as error:
-            raise BadRequestError(f"timestamp: {error}") from error
+        moment = parse_moment(value)
+        if moment is None:
+            raise BadRequestError(
+                f"timestamp: {value!r} is no moment",
+                hint="write an ISO date or instant, yesterday, or such as 5 minutes ago",
+            )
+        return moment
     return value if value.tzinfo is not None else value.replace(tzinfo=datetime.UTC)

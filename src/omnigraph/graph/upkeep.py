@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from omnigraph.clock import elapsed_s
 from omnigraph.errors import BadRequestError, OmniGraphError
@@ -19,8 +20,7 @@ from omnigraph.limits import (
 from omnigraph.ops.cleanup import Retention
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Upkeep:
+class Upkeep(Struct, frozen=True, kw_only=True):
     """When a handle looks after its graph by itself, and which states stay.
 
     Args:

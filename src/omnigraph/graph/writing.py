@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from omnigraph.catalog import AcceptedSchema
@@ -21,7 +22,7 @@ from omnigraph.commits import (
 )
 from omnigraph.commits.open_branches import OpenBranch
 from omnigraph.embed import Embedder
-from omnigraph.errors import NotFoundError, OmniGraphError
+from omnigraph.errors import NotFoundError, OmniGraphError, PolicyDeniedError
 from omnigraph.graph.acting import Acting
 from omnigraph.graph.api import Loadable, Params
 from omnigraph.graph.branches import Branches
@@ -54,8 +55,7 @@ class StagedLoad(LoadOperation, Protocol):
 MakeLoad = Callable[[AcceptedSchema, Embedder | None], StagedLoad]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class Terms(Struct, frozen=True, kw_only=True):
     """What a caller says about a write beside the data: where to, as whom, and on what conditions.
 
     `create_from` makes the branch if it is not there. Without `index` a later write brings the
@@ -83,7 +83,13 @@ class Writing:
 
     def line(self) -> OpenBranch:
         """Return the branch to write to. Raises `NotFoundError`."""
-        return self.acting.engine.lines.get(self.terms.branch)
+        try:
+            return self.acting.engine.lines.get(self.terms.branch)
+        except NotFoundError:
+            # Asked again as a reader, who may be told of the branch that was meant.
+            with contextlib.suppress(PolicyDeniedError):
+                self.acting.readable.get(self.terms.branch)
+            raise
 
     def line_or_new(self) -> tuple[OpenBranch, bool]:
         """Return the branch to load into, and whether it was made for it."""
@@ -275,7 +281,7 @@ def load_staged(acting: Acting, make: MakeLoad, terms: Terms) -> LoadResult:
         found = make(schema, acting.engine.embedder)
         request = work.request(line)
         line.coordinator.capture()
-        done = line.coordinator.commit_of(request.operation_id)
+        done = line.coordinator.commit_of(request.operation_id, past=not request.new_id)
         if done is None and not terms.dry_run:
             line.writer.prepare_only(found, request, schema)
             found.stage_ahead(line.writer.base(schema))

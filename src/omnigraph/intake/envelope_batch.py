@@ -36,7 +36,7 @@ class BatchParser:
         data += [pa.field(name, _json_type(item)) for name, item in entity.properties.items()]
         head = [("type", pa.string())]
         if isinstance(entity, EdgeType):
-            head = [(name, pa.string()) for name in ("edge", "from", "to")]
+            head = [(name, pa.string()) for name in ("edge", "from", "to", "id")]
         self._envelope = pa.schema([*head, ("data", pa.struct(data))])
 
     def parse(self, lines: Sequence[bytes]) -> Any | None:
@@ -71,12 +71,24 @@ class BatchParser:
                     raise _Unusual
                 arrays.append(ends)
             elif name == "id":
+                ids = columns[name]
+                if isinstance(self._entity, EdgeType):
+                    ids = _one_of(ids, found[name].combine_chunks())
                 if columns[name].null_count:
-                    _only_absent(text, name, columns[name])
-                arrays.append(columns[name])
+                    _only_absent(text, name, ids)
+                arrays.append(ids)
             else:
                 arrays.append(_column(text, self._entity.properties[name], columns[name]))
         return pa.Table.from_arrays(arrays, schema=self._schema)
+
+
+def _one_of(in_data: Any, beside: Any) -> Any:
+    """Return ids that are given in either place, in none of the rows in both."""
+    if in_data.null_count == len(in_data):
+        return beside
+    if pc.any(pc.and_(pc.is_valid(in_data), pc.is_valid(beside))).as_py():
+        raise _Unusual
+    return pc.coalesce(in_data, beside)
 
 
 def _column(text: bytes, declared: Property, column: Any) -> Any:

@@ -69,6 +69,7 @@ class _Envelope(
     edge: str | msgspec.UnsetType = UNSET
     source: str | msgspec.UnsetType = UNSET
     target: str | msgspec.UnsetType = UNSET
+    id: str | msgspec.UnsetType = UNSET
     data: msgspec.Raw = _NO_DATA
 
 
@@ -279,6 +280,13 @@ class EnvelopeReader:
         except _UNREADABLE as error:
             self._problem(number, f"not valid JSON: {_reason(error)}")
             return False
+        if head.id is not UNSET:
+            # The id is the first field of every type.
+            problem = _id_problem(rows.entity, row[0])
+            if problem is not None:
+                self._problem(number, problem, type_name=rows.entity.name, field="id")
+                return False
+            row = (head.id, *row[1:])
         members = rows.head_members + (head.data is not _NO_DATA)
         members += len(row) - row.count(UNSET)
         # A line with other colons than the members that were read may name one twice.
@@ -426,6 +434,13 @@ def _reason(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"not valid UTF-8 ({error.reason})"
     return str(error).removeprefix("JSON is malformed: ")
+
+
+def _id_problem(entity: Entity, in_data: object) -> str | None:
+    """Return what is wrong with an id beside the type of a line."""
+    if not isinstance(entity, EdgeType):
+        return "the id of a node stands in 'data'"
+    return None if in_data is UNSET else "the id is given twice: beside 'edge' and in 'data'"
 
 
 def _envelope_problem(error: Exception) -> str:

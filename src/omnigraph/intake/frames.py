@@ -18,6 +18,7 @@ from omnigraph.rows.arrow_columns import cast_column, text_column
 from omnigraph.rows.keys import key_ids, ulid_column
 from omnigraph.rows.problems import Problem, Problems
 from omnigraph.rows.table_schema import rows_schema
+from omnigraph.wording import resembling
 
 NewIds = Callable[[int], tuple[str, int]]
 
@@ -45,7 +46,9 @@ def frame_rows(
         problems.add(Problem(message=message, type_name=entity.name, field=name))
     for name in columns:
         if name not in schema.names:
-            message = f"unknown column '{name}' for '{entity.table_key}'"
+            message = (
+                f"unknown column '{name}' for '{entity.table_key}'{_meant(name, schema.names)}"
+            )
             problems.add(Problem(message=message, type_name=entity.name, field=name))
     if problems.count > before:
         return None
@@ -55,6 +58,14 @@ def frame_rows(
     if problems.count > before:
         return None
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    """Return what may have been meant by the name of a column."""
+    if ";" in name or "\t" in name:
+        return "; values must be separated by ','"
+    close = resembling(name, known)
+    return "" if close is None else f"; did you mean '{close}'?"
 
 
 def _frame_column(

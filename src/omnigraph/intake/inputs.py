@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from omnigraph.catalog import Catalog, EdgeType, Entity
 from omnigraph.errors import BadRequestError, NotFoundError
@@ -17,8 +18,7 @@ Path = str | os.PathLike[str]
 FORMS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class Rows(Struct, frozen=True, kw_only=True):
     """Rows of one type.
 
     `data` is a CSV or Parquet file, a folder or glob of such files, several of these, or a frame:
@@ -38,8 +38,7 @@ class Rows:
 Sources = Path | Sequence[Path] | Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Input:
+class Input(Struct, frozen=True, kw_only=True):
     """One file or frame; a frame has no path and no size, and envelopes have no type."""
 
     label: str
@@ -97,6 +96,9 @@ def is_frame(data: Any) -> bool:
     """Tell frames from paths."""
     return (
         isinstance(data, pa.Table | pa.RecordBatch)
+        or _is_lazy(data)
+        or isinstance(data, Iterator)
+        or (isinstance(data, list | tuple) and bool(data) and isinstance(data[0], Mapping))
         or hasattr(data, "mapInArrow")
         or hasattr(data, "__arrow_c_stream__")
         or type(data).__module__.startswith("pandas")
@@ -111,20 +113,65 @@ def as_arrow(table: Any) -> Any:
         return pa.Table.from_batches([table])
     if hasattr(table, "mapInArrow"):
         return table.toArrow()
+    if _is_lazy(table):
+        return pa.table(table.collect())
     if hasattr(table, "__arrow_c_stream__"):
         return pa.table(table)
     if type(table).__module__.startswith("pandas"):
         return pa.Table.from_pandas(table, preserve_index=False)
-    raise BadRequestError(
-        f"cannot load a {type(table).__name__}", hint="give an Arrow, pandas or polars frame"
+    if isinstance(table, Iterable) and not isinstance(table, str | bytes | Mapping):
+        return _table_of_rows(list(table))
+    raise _not_loadable(table)
+
+
+def held(sources: Sources) -> Sources:
+    """Return sources that can be read again: what iterators yield is taken out of them once."""
+    if not isinstance(sources, Mapping):
+        return sources
+    return {name: _held(given) for name, given in sources.items()}
+
+
+def _held(given: Any) -> Any:
+    if isinstance(given, Rows):
+        return replace(given, data=_held(given.data))
+    return as_arrow(given) if isinstance(given, Iterator) else given
+
+
+def _is_lazy(data: Any) -> bool:
+    return type(data).__name__ == "LazyFrame" and type(data).__module__.startswith("polars")
+
+
+def _table_of_rows(rows: list[Any]) -> Any:
+    """Return dictionaries as a table; a name that some lack is null there."""
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, Mapping):
+            raise BadRequestError(
+                f"row {number} is {_a(row)}", hint="give a dictionary for each row"
+            )
+    names = dict.fromkeys(name for row in rows for name in row)
+    try:
+        return pa.table({str(name): pa.array([row.get(name) for row in rows]) for name in names})
+    except pa.ArrowException as error:
+        raise BadRequestError(f"the rows do not fit one table: {error}") from error
+
+
+def _not_loadable(given: object) -> BadRequestError:
+    return BadRequestError(
+        f"cannot load {_a(given)}",
+        hint="give a file, an Arrow, pandas or polars frame, or dictionaries",
     )
+
+
+def _a(given: object) -> str:
+    name = type(given).__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
 def _envelopes(file: FoundFile) -> Input:
     if form_of(file.name) != "jsonl":
         raise BadRequestError(
             f"{file.name} does not say of which type its rows are",
-            hint="give a mapping of type names to files",
+            hint="give a mapping of type names to files; on the command line --data Type=FILE",
         )
     return _named(Input(label="", form=""), file, "jsonl")
 
@@ -158,9 +205,7 @@ def _files(given: Any) -> list[FoundFile]:
     """Return the files that paths, folders and globs mean, each group sorted by name."""
     if not isinstance(given, str | os.PathLike):
         if not isinstance(given, Sequence) or isinstance(given, bytes):
-            raise BadRequestError(
-                f"cannot load a {type(given).__name__}", hint="give a file or a frame"
-            )
+            raise _not_loadable(given)
         return [file for item in given for file in _files(item)]
     text = os.fspath(given)
     found = find_files(text if is_object(text) else os.path.abspath(text), frozenset(FORMS))

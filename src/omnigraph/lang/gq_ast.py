@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from omnigraph.catalog import PropertyType
 from omnigraph.catalog.model import LiteralValue
@@ -23,8 +24,7 @@ class LiteralKind(StrEnum):
     LIST = "list"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiteralNode:
+class LiteralNode(Struct, frozen=True, kw_only=True):
     """A constant. Lists keep their items as nodes; `problem` says why a date is none."""
 
     kind: LiteralKind
@@ -34,8 +34,7 @@ class LiteralNode:
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VariableNode:
+class VariableNode(Struct, frozen=True, kw_only=True):
     """`$name`, or `$name?`: the condition it stands in vanishes when the parameter is null."""
 
     name: str
@@ -43,8 +42,7 @@ class VariableNode:
     vanishing: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PropertyNode:
+class PropertyNode(Struct, frozen=True, kw_only=True):
     """`$variable.property`."""
 
     variable: str
@@ -53,16 +51,14 @@ class PropertyNode:
     property_span: Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WordNode:
+class WordNode(Struct, frozen=True, kw_only=True):
     """A bare word: an alias in `order`, a property in a mutation's `where`."""
 
     name: str
     span: Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallNode:
+class CallNode(Struct, frozen=True, kw_only=True):
     """`function(argument, ...)`; `star` for `count(*)`, `distinct` for `count(distinct x)`."""
 
     function: str
@@ -72,8 +68,7 @@ class CallNode:
     star: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnaryNode:
+class UnaryNode(Struct, frozen=True, kw_only=True):
     """`-x` or `not (x)`."""
 
     op: str
@@ -81,8 +76,7 @@ class UnaryNode:
     span: Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BinaryNode:
+class BinaryNode(Struct, frozen=True, kw_only=True):
     """Two operands and an operator: arithmetic, comparison, word operator, `and`, `or`.
 
     `depth` counts the operators below; `and`/`or` chains do not add to it, they are flattened.
@@ -95,8 +89,7 @@ class BinaryNode:
     depth: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NullTestNode:
+class NullTestNode(Struct, frozen=True, kw_only=True):
     """`x is null` or `x is not null`."""
 
     operand: ExpressionNode
@@ -104,8 +97,7 @@ class NullTestNode:
     span: Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubqueryNode:
+class SubqueryNode(Struct, frozen=True, kw_only=True):
     """`exists { ... }`, `count { ... }`, or the aggregate `call` of `sum(x) { ... }`."""
 
     function: str
@@ -127,8 +119,7 @@ ExpressionNode = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MatchNode:
+class MatchNode(Struct, frozen=True, kw_only=True):
     """`property: value` in the braces of a binding."""
 
     property: str
@@ -136,8 +127,7 @@ class MatchNode:
     value: ExpressionNode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BindingNode:
+class BindingNode(Struct, frozen=True, kw_only=True):
     """`$v: Type { p: value }`."""
 
     variable: str
@@ -148,8 +138,7 @@ class BindingNode:
     span: Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraversalNode:
+class TraversalNode(Struct, frozen=True, kw_only=True):
     """`$a $w:edge{m,n} $b`, or with `<edge>` in both directions."""
 
     left: str
@@ -166,16 +155,14 @@ class TraversalNode:
     span: Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilterNode:
+class FilterNode(Struct, frozen=True, kw_only=True):
     """A condition."""
 
     condition: ExpressionNode
     span: Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockNode:
+class BlockNode(Struct, frozen=True, kw_only=True):
     """`not { ... }` or `optional { ... }`."""
 
     optional: bool
@@ -186,8 +173,7 @@ class BlockNode:
 ClauseNode = BindingNode | TraversalNode | FilterNode | BlockNode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectionNode:
+class ProjectionNode(Struct, frozen=True, kw_only=True):
     """`expression as alias`."""
 
     expression: ExpressionNode
@@ -195,16 +181,14 @@ class ProjectionNode:
     span: Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AllPropertiesNode:
+class AllPropertiesNode(Struct, frozen=True, kw_only=True):
     """`$variable.*`: a column for each property."""
 
     variable: str
     span: Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrderNode:
+class OrderNode(Struct, frozen=True, kw_only=True):
     """One item of `order { ... }`; `direction` is None when not written."""
 
     expression: ExpressionNode
@@ -212,8 +196,7 @@ class OrderNode:
     span: Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadNode:
+class ReadNode(Struct, frozen=True, kw_only=True):
     """`match ... return ... order ... limit ... offset`."""
 
     clauses: tuple[ClauseNode, ...]
@@ -224,8 +207,7 @@ class ReadNode:
     offset: ExpressionNode | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssignmentNode:
+class AssignmentNode(Struct, frozen=True, kw_only=True):
     """`property: value`."""
 
     property: str
@@ -233,11 +215,11 @@ class AssignmentNode:
     value: ExpressionNode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatementNode:
-    """`insert|upsert|update|delete Type ...`."""
+class StatementNode(Struct, frozen=True, kw_only=True):
+    """`insert|upsert|update|delete Type ...`; `must_be_new` for `insert new`."""
 
     verb: str
+    must_be_new: bool
     type_name: str
     type_span: Span
     assignments: tuple[AssignmentNode, ...]
@@ -245,8 +227,7 @@ class StatementNode:
     span: Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParameterNode:
+class ParameterNode(Struct, frozen=True, kw_only=True):
     """`$name: Type`."""
 
     name: str
@@ -254,8 +235,7 @@ class ParameterNode:
     span: Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryNode:
+class QueryNode(Struct, frozen=True, kw_only=True):
     """One query: a read, or mutation statements."""
 
     name: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from omnigraph.catalog import EdgeType
 from omnigraph.lang.gq_ast import BindingNode, BlockNode, ClauseNode, TraversalNode
@@ -11,16 +11,14 @@ from omnigraph.plan.expression import Aggregate, Expression, variables_of
 ANONYMOUS = "_"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Binding:
+class Binding(Struct, frozen=True, kw_only=True):
     """A variable and its node type."""
 
     variable: str
     type_name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Traversal:
+class Traversal(Struct, frozen=True, kw_only=True):
     """An edge between two variables; `forward` when `left` is the edge's source."""
 
     left: str
@@ -43,15 +41,13 @@ class Traversal:
         return self.edge.target if self.forward else self.edge.source
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class Condition(Struct, frozen=True, kw_only=True):
     """A filter, from a clause or from the braces of a binding."""
 
     expression: Expression
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class Block(Struct, frozen=True, kw_only=True):
     """A `not` or `optional` block; `outer` are the enclosing variables it uses."""
 
     optional: bool
@@ -60,8 +56,7 @@ class Block:
     clauses: tuple[Clause, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subquery:
+class Subquery(Struct, frozen=True, kw_only=True):
     """A pattern in an expression, which reads its value as `variable`.
 
     It is an aggregate over the solutions, or without one whether there are any.
@@ -76,8 +71,7 @@ class Subquery:
 Clause = Binding | Traversal | Condition | Block | Subquery
 
 
-@dataclass(slots=True)
-class ReadTypes:
+class ReadTypes(Struct):
     """Node and edge types a query may inspect."""
 
     nodes: set[str]

@@ -42,6 +42,7 @@ ARITY = {
     "search": (2, 2),
     "fuzzy": (2, 3),
     "match_text": (2, 2),
+    "object": (1, 1),
     **dict.fromkeys(AGGREGATES, (1, 1)),
 }
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
@@ -66,7 +67,7 @@ def is_condition(node: ExpressionNode) -> bool:
 def parse_expression(stream: TokenStream) -> ExpressionNode:
     """Parse any expression, conditions included."""
     left = _and(stream)
-    while stream.at_word("or"):
+    while _at_operator(stream, "or"):
         word = stream.advance()
         left = _binary(stream, word, left, _and(stream))
     return left
@@ -74,7 +75,7 @@ def parse_expression(stream: TokenStream) -> ExpressionNode:
 
 def _and(stream: TokenStream) -> ExpressionNode:
     left = _not(stream)
-    while stream.at_word("and"):
+    while _at_operator(stream, "and"):
         word = stream.advance()
         left = _binary(stream, word, left, _not(stream))
     return left
@@ -93,6 +94,13 @@ def _not(stream: TokenStream) -> ExpressionNode:
     return UnaryNode(op="not", operand=operand, span=word.span.to(_last(stream)))
 
 
+def _at_operator(stream: TokenStream, *words: str) -> bool:
+    """Whether a word continues an expression: not where it is a property that gets a value."""
+    token, following = stream.current, stream.peek()
+    assigned = following.kind is Kind.PUNCT and following.text == ":"
+    return token.kind is Kind.IDENT and token.text in words and not assigned
+
+
 def _last(stream: TokenStream) -> Span:
     return stream.peek(-1).span
 
@@ -101,9 +109,10 @@ def _comparison(stream: TokenStream) -> ExpressionNode:
     left = parse_value(stream)
     token = stream.current
     symbol = token.kind is Kind.PUNCT and token.text in COMPARISONS
-    if symbol or (token.kind is Kind.IDENT and token.text in WORD_OPERATORS):
+    if symbol or _at_operator(stream, *WORD_OPERATORS):
         stream.advance()
-    elif stream.take_word("is"):
+    elif _at_operator(stream, "is"):
+        stream.advance()
         negated = stream.take_word("not") is not None
         last = stream.expect_word("null", "after `is`")
         return NullTestNode(operand=left, negated=negated, span=left.span.to(last.span))

@@ -28,13 +28,18 @@ from omnigraph.plan.expression import (
     BOOL,
     FLOAT,
     INT,
+    TEXT,
     Aggregate,
     AggregateFunction,
     Bm25,
     Constant,
+    End,
+    EndpointOf,
     Expression,
+    IdOf,
     Nearest,
     Now,
+    ObjectOf,
     Parameter,
     PropertyOf,
     Ranking,
@@ -77,16 +82,18 @@ class ExpressionChecker(ValueChecker):
             was_condition = self.enter_condition()
             found = self._text_match(node)
             return self.leave_condition(found, was_condition=was_condition)
-        if node.function in RANKINGS:
+        if node.function in RANKINGS or node.function == "object":
             if not self._rankings:
                 self.scope.error(
                     "T7",
                     node.span,
                     f"`{node.function}` cannot be used in `match`",
-                    hint="use it in `order`, or return it as a column",
+                    hint="return it as a column"
+                    if node.function == "object"
+                    else "use it in `order`, or return it as a column",
                 )
                 return None
-            return self.ranking(node)
+            return self._object(node) if node.function == "object" else self.ranking(node)
         if node.function in AGGREGATES and not self._aggregates:
             self.scope.error(
                 "T8",
@@ -141,6 +148,34 @@ class ExpressionChecker(ValueChecker):
         self._subqueries.append(found)
         return SubqueryValue(
             variable=found.variable, type=BOOL if aggregate is None else aggregate.type
+        )
+
+    # ---- objects --------------------------------------------------------------------------
+
+    def _object(self, node: CallNode) -> Expression | None:
+        """Resolve `object($v)`: everything of a node or edge that can be read, as one value."""
+        argument = node.arguments[0]
+        found = self.scope.lookup(argument.name) if isinstance(argument, VariableNode) else None
+        if found is None:
+            known = isinstance(argument, VariableNode) and argument.name in self.scope.poisoned
+            if not known:
+                message = "`object` needs a node or edge variable such as `$p`"
+                self.scope.error("T7", argument.span, message)
+            return None
+        owner = found.edge if isinstance(found, EdgeVariable) else found.node
+        text = TEXT.as_nullable(nullable=found.optional)
+        parts: dict[str, Expression] = {"id": IdOf(variable=found.name, type=text)}
+        if isinstance(found, EdgeVariable):
+            for end in End:
+                parts[str(end)] = EndpointOf(variable=found.name, end=end, type=text)
+        for name, declared in owner.properties.items():
+            if declared.type.scalar is not Scalar.BLOB:
+                kind = declared.type.as_nullable() if found.optional else declared.type
+                parts[name] = PropertyOf(variable=found.name, property=name, type=kind)
+        fields = tuple((name, part.type) for name, part in parts.items())
+        return ObjectOf(
+            parts=tuple(parts.values()),
+            type=PropertyType(scalar=Scalar.OBJECT, nullable=found.optional, fields=fields),
         )
 
     # ---- text and ranking -----------------------------------------------------------------

@@ -10,7 +10,8 @@ for the rows that are left: those of conditions as soon as may be, those of colu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.lang.gq_clauses import Binding, Block, Clause, Condition, Subquery, Traversal
 from omnigraph.lang.gq_parts import Parts
@@ -34,16 +35,14 @@ def lower(clauses: tuple[Clause, ...], outer: frozenset[str] = frozenset()) -> t
     return _Lowering(clauses, outer).run()
 
 
-@dataclass(frozen=True, slots=True)
-class _Introduction:
+class _Introduction(Struct, frozen=True):
     """Where a variable entered: the index of its step, and whether as the edge of it."""
 
     step: int
     is_edge: bool = False
 
 
-@dataclass(slots=True)
-class _Condition:
+class _Condition(Struct):
     """A condition and how many of its variables are not there yet."""
 
     expression: Expression

@@ -60,8 +60,8 @@ class _InputChecker(ValueChecker):
         return Now() if node.function == "now" else super().call(node)
 
 
-class _PredicateChecker(_InputChecker):
-    """Resolves the `where` of a mutation, where a bare word is a property of the row."""
+class _RowChecker(_InputChecker):
+    """Resolves what an update or delete reads of a row: a bare word is one of its properties."""
 
     def __init__(self, scope: Scope, owner: Entity) -> None:
         super().__init__(scope)
@@ -86,9 +86,13 @@ class _PredicateChecker(_InputChecker):
             )
             return None
         if declared.type.scalar is Scalar.BLOB:
-            self.scope.error("T11", node.span, f"Blob property `{node.name}` cannot be tested")
+            self.scope.error("T11", node.span, f"Blob property `{node.name}` cannot be read here")
             return None
         return PropertyOf(variable=ROW, property=node.name, type=declared.type)
+
+
+class _PredicateChecker(_RowChecker):
+    """Resolves the `where` of a mutation."""
 
     def literal(self, node: LiteralNode) -> Expression | None:
         """Refuse `true` and `false` where they could mean a property: the row or every row."""
@@ -216,7 +220,9 @@ class _MutationChecker:
                 found[item.property] = (item, None)
                 continue
             place = f"{owner.name}.{item.property}"
-            found[item.property] = (item, self._value(item.value, declared, place))
+            # Only an update has a row to read.
+            values = _RowChecker(self._scope, owner) if node.verb == "update" else self._inputs
+            found[item.property] = (item, self._value(values, item.value, declared, place))
         return found
 
     def _assignable(self, item: AssignmentNode, owner: Entity, verb: str) -> PropertyType | None:
@@ -251,7 +257,9 @@ class _MutationChecker:
     def _refuse(self, span: Span, message: str, *, hint: str | None = None) -> None:
         self._scope.error("T16", span, message, hint=hint)
 
-    def _value(self, node: ExpressionNode, declared: PropertyType, place: str) -> Expression | None:
+    def _value(
+        self, values: _InputChecker, node: ExpressionNode, declared: PropertyType, place: str
+    ) -> Expression | None:
         if isinstance(node, LiteralNode) and node.kind is LiteralKind.NULL:
             if not declared.nullable:
                 self._scope.error("T3", node.span, f"{place} is required and cannot be null")
@@ -259,7 +267,7 @@ class _MutationChecker:
             return Constant(value=None, type=declared)
         if isinstance(node, VariableNode) and declared.scalar is Scalar.BLOB:
             return self._blob_parameter(node, declared, place)
-        value = self._inputs.resolve(node)
+        value = values.resolve(node)
         if value is None:
             return None
         if isinstance(value, Constant):
@@ -343,7 +351,9 @@ class _MutationChecker:
         if node.verb == "insert":
             if missing:
                 self._report_missing(node, owner, missing)
-            return InsertNode(type_name=owner.name, assignments=assignments)
+            return InsertNode(
+                type_name=owner.name, assignments=assignments, must_be_new=node.must_be_new
+            )
         identity = owner.key or ("id",)
         absent = [name for name in identity if name not in values]
         if absent:

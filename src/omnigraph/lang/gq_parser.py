@@ -21,7 +21,7 @@ from omnigraph.lang.gq_ast import (
     StatementNode,
     VariableNode,
 )
-from omnigraph.lang.gq_expressions import parse_clauses, parse_expression, parse_value
+from omnigraph.lang.gq_expressions import parse_clauses, parse_expression
 from omnigraph.lang.gq_literals import parse_literal
 from omnigraph.lang.lexer import Kind, Token, TokenStream, fail
 from omnigraph.lang.pg_parser import SCALAR_NAMES
@@ -252,6 +252,7 @@ def _statements(stream: TokenStream) -> tuple[StatementNode, ...]:
 
 def _statement(stream: TokenStream) -> StatementNode:
     verb = stream.advance()
+    must_be_new = verb.text == "insert" and stream.take_word("new") is not None
     type_name = stream.expect(Kind.TYPE_NAME, "a type name", f"after `{verb.text}`")
     assignments: tuple[AssignmentNode, ...] = ()
     predicate: ExpressionNode | None = None
@@ -264,6 +265,7 @@ def _statement(stream: TokenStream) -> StatementNode:
         predicate = parse_expression(stream)
     return StatementNode(
         verb=verb.text,
+        must_be_new=must_be_new,
         type_name=type_name.text,
         type_span=type_name.span,
         assignments=assignments,
@@ -278,7 +280,7 @@ def _assignments(stream: TokenStream, verb: str) -> tuple[AssignmentNode, ...]:
     while not found or not stream.at_punct("}"):
         name = stream.expect(Kind.IDENT, "a property name", f"in `{verb} {{ ... }}`")
         stream.expect_punct(":", f"after `{name.text}`")
-        value = parse_value(stream)
+        value = parse_expression(stream)
         found.append(AssignmentNode(property=name.text, property_span=name.span, value=value))
         stream.take_punct(",")
     stream.advance()

@@ -30,11 +30,11 @@ from omnigraph.plan.explain import expression_text
 from omnigraph.plan.expression import (
     TEXT,
     Aggregate,
-    Bm25,
     ColumnOf,
     Expression,
     IdOf,
     Nearest,
+    ObjectOf,
     Parameter,
     Ranking,
     Rrf,
@@ -59,9 +59,9 @@ class _Projector(ExpressionChecker):
 def column_name(node: ProjectionNode, expression: Expression) -> str:
     """Return the name of an output column: one rule for lint, execution and explain.
 
-    The alias if there is one; `v.p` and `v` for properties and variables; an aggregate takes its
-    argument's name and `count(*)` is `count`; other functions and subqueries their own; a literal
-    `literal`; anything else its text without dollar signs.
+    The alias if there is one; `v.p` and `v` for properties, variables and objects; an aggregate
+    takes its argument's name and `count(*)` is `count`; other functions and subqueries their own; a
+    literal `literal`; anything else its text without dollar signs.
     """
     if node.alias is not None:
         return node.alias
@@ -81,6 +81,8 @@ def _implicit_name(node: ExpressionNode, expression: Expression) -> str:
         if node.function in AGGREGATES and not node.star:
             argument = next(children(expression))
             return _implicit_name(node.arguments[0], argument)
+        if node.function == "object" and isinstance(node.arguments[0], VariableNode):
+            return node.arguments[0].name
         return node.function
     text = expression_text(expression).replace("$", "")
     return text[1:-1] if text.startswith("(") and text.endswith(")") else text
@@ -155,6 +157,7 @@ class _Output:
                 continue
             if self.grouped:
                 self._check_grouping(node, found)
+            self._check_objects(node, found)
             name = column_name(node, found)
             if any(column.name == name for column in self.columns):
                 self._scope.error(
@@ -196,6 +199,16 @@ class _Output:
                 if declared.type.scalar is not Scalar.BLOB:
                     found.append(_property_column(item, name))
         return found
+
+    def _check_objects(self, node: ProjectionNode, found: Expression) -> None:
+        merged = self.grouped or self._read.distinct
+        if merged and any(isinstance(part, ObjectOf) for part in walk(found)):
+            self._scope.error(
+                "T7",
+                node.expression.span,
+                "an object is no value to group or merge rows by",
+                hint="return the properties it is about, or the id",
+            )
 
     def _check_grouping(self, node: ProjectionNode, found: Expression) -> None:
         if has_aggregate(found):
@@ -333,8 +346,9 @@ class _Output:
     def _check_ranking_limit(self) -> None:
         if self._read.limit is not None:
             return
-        code = {Nearest: "T17", Rrf: "T21"}.get(type(self.ranking))
-        if code is not None and not isinstance(self.ranking, Bm25):
+        codes: dict[type, str] = {Nearest: "T17", Rrf: "T21"}
+        code = codes.get(type(self.ranking))
+        if code is not None:
             self._scope.error(
                 code,
                 self._read.order[0].span,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from omnigraph.catalog import Catalog, EdgeType, NodeType, PropertyType
 from omnigraph.lang.source import Diagnostics, Span, did_you_mean
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeVariable:
+class NodeVariable(Struct, frozen=True, kw_only=True):
     """A variable bound to nodes of one type; `optional` ones may be null."""
 
     name: str
@@ -17,8 +17,7 @@ class NodeVariable:
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EdgeVariable:
+class EdgeVariable(Struct, frozen=True, kw_only=True):
     """A variable bound to edges of one type."""
 
     name: str
@@ -29,8 +28,7 @@ class EdgeVariable:
 MatchVariable = NodeVariable | EdgeVariable
 
 
-@dataclass(slots=True)
-class Scope:
+class Scope(Struct):
     """The names a clause can use. Blocks open a child scope that sees its parent's names.
 
     A variable's key is the name it is written with; its `name` is the one plans use. They differ

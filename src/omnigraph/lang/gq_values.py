@@ -6,7 +6,7 @@ so one mistake gives one message.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from omnigraph.catalog import INTEGERS, PropertyType, Scalar, scalar_range
 from omnigraph.lang.gq_ast import (

@@ -12,6 +12,7 @@ from enum import Enum, auto
 from typing import NamedTuple, NoReturn
 
 from omnigraph.errors import CompileError
+from omnigraph.lang.habits import habit_hint
 from omnigraph.lang.source import Diagnostic, SourceText, Span, did_you_mean
 from omnigraph.limits import I64_MAX, NESTING_DEPTH_MAX, SOURCE_CHARS_MAX
 
@@ -229,6 +230,7 @@ class TokenStream:
         token = self.current
         if hint is None and words and token.kind in (Kind.IDENT, Kind.TYPE_NAME):
             hint = did_you_mean(token.text, words)
+        hint = hint or habit_hint(self.source.text, token.start)
         where = f" {context}" if context else ""
         fail(self.source, token.span, f"expected {expected}{where}, found {token.describe()}", hint)
 

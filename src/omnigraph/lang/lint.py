@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from omnigraph.catalog import Catalog, PropertyType, Scalar
 from omnigraph.errors import CompileError
@@ -11,11 +13,12 @@ from omnigraph.lang.gq_ast import QueryNode
 from omnigraph.lang.queries import CompiledQuery, compile_query_node, parse_file
 from omnigraph.lang.source import Diagnostic, Severity
 from omnigraph.plan import MutationPlan, ReadPlan
-from omnigraph.plan.mutation import Update
+from omnigraph.plan.mutation import InsertNode, Update
 
 PARSE_FINDING = "Q000"
 UNSET_FINDING = "L201"
 DUPLICATE_QUERY_FINDING = "L203"
+REPLACING_INSERT_FINDING = "L204"
 _KINDS = {
     Scalar.STRING: "string",
     Scalar.BOOL: "bool",
@@ -29,11 +32,11 @@ _KINDS = {
     Scalar.DATETIME: "datetime",
     Scalar.BLOB: "blob",
     Scalar.VECTOR: "vector",
+    Scalar.OBJECT: "object",
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """Something worth knowing about a file or a query."""
 
     severity: Severity
@@ -59,8 +62,7 @@ class Finding:
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryReport:
+class QueryReport(Struct, frozen=True, kw_only=True):
     """Verdict on one query."""
 
     name: str
@@ -86,8 +88,7 @@ class QueryReport:
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LintReport:
+class LintReport(Struct, frozen=True, kw_only=True):
     """Verdict on a file."""
 
     query_path: str
@@ -101,6 +102,10 @@ class LintReport:
         if severity is Severity.ERROR:
             found += sum(len(query.errors) for query in self.queries)
         return found
+
+    def without(self, code: str) -> LintReport:
+        """Return the report without the findings of one code."""
+        return replace(self, findings=tuple(f for f in self.findings if f.code != code))
 
     @property
     def ok(self) -> bool:
@@ -140,6 +145,7 @@ def lint_queries(text: str, catalog: Catalog, *, name: str) -> LintReport:
         reports.append(report)
         findings_found += found
     findings_found += _unset_properties(reports, catalog)
+    findings_found += _replacing_inserts(reports, catalog)
     findings_found += _repeated_names(queries)
     return LintReport(
         query_path=name,
@@ -199,6 +205,32 @@ def _unset_properties(reports: Iterable[QueryReport], catalog: Catalog) -> list[
         and declared.name not in assigned
         and declared.name not in catalog.nodes[type_name].key
         and declared.embedding is None
+    ]
+
+
+def _replacing_inserts(reports: Iterable[QueryReport], catalog: Catalog) -> list[Finding]:
+    """Find inserts that would drop values of a node which has their key already."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for report in reports:
+        plan = report.compiled.plan if report.compiled is not None else None
+        for item in plan.statements if isinstance(plan, MutationPlan) else ():
+            if not isinstance(item, InsertNode) or item.must_be_new:
+                continue
+            node = catalog.nodes[item.type_name]
+            named = {assignment.property for assignment in item.assignments}
+            left_out = [name for name in node.properties if name not in named]
+            if node.key and left_out:
+                found.setdefault((node.name, ", ".join(left_out)), set()).add(report.name)
+    return [
+        Finding(
+            severity=Severity.WARNING,
+            code=REPLACING_INSERT_FINDING,
+            message=f"insert of {type_name} resets {names} of a node that has its key already; "
+            "write `insert new` to refuse it, `upsert` to keep them",
+            type_name=type_name,
+            query_names=tuple(sorted(queries)),
+        )
+        for (type_name, names), queries in found.items()
     ]
 
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from omnigraph.catalog import PropertyType, TypeKind
 from omnigraph.lang.source import Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Name:
+class Name(Struct, frozen=True, kw_only=True):
     """A word and where it stands."""
 
     text: str
     span: Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class Word(Struct, frozen=True, kw_only=True):
     """A bare identifier used as a value (`@embed(body)`, `@default(fresh)`, `@default(null)`)."""
 
     text: str
@@ -27,8 +25,7 @@ Value = str | int | float | bool | Word | tuple["Value", ...]
 """A literal in annotation arguments; tuples are lists."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Argument:
+class Argument(Struct, frozen=True, kw_only=True):
     """One argument: a literal or word, with its text.
 
     The text of a string is the string; that of anything else is its spelling without the layout:
@@ -40,8 +37,7 @@ class Argument:
     span: Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class Bounds(Struct, frozen=True, kw_only=True):
     """A `low..high` pair, either side open."""
 
     low: int | float | None
@@ -49,8 +45,7 @@ class Bounds:
     span: Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnnotationSyntax:
+class AnnotationSyntax(Struct, frozen=True, kw_only=True):
     """`@name`, `@name(arg)` or `@name(arg, key=literal)`."""
 
     name: Name
@@ -59,8 +54,7 @@ class AnnotationSyntax:
     span: Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConstraintSyntax:
+class ConstraintSyntax(Struct, frozen=True, kw_only=True):
     """`@key|unique|index|range|check(...)` in a body."""
 
     name: Name
@@ -68,8 +62,7 @@ class ConstraintSyntax:
     span: Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PropertySyntax:
+class PropertySyntax(Struct, frozen=True, kw_only=True):
     """`name: Type @annotation...`."""
 
     name: Name
@@ -79,8 +72,7 @@ class PropertySyntax:
     enum_order: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeclarationSyntax:
+class DeclarationSyntax(Struct, frozen=True, kw_only=True):
     """An interface, node or edge declaration."""
 
     kind: TypeKind
@@ -96,8 +88,7 @@ class DeclarationSyntax:
     span: Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaSyntax:
+class SchemaSyntax(Struct, frozen=True, kw_only=True):
     """A whole file, declarations in source order."""
 
     declarations: tuple[DeclarationSyntax, ...]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from omnigraph.catalog import (
     CheckConstraint,
@@ -27,8 +28,7 @@ from omnigraph.limits import U64_MAX
 PSEUDO_COLUMNS = ("src", "dst")
 
 
-@dataclass(slots=True)
-class DraftConstraints:
+class DraftConstraints(Struct):
     """Constraints found so far."""
 
     keys: list[tuple[str, ...]]

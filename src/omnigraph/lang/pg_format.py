@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from omnigraph.catalog import TypeKind
 from omnigraph.lang.lexer import Kind, Token, tokenize
@@ -30,8 +31,7 @@ INDENT = "    "
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
-@dataclass(slots=True, kw_only=True)
-class _Chunk:
+class _Chunk(Struct, kw_only=True):
     """One line of output, the stretch of source it comes from, and the comments around it.
 
     `opens` and `closes` mark the lines that hold a body's braces, `ends` the last line of a

@@ -29,7 +29,7 @@ from omnigraph.limits import U64_MAX, VECTOR_DIM_MAX
 
 CONSTRAINT_NAMES = ("key", "unique", "index", "range", "check")
 DECLARATION_WORDS = ("node", "edge", "interface")
-SCALAR_NAMES = tuple(str(item) for item in Scalar if item is not Scalar.VECTOR)
+SCALAR_NAMES = tuple(str(item) for item in Scalar if item not in (Scalar.VECTOR, Scalar.OBJECT))
 TYPE_WORDS = (*SCALAR_NAMES, "Vector", "enum")
 _ENUM_VALUE = re.compile(r"[A-Za-z0-9_-]+")
 

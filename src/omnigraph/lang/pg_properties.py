@@ -6,7 +6,8 @@ import datetime
 import math
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from omnigraph.catalog import (
     FLOATS,
@@ -44,8 +45,7 @@ PROPERTY_ANNOTATIONS = (*FLAGS, "embed", "default", "description", "rename_from"
 TYPE_ANNOTATIONS = ("description", "instruction", "rename_from")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftProperty:
+class DraftProperty(Struct, frozen=True, kw_only=True):
     """A checked property with the one-column constraints its annotations ask for."""
 
     checked: Property

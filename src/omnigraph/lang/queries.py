@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from omnigraph.catalog import Catalog, PropertyType
 from omnigraph.errors import BadRequestError, CompileError, NotFoundError
@@ -16,8 +16,7 @@ from omnigraph.plan import MutationPlan, ReadPlan
 RESERVED_PARAMETER = "__nanograph_now"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledQuery:
+class CompiledQuery(Struct, frozen=True, kw_only=True):
     """A query that compiled."""
 
     name: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from omnigraph.catalog import Catalog
 from omnigraph.lang.pg_ast import SchemaSyntax
@@ -12,8 +12,7 @@ from omnigraph.lang.pg_properties import refuse_literal_name
 from omnigraph.lang.source import Diagnostic, Diagnostics, SourceText
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledSchema:
+class CompiledSchema(Struct, frozen=True, kw_only=True):
     """A schema that compiled: its catalog, its syntax as written, and warnings."""
 
     source: SourceText

@@ -9,7 +9,9 @@ embeddings that mention the renamed thing stay the same.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.catalog import (
     FLOATS,
@@ -62,8 +64,7 @@ _WIDER: dict[Scalar, frozenset[Scalar]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Struct, frozen=True, kw_only=True):
     """Yields the differences between two catalogs whose declarations are matched already."""
 
     accepted: Catalog

@@ -6,7 +6,7 @@ the steps, and checking that the graph may be migrated at all, happens elsewhere
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from omnigraph.catalog import AcceptedSchema, Catalog, shape_json
 from omnigraph.catalog.identity import allocate
@@ -16,8 +16,7 @@ from omnigraph.lang.schema_resolve import require_sound_identities, resolve
 from omnigraph.lang.schema_steps import DropMode, Step, UnsupportedChange
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaPlan:
+class SchemaPlan(Struct, frozen=True, kw_only=True):
     """The steps from the accepted schema to `desired`, in the order people should read them.
 
     `notes` are findings that change nothing, such as rename hints without effect. `desired` carries

@@ -8,7 +8,8 @@ is new and gets a new identity.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from omnigraph.catalog import AcceptedSchema, Catalog, Property, TypeKind
 from omnigraph.catalog.identity import Origins, TypeName, declared_types
@@ -18,8 +19,7 @@ from omnigraph.lang.schema_steps import entity_name
 PropertyName = tuple[TypeKind, str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolution:
+class Resolution(Struct, frozen=True, kw_only=True):
     """The outcome for a whole schema.
 
     `problems` gives, by entity, why a rename hint cannot be followed. Accepted declarations that
@@ -35,8 +35,7 @@ class Resolution:
     notes: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class _Draft:
+class _Draft(Struct):
     types: dict[TypeName, str] = field(default_factory=dict)
     properties: dict[PropertyName, str] = field(default_factory=dict)
     carried: dict[TypeName, Mapping[str, str]] = field(default_factory=dict)
@@ -46,8 +45,7 @@ class _Draft:
     notes: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Match:
+class _Match(Struct, frozen=True, kw_only=True):
     origins: Mapping[str, str]
     disputed: Mapping[str, str]
     missing: Mapping[str, str]

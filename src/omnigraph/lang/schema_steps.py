@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final
+
+from msgspec import Struct
 
 from omnigraph.catalog import (
     Annotation,
@@ -36,8 +37,7 @@ class Tier(StrEnum):
     DESTRUCTIVE = "destructive"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LintCode:
+class LintCode(Struct, frozen=True, kw_only=True):
     """A stable code for a kind of schema change. Reserved codes are never emitted."""
 
     code: str
@@ -117,8 +117,7 @@ def literal_text(value: LiteralValue) -> str:
     return json.dumps(found, ensure_ascii=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddType:
+class AddType(Struct, frozen=True, kw_only=True):
     """A new type with a new identity; nodes and edges get an empty table."""
 
     kind: ClassVar[str] = "add_type"
@@ -134,8 +133,7 @@ class AddType:
         return f"add {self.type_kind} type '{self.name}'"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RenameType:
+class RenameType(Struct, frozen=True, kw_only=True):
     """A type keeps its identity and table under another name. No data is rewritten."""
 
     kind: ClassVar[str] = "rename_type"
@@ -157,8 +155,7 @@ class RenameType:
         return f"rename {self.type_kind} type '{self.old_name}' -> '{self.new_name}'"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DropType:
+class DropType(Struct, frozen=True, kw_only=True):
     """A node or edge type leaves the schema, and its rows with it."""
 
     kind: ClassVar[str] = "drop_type"
@@ -180,8 +177,7 @@ class DropType:
         return f"drop {self.type_kind} type '{self.name}' ({self.mode} mode)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateTypeMetadata:
+class UpdateTypeMetadata(Struct, frozen=True, kw_only=True):
     """`@description` or `@instruction` of a type changed; `annotations` is the new list."""
 
     kind: ClassVar[str] = "update_type_metadata"
@@ -203,8 +199,7 @@ class UpdateTypeMetadata:
         return f"update metadata of {self.type_kind} type '{self.name}'"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _OfType:
+class _OfType(Struct, frozen=True, kw_only=True):
     """What every step on one part of a type carries."""
 
     kind: ClassVar[str]
@@ -223,8 +218,7 @@ class _OfType:
         return f"{what} on {self.type_kind} '{self.type_name}'"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddProperty(_OfType):
+class AddProperty(_OfType, frozen=True, kw_only=True):
     """A new property.
 
     Existing rows of a required property are filled with its default; those of a nullable one stay
@@ -269,8 +263,7 @@ class AddProperty(_OfType):
         return self._line(f"add property '{self.type_name}.{self.property_name}' ({detail})")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RenameProperty(_OfType):
+class RenameProperty(_OfType, frozen=True, kw_only=True):
     """A property keeps its identity and values under another name."""
 
     kind: ClassVar[str] = "rename_property"
@@ -287,8 +280,7 @@ class RenameProperty(_OfType):
         return self._line(f"rename property '{owner}.{self.old_name}' -> '{owner}.{self.new_name}'")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DropProperty(_OfType):
+class DropProperty(_OfType, frozen=True, kw_only=True):
     """A property leaves its type, and with it the constraints (but no key) that name it."""
 
     kind: ClassVar[str] = "drop_property"
@@ -305,8 +297,7 @@ class DropProperty(_OfType):
         return self._line(f"drop property '{name}' ({self.mode} mode)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtendEnum(_OfType):
+class ExtendEnum(_OfType, frozen=True, kw_only=True):
     """An enum gains values and loses none. Metadata only."""
 
     kind: ClassVar[str] = "extend_enum"
@@ -323,8 +314,7 @@ class ExtendEnum(_OfType):
         return self._line(f"extend enum '{self.type_name}.{self.property_name}' ({added})")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeDefault(_OfType):
+class ChangeDefault(_OfType, frozen=True, kw_only=True):
     """A `@default` was added, changed or removed. Metadata only: stored rows keep their values."""
 
     kind: ClassVar[str] = "change_default"
@@ -351,8 +341,7 @@ class ChangeDefault(_OfType):
         return self._line(f"change default of '{name}' ({old} -> {new})")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdatePropertyMetadata(_OfType):
+class UpdatePropertyMetadata(_OfType, frozen=True, kw_only=True):
     """`@description` of a property changed; `annotations` is the new list. Metadata only."""
 
     kind: ClassVar[str] = "update_property_metadata"
@@ -370,8 +359,7 @@ class UpdatePropertyMetadata(_OfType):
         return self._line(f"update metadata of property '{self.type_name}.{self.property_name}'")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddConstraint(_OfType):
+class AddConstraint(_OfType, frozen=True, kw_only=True):
     """A rule from now on: stored rows must satisfy it already. An index is built by maintenance."""
 
     kind: ClassVar[str] = "add_constraint"
@@ -386,8 +374,7 @@ class AddConstraint(_OfType):
         return self._line(f"add constraint {constraint_text(self.constraint)}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DropConstraint(_OfType):
+class DropConstraint(_OfType, frozen=True, kw_only=True):
     """A rule no longer holds; its columns carry their new names. Metadata only."""
 
     kind: ClassVar[str] = "drop_constraint"
@@ -402,8 +389,7 @@ class DropConstraint(_OfType):
         return self._line(f"drop constraint {constraint_text(self.constraint)}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeNullability(_OfType):
+class ChangeNullability(_OfType, frozen=True, kw_only=True):
     """A property becomes required or nullable.
 
     Where it becomes required, stored nulls are filled with its default; without one there must be
@@ -432,8 +418,7 @@ class ChangeNullability(_OfType):
         return self._line(f"make property {name} required{filled}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WidenProperty(_OfType):
+class WidenProperty(_OfType, frozen=True, kw_only=True):
     """A property gets a type that holds every value of the old one. No value changes."""
 
     kind: ClassVar[str] = "widen_property"
@@ -452,8 +437,7 @@ class WidenProperty(_OfType):
         return self._line(f"widen property '{name}' ({self.old} -> {self.new})")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeCardinality(_OfType):
+class ChangeCardinality(_OfType, frozen=True, kw_only=True):
     """`@card` of an edge type changed: stored edges must satisfy the new bounds already."""
 
     kind: ClassVar[str] = "change_cardinality"
@@ -469,8 +453,7 @@ class ChangeCardinality(_OfType):
         return self._line(f"change @card from {self.old} to {self.new}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnsupportedChange:
+class UnsupportedChange(Struct, frozen=True, kw_only=True):
     """A difference no plan can carry out; the reason says what to do instead."""
 
     kind: ClassVar[str] = "unsupported_change"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import Final
+
+from msgspec import Struct
 
 from omnigraph.errors import CompileError, DiagnosticLike
 from omnigraph.limits import DIAGNOSTICS_MAX
@@ -20,8 +20,7 @@ SHOWN_COLUMNS_MAX: Final = 160
 _CUT: Final = "..."
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """A half-open range of characters in a source text."""
 
     start: int
@@ -32,8 +31,7 @@ class Span:
         return Span(self.start, other.end)
 
 
-@dataclass(frozen=True)
-class SourceText:
+class SourceText(Struct, frozen=True, dict=True):
     """A text and the name people know it by (usually its path)."""
 
     name: str
@@ -65,8 +63,7 @@ class Severity(StrEnum):
     INFO = "info"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnostic:
+class Diagnostic(Struct, frozen=True, kw_only=True):
     """One finding of a compiler, with its place in the source and what to do about it."""
 
     code: str
@@ -193,5 +190,7 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
     folded = {name.lower(): name for name in names}
     if (same := folded.get(word.lower())) is not None:
         return f"did you mean `{same}`?"
+    import difflib
+
     close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     return f"did you mean `{close[0]}`?" if close else None

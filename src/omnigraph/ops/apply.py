@@ -8,7 +8,8 @@ branch can appear.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from omnigraph.catalog import (
     AcceptedSchema,
@@ -59,8 +60,7 @@ from omnigraph.store.tables.steps import ChangeColumns
 from omnigraph.store.upkeep.reclaim import erase_history, erase_table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Review:
+class Review(Struct, frozen=True, kw_only=True):
     """A plan, how many stored rows each step changes or removes, and what stands against it."""
 
     plan: SchemaPlan
@@ -68,8 +68,7 @@ class Review:
     problems: Problems
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """What an apply did; no commit when the schemas were the same."""
 
     review: Review

@@ -7,10 +7,11 @@ versions some branch or tag still names. Above it everything stays, so writers g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from omnigraph.clock import now_us
 from omnigraph.commits import BranchId, GraphCommit, History, ManifestReader
@@ -42,8 +43,7 @@ _REPEATS_MAX = 2
 """How often the cleaning of a table is repeated that met the deletion of a branch."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retention:
+class Retention(Struct, frozen=True, kw_only=True):
     """How much history stays; a version goes only if both rules let it."""
 
     keep: int | None = None
@@ -91,8 +91,7 @@ class Retention:
         return found
 
 
-@dataclass(slots=True)
-class Needed:
+class Needed(Struct):
     """Per dataset path: the oldest version everything stays from, and single ones below it."""
 
     floors: dict[str, int] = field(default_factory=dict)
@@ -148,8 +147,8 @@ def needed_versions(
                     needed.keep(pin.path, pin.version - 1)
     merged = {
         commit.merged_parent_commit_id
-        for item in (*living, *retired)
-        for commit in item.ledger.commits.values()
+        for item in ((*living, *retired) if retired else ())
+        for commit in _commits(item.ledger)
     }
     single = [
         (item, version)
@@ -160,8 +159,8 @@ def needed_versions(
     single += [
         (item, commit.manifest_version)
         for item in retired
-        for name, commit in item.ledger.commits.items()
-        if name in merged
+        for commit in _commits(item.ledger)
+        if commit.graph_commit_id in merged
     ]
     for item, version in single:
         for pin in item.ledger.pins_at(version).values():
@@ -171,8 +170,11 @@ def needed_versions(
     return needed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Removal:
+def _commits(history: History) -> Iterator[GraphCommit]:
+    return history.oldest_first(0, history.recent.last)
+
+
+class Removal(Struct, frozen=True, kw_only=True):
     """What a cleanup has decided: what must stay, and where to look for the rest."""
 
     needed: Needed
@@ -270,9 +272,12 @@ class Cleanup:
         """Return the graph versions of each branch that the retention keeps."""
         now = now_us()
         found: dict[BranchId, list[int]] = {}
+        floors = read_floors(self._tables.files, self._tables.folder(MANIFEST_KEY)).by_branch
         for coordinator in self._coordinators:
             version = coordinator.capture().version
-            commits = coordinator.ledger.heads_to(version)
+            # What was given up once stays given up, so it need not be looked at again.
+            floor = min(floors.get(coordinator.branch.uid, Floor()).version, version)
+            commits = coordinator.ledger.heads_between(floor - 1, version)
             published_us = version_times_us(self._tables, coordinator.branch.path)
             found[coordinator.branch] = self._retention.kept(commits, now, published_us)
         return found

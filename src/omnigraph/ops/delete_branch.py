@@ -41,7 +41,12 @@ class DeleteBranch(PlainOperation):
 
     def run(self, writer: Writer, expected_head: str | None = None) -> None:
         """Do it. Raises `ConflictError` while branches or tags rest on it."""
-        request = Request(actor_id=None, operation_id=writer.new_id(), expected_head=expected_head)
+        request = Request(
+            actor_id=None,
+            operation_id=writer.new_id(),
+            new_id=True,
+            expected_head=expected_head,
+        )
         with self._directory.deleting(self._branch):
             retired, _changes = writer.run(self, request)
             if retired is None:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from omnigraph.commits import MANIFEST, BranchState
 from omnigraph.commits.open_branches import OpenBranches
 from omnigraph.store import Location
-from omnigraph.store.files.archive import write_archive
 from omnigraph.store.files.conditional import PROBE
 from omnigraph.store.slots.protocol import RECOVERY_FOLDER
 from omnigraph.store.slots.request_keys import REQUESTS_FOLDER
@@ -28,6 +27,8 @@ def dump(
 
     Files never change once they are named, so it is enough to list them at one moment.
     """
+    from omnigraph.store.files.archive import write_archive
+
     with lines.directory.cleaning(), lines.directory.control():
         captures = {
             info.name: lines.get(info.name).coordinator.capture()

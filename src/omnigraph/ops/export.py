@@ -13,6 +13,7 @@ from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.rows.entities import envelopes
 from omnigraph.rows.table_schema import has_blobs, rows_schema
 from omnigraph.store import Table, new_local_file, quoted
+from omnigraph.wording import names_hint
 
 BATCH_ROWS = 8192
 
@@ -24,7 +25,9 @@ def select_tables(
     known = {entity.name for entity in catalog.entities()}
     for name in types:
         if name not in known:
-            raise NotFoundError(f"unknown export type '{name}'")
+            raise NotFoundError(
+                f"unknown export type '{name}'", hint=names_hint(name, sorted(known))
+            )
     wanted = [e for e in catalog.entities() if not types or e.name in types]
     return [e.table_key for e in wanted if e.table_key in tables]
 

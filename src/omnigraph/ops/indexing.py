@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from omnigraph.catalog import Entity, NodeType, Scalar
 from omnigraph.catalog.model import index_kind
@@ -13,8 +13,7 @@ from omnigraph.store.tables.workers import InProcess, Workers
 _KINDS = {"vector": "IVF_FLAT", "label_list": "LABEL_LIST", "inverted": "INVERTED"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingIndex:
+class PendingIndex(Struct, frozen=True, kw_only=True):
     """A declared index that could not be built yet, and why."""
 
     table_key: str

@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from omnigraph.catalog import (
     AcceptedSchema,
@@ -23,7 +23,13 @@ from omnigraph.catalog import (
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.catalog.values import convert
 from omnigraph.commits import Base, ChangeSet, PlainOperation
-from omnigraph.compute import constant_value, evaluate_condition, storage_filter
+from omnigraph.compute import (
+    constant_value,
+    evaluate_condition,
+    evaluate_value,
+    python_values,
+    storage_filter,
+)
 from omnigraph.compute.types import arrow_type
 from omnigraph.errors import (
     DataError,
@@ -32,7 +38,7 @@ from omnigraph.errors import (
     KeyConflictError,
     OmniGraphError,
 )
-from omnigraph.plan.expression import Expression
+from omnigraph.plan.expression import Expression, variables_of
 from omnigraph.plan.mutation import (
     Assignment,
     Delete,
@@ -52,8 +58,7 @@ from omnigraph.rows.keys import key_ids
 Values = Mapping[str, LiteralValue]
 
 
-@dataclass(slots=True)
-class RowColumns:
+class RowColumns(Struct):
     """Rows of one table as the columns of a predicate."""
 
     table: Any
@@ -99,6 +104,12 @@ class Pending:
         elif self._rows is None:
             self._rows = rows_schema(self._entity).empty_table()
         return self._rows
+
+    def has(self, entity_id: str) -> bool:
+        """Whether there is a pending row of this id."""
+        if entity_id in self._fresh or self._rows is None:
+            return entity_id in self._fresh
+        return bool(pc.any(pc.equal(self._rows["id"], entity_id)).as_py())
 
     def row(self, entity_id: str) -> Any:
         """Return one pending row as a table of one row, or of none."""
@@ -152,7 +163,7 @@ class Mutation(PlainOperation):
         """Embed the texts of all statements together, not one by one."""
         nodes = schema.catalog.nodes
         self._embeddings.prefetch(
-            (nodes[item.type_name], {a.property: self.value(a.value) for a in item.assignments})
+            (nodes[item.type_name], {a.property: self.value(a.value) for a in _fixed(item)})
             for item in self.plan.statements
             if isinstance(item, InsertNode | UpsertNode | Update) and item.type_name in nodes
         )
@@ -256,7 +267,7 @@ class _Run:
         return found
 
     def _refuse_known(self, entity: Entity, known: set[str]) -> None:
-        """An insert that chose its id adds an entity; only a key makes it replace one."""
+        """An insert that chose its id adds an entity, as one does that must be new."""
         taken = sorted(known & self._chosen.get(entity.table_key, set()))
         if taken:
             raise KeyConflictError(
@@ -265,7 +276,7 @@ class _Run:
 
     def _choose(self, entity: Entity, entity_id: object) -> None:
         chosen = self._chosen.setdefault(entity.table_key, set())
-        if entity_id in chosen:
+        if entity_id in chosen or self._of(entity).has(str(entity_id)):
             raise KeyConflictError(
                 entity_kind=str(entity.kind), type_name=entity.name, entity_id=str(entity_id)
             )
@@ -312,6 +323,8 @@ class _Run:
         values = self._assigned(node, item.assignments)
         if node.key:
             values["id"] = key_id(self._base.schema, node, values)
+            if isinstance(item, InsertNode) and item.must_be_new:
+                self._choose(node, values["id"])
         elif values.get("id") is None:
             values["id"] = self._new_id(node)
         elif isinstance(item, InsertNode):
@@ -414,12 +427,56 @@ class _Run:
         entity: Entity = (
             catalog.edges[item.type_name] if item.is_edge else catalog.nodes[item.type_name]
         )
-        values = self._assigned(entity, item.assignments)
+        values = self._assigned(entity, _fixed(item))
         rows = pa.concat_tables(self._matching(entity, item.predicate))
         if rows.num_rows == 0:
             return
-        self._of(entity).put_rows(_with_values(rows, values))
+        computed = self._computed(entity, item, rows)
+        rows = _with_values(rows, values)
+        for name, column in computed.items():
+            rows = _with_column(rows, name, column)
+        self._of(entity).put_rows(self._embedded(entity, item, rows, frozenset(computed)))
         self._count(entity, rows.num_rows)
+
+    def _computed(self, entity: Entity, item: Update, rows: Any) -> dict[str, list[object]]:
+        """Return what assignments that read the row come to, each for the row as it was."""
+        problems = Problems()
+        found: dict[str, list[object]] = {}
+        ids = rows["id"].to_pylist()
+        mutation = self._mutation
+        for assigned in item.assignments:
+            if not variables_of(assigned.value):
+                continue
+            name, declared = assigned.property, entity.properties[assigned.property]
+            values = found.setdefault(name, [])
+            given = evaluate_value(
+                assigned.value, RowColumns(rows), mutation._parameters, mutation._now
+            )
+            for entity_id, value in zip(ids, python_values(given), strict=True):
+                try:
+                    values.append(stored_value(value, declared))
+                except ValueError as error:
+                    message = f"{entity.name} '{entity_id}': {name}: {error}"
+                    problems.add(Problem(message=message, type_name=entity.name, field=name))
+        problems.raise_any()
+        return found
+
+    def _embedded(self, entity: Entity, item: Update, rows: Any, computed: frozenset[str]) -> Any:
+        """Return rows with the vectors of computed texts, unless these are assigned as well."""
+        embeddings = self._mutation._embeddings
+        assigned = {a.property for a in item.assignments}
+        stale = [
+            declared.name
+            for declared in entity.properties.values()
+            if declared.embedding is not None
+            and declared.embedding.source in computed
+            and declared.name not in assigned
+        ]
+        if not stale or not embeddings.active:
+            return rows
+        for name in stale:
+            rows = _with_column(rows, name, [None] * rows.num_rows)
+        return embeddings.fill_rows(entity, rows)
 
     def _delete(self, item: Delete) -> None:
         catalog = self._base.schema.catalog
@@ -478,11 +535,21 @@ def key_id(schema: AcceptedSchema, node: NodeType, values: Mapping[str, object])
 def _with_values(rows: Any, values: Mapping[str, object]) -> Any:
     """Return rows with some columns set to one value each."""
     for name, value in values.items():
-        index = rows.schema.get_field_index(name)
-        field = rows.schema.field(index)
-        plain = list(value) if isinstance(value, tuple) else value
-        rows = rows.set_column(index, field, pa.array([plain] * rows.num_rows, field.type))
+        rows = _with_column(rows, name, [value] * rows.num_rows)
     return rows
+
+
+def _with_column(rows: Any, name: str, values: list[object]) -> Any:
+    """Return rows with other values in one column."""
+    index = rows.schema.get_field_index(name)
+    field = rows.schema.field(index)
+    plain = [list(value) if isinstance(value, tuple) else value for value in values]
+    return rows.set_column(index, field, pa.array(plain, field.type))
+
+
+def _fixed(item: InsertNode | UpsertNode | Update) -> tuple[Assignment, ...]:
+    """Return the assignments that are the same for all rows."""
+    return tuple(a for a in item.assignments if not variables_of(a.value))
 
 
 def _fill_defaults(entity: Entity, values: dict[str, object]) -> None:

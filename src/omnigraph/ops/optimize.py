@@ -7,8 +7,10 @@ slot. If writers keep coming first, the slot is taken before the work.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.catalog import Entity
 from omnigraph.commits import (
@@ -37,8 +39,7 @@ _PERSISTENCE = Persistence(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Work:
+class _Work(Struct, frozen=True, kw_only=True):
     pin: Pin
     table: Table
     columns: tuple[str, ...]

@@ -8,12 +8,12 @@ leave as it is, is not written: applying the same events again changes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from omnigraph.catalog import AcceptedSchema, EdgeType, Entity, NodeType
 from omnigraph.commits import Base, ChangeSet, PlainOperation
@@ -28,8 +28,7 @@ PUT = frozenset({"insert", "update", "upsert", "i", "u", "c", "r"})
 DELETE = frozenset({"delete", "tombstone", "d"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventFrame:
+class EventFrame(Struct, frozen=True, kw_only=True):
     """Events of one type as they came: columns by their names, and which of these say what.
 
     Without `op_col` all are deletes. With `seq_col` the event of the highest value is the last
@@ -45,8 +44,7 @@ class EventFrame:
     seq_col: str | None
 
 
-@dataclass(slots=True)
-class _Events:
+class _Events(Struct):
     """The last event of each entity of a type. Edges without an id are known by their ends."""
 
     entity: Entity

@@ -24,6 +24,7 @@ from omnigraph.plan.expression import (
     Negate,
     Not,
     Now,
+    ObjectOf,
     Or,
     Parameter,
     PropertyOf,
@@ -32,6 +33,7 @@ from omnigraph.plan.expression import (
     Substring,
     TextMatch,
     Vanishing,
+    variables_of,
 )
 from omnigraph.plan.mutation import (
     Assignment,
@@ -165,7 +167,8 @@ def _assignments(items: tuple[Assignment, ...]) -> str:
 def _statement(item: Statement) -> str:
     match item:
         case InsertNode():
-            return f"insert node {item.type_name} {{{_assignments(item.assignments)}}}"
+            kind = "new node" if item.must_be_new else "node"
+            return f"insert {kind} {item.type_name} {{{_assignments(item.assignments)}}}"
         case UpsertNode():
             text = f"upsert node {item.type_name} {{{_assignments(item.assignments)}}}"
             return text + _missing(item.missing_required)
@@ -218,6 +221,8 @@ def expression_text(item: Expression) -> str:
             return _place_text(item)
         case Parameter() | Constant() | Now() | ColumnOf():
             return _leaf_text(item)
+        case ObjectOf():
+            return f"object({_variables(tuple(sorted(variables_of(item))))})"
         case Arithmetic() | Compare():
             return f"({expression_text(item.left)} {item.op} {expression_text(item.right)})"
         case Negate():

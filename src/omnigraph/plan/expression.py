@@ -8,10 +8,12 @@ null. The variable of a mutation predicate is `ROW`: the row under test.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cache
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.catalog import PropertyType, Scalar
 from omnigraph.catalog.model import LiteralValue
@@ -74,8 +76,7 @@ class End(StrEnum):
     TO = "to"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PropertyOf:
+class PropertyOf(Struct, frozen=True, kw_only=True):
     """A property of a bound node or edge."""
 
     variable: str
@@ -83,16 +84,14 @@ class PropertyOf:
     type: PropertyType
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdOf:
+class IdOf(Struct, frozen=True, kw_only=True):
     """The id of a bound node or edge."""
 
     variable: str
     type: PropertyType = TEXT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointOf:
+class EndpointOf(Struct, frozen=True, kw_only=True):
     """The id of the node an edge starts or ends at."""
 
     variable: str
@@ -100,31 +99,27 @@ class EndpointOf:
     type: PropertyType = TEXT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
+class Parameter(Struct, frozen=True, kw_only=True):
     """A declared parameter."""
 
     name: str
     type: PropertyType
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Constant:
+class Constant(Struct, frozen=True, kw_only=True):
     """A literal. A null literal has the type of what it is assigned to."""
 
     value: LiteralValue
     type: PropertyType
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Now:
+class Now(Struct, frozen=True, kw_only=True):
     """The instant the operation started: one value per operation."""
 
     type: PropertyType = DATETIME
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arithmetic:
+class Arithmetic(Struct, frozen=True, kw_only=True):
     """Two numbers combined. Integers stay exact in 64 bits; overflow is an error."""
 
     op: ArithmeticOp
@@ -133,16 +128,14 @@ class Arithmetic:
     type: PropertyType
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Negate:
+class Negate(Struct, frozen=True, kw_only=True):
     """A number with its sign changed."""
 
     operand: Expression
     type: PropertyType
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compare:
+class Compare(Struct, frozen=True, kw_only=True):
     """Two scalars compared by value: numbers of any width exactly, strings by code point."""
 
     op: CompareOp
@@ -151,8 +144,7 @@ class Compare:
     type: PropertyType = MAYBE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class Member(Struct, frozen=True, kw_only=True):
     """Whether a list holds a value."""
 
     item: Expression
@@ -160,8 +152,7 @@ class Member:
     type: PropertyType = MAYBE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Substring:
+class Substring(Struct, frozen=True, kw_only=True):
     """Whether a string holds another, or starts with it: exact, case-sensitive."""
 
     text: Expression
@@ -170,8 +161,7 @@ class Substring:
     type: PropertyType = MAYBE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IsNull:
+class IsNull(Struct, frozen=True, kw_only=True):
     """Null test: never unknown."""
 
     operand: Expression
@@ -179,32 +169,28 @@ class IsNull:
     type: PropertyType = BOOL
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class And:
+class And(Struct, frozen=True, kw_only=True):
     """All conditions hold."""
 
     operands: tuple[Expression, ...]
     type: PropertyType = MAYBE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Or:
+class Or(Struct, frozen=True, kw_only=True):
     """At least one condition holds."""
 
     operands: tuple[Expression, ...]
     type: PropertyType = MAYBE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Not:
+class Not(Struct, frozen=True, kw_only=True):
     """The condition does not hold; unknown stays unknown."""
 
     operand: Expression
     type: PropertyType = MAYBE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vanishing:
+class Vanishing(Struct, frozen=True, kw_only=True):
     """A condition that is left out of its `and`, `or` or `not` when one parameter is null."""
 
     condition: Expression
@@ -212,8 +198,7 @@ class Vanishing:
     type: PropertyType = MAYBE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextMatch:
+class TextMatch(Struct, frozen=True, kw_only=True):
     """Full-text predicate on a String property of a node variable."""
 
     op: TextOp
@@ -224,8 +209,7 @@ class TextMatch:
     type: PropertyType = BOOL
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nearest:
+class Nearest(Struct, frozen=True, kw_only=True):
     """L2 distance between a vector property and a query vector (or text to embed)."""
 
     variable: str
@@ -235,8 +219,7 @@ class Nearest:
     type: PropertyType = SCORE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bm25:
+class Bm25(Struct, frozen=True, kw_only=True):
     """BM25 score of a String property for a text query; null when no token matches."""
 
     variable: str
@@ -245,8 +228,7 @@ class Bm25:
     type: PropertyType = SCORE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rrf:
+class Rrf(Struct, frozen=True, kw_only=True):
     """Reciprocal rank fusion of two rankings: the sum of 1 / (k + rank + 1)."""
 
     first: Nearest | Bm25
@@ -255,8 +237,7 @@ class Rrf:
     type: PropertyType = SCORE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Aggregate:
+class Aggregate(Struct, frozen=True, kw_only=True):
     """An aggregate over the rows of a group; `argument` None counts rows."""
 
     function: AggregateFunction
@@ -265,16 +246,24 @@ class Aggregate:
     distinct: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubqueryValue:
+class SubqueryValue(Struct, frozen=True, kw_only=True):
     """What an `Apply` step found for the row."""
 
     variable: str
     type: PropertyType
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnOf:
+class ObjectOf(Struct, frozen=True, kw_only=True):
+    """A whole node or edge as one value, null if it is null. The fields of the type name its parts.
+
+    The first part is the id.
+    """
+
+    parts: tuple[Expression, ...]
+    type: PropertyType
+
+
+class ColumnOf(Struct, frozen=True, kw_only=True):
     """The value of an output column, by position."""
 
     index: int
@@ -305,13 +294,14 @@ Expression = (
     | Rrf
     | Aggregate
     | SubqueryValue
+    | ObjectOf
     | ColumnOf
 )
 
 
 def children(expression: Expression) -> Iterator[Expression]:
     """Yield the direct operands of an expression."""
-    kind: type = type(expression)
+    kind: type[Struct] = type(expression)
     for name in _operand_names(kind):
         value = getattr(expression, name)
         if isinstance(value, tuple):
@@ -321,10 +311,10 @@ def children(expression: Expression) -> Iterator[Expression]:
 
 
 @cache
-def _operand_names(kind: type) -> tuple[str, ...]:
+def _operand_names(kind: type[Struct]) -> tuple[str, ...]:
     """Return the fields of an expression class that can hold expressions."""
     plain = ("type", "variable", "property", "name", "op", "function", "index", "model")
-    return tuple(item.name for item in fields(kind) if item.name not in plain)
+    return tuple(name for name in kind.__struct_fields__ if name not in plain)
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
@@ -346,7 +336,7 @@ def transform(expression: Expression, change: Change) -> Expression:
     replacement = change(expression)
     if replacement is not None:
         return replacement
-    kind: type = type(expression)
+    kind: type[Struct] = type(expression)
     changes: dict[str, Any] = {}
     for name in _operand_names(kind):
         value = getattr(expression, name)

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from omnigraph.plan.expression import Expression, Parameter
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
+class Assignment(Struct, frozen=True, kw_only=True):
     """A property (or `id`) and the value it gets."""
 
     property: str
     value: Expression
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InsertNode:
-    """Add a node. With a key it replaces the node of that key as a whole."""
+class InsertNode(Struct, frozen=True, kw_only=True):
+    """Add a node. With a key it replaces the node of that key as a whole, unless it must be new."""
 
     type_name: str
     assignments: tuple[Assignment, ...]
+    must_be_new: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InsertEdge:
+class InsertEdge(Struct, frozen=True, kw_only=True):
     """Add an edge between two nodes given by id."""
 
     type_name: str
@@ -33,8 +31,7 @@ class InsertEdge:
     assignments: tuple[Assignment, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpsertNode:
+class UpsertNode(Struct, frozen=True, kw_only=True):
     """Set the named properties of the node with this key or id, adding it when absent.
 
     `missing_required` lists what an added node would lack: it is an error only if one is added.
@@ -45,8 +42,7 @@ class UpsertNode:
     missing_required: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpsertEdge:
+class UpsertEdge(Struct, frozen=True, kw_only=True):
     """As `UpsertNode`, for the one edge of this type between two nodes."""
 
     type_name: str
@@ -56,8 +52,7 @@ class UpsertEdge:
     missing_required: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Update:
+class Update(Struct, frozen=True, kw_only=True):
     """Set properties of every node (or edge) that satisfies a predicate."""
 
     type_name: str
@@ -66,8 +61,7 @@ class Update:
     predicate: Expression
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delete:
+class Delete(Struct, frozen=True, kw_only=True):
     """Delete every node (with its edges) or edge that satisfies a predicate."""
 
     type_name: str
@@ -78,8 +72,7 @@ class Delete:
 Statement = InsertNode | InsertEdge | UpsertNode | UpsertEdge | Update | Delete
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MutationPlan:
+class MutationPlan(Struct, frozen=True, kw_only=True):
     """A compiled mutation query: only deletes, or none."""
 
     name: str

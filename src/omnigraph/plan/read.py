@@ -7,8 +7,9 @@ the pattern (columns, grouping, order, cut) is part of the plan itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from omnigraph.catalog import PropertyType
 from omnigraph.plan.expression import Aggregate, Expression, Parameter, Ranking
@@ -22,8 +23,7 @@ class Direction(StrEnum):
     BOTH = "both"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeScan:
+class NodeScan(Struct, frozen=True, kw_only=True):
     """Add a variable ranging over all nodes of a type that satisfy a condition."""
 
     variable: str
@@ -31,8 +31,7 @@ class NodeScan:
     condition: Expression | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expand:
+class Expand(Struct, frozen=True, kw_only=True):
     """Follow edges from a bound variable to a new one.
 
     Without `edge_variable` each distinct reached node gives one row; with it, each edge does. Over
@@ -52,8 +51,7 @@ class Expand:
     target_condition: Expression | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpandInto:
+class ExpandInto(Struct, frozen=True, kw_only=True):
     """Keep rows whose two bound variables are joined by an edge; fields as in `Expand`."""
 
     source: str
@@ -66,23 +64,20 @@ class ExpandInto:
     edge_condition: Expression | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class Filter(Struct, frozen=True, kw_only=True):
     """Keep rows whose condition is true."""
 
     condition: Expression
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AntiJoin:
+class AntiJoin(Struct, frozen=True, kw_only=True):
     """Keep rows for which the inner pattern, with `outer` fixed, has no solution."""
 
     outer: tuple[str, ...]
     steps: tuple[Step, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OptionalJoin:
+class OptionalJoin(Struct, frozen=True, kw_only=True):
     """Join the inner pattern; a row without a solution stays, its new variables null."""
 
     outer: tuple[str, ...]
@@ -90,8 +85,7 @@ class OptionalJoin:
     steps: tuple[Step, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Join:
+class Join(Struct, frozen=True, kw_only=True):
     """Join another part of the pattern, which is connected by conditions only.
 
     Its steps start from one empty row and read none of the variables before it. Each pair of rows
@@ -102,8 +96,7 @@ class Join:
     condition: Expression | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Apply:
+class Apply(Struct, frozen=True, kw_only=True):
     """Give each row a value found by the inner pattern with `outer` fixed, and keep all rows.
 
     It is the aggregate over the solutions, or without one whether there are any. `SubqueryValue`
@@ -119,8 +112,7 @@ class Apply:
 Step = NodeScan | Expand | ExpandInto | Filter | AntiJoin | OptionalJoin | Join | Apply
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputColumn:
+class OutputColumn(Struct, frozen=True, kw_only=True):
     """A result column. Hidden columns exist to sort by and are not returned."""
 
     name: str
@@ -129,16 +121,14 @@ class OutputColumn:
     hidden: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SortKey:
+class SortKey(Struct, frozen=True, kw_only=True):
     """One sort key; nulls are lowest."""
 
     expression: Expression
     descending: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadPlan:
+class ReadPlan(Struct, frozen=True, kw_only=True):
     """A compiled read query.
 
     `grouped` means the columns without aggregate are the group key. With `ranking` the final

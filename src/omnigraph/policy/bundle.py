@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.policy.actors import actor_problem
@@ -41,8 +41,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     protected_branches: list[str] = []
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(Struct, frozen=True, kw_only=True):
     """Allows the actors of one group some actions, perhaps on one kind of branch only."""
 
     id: str
@@ -56,8 +55,7 @@ class Rule:
         return "any branch" if self.scope == "any" else f"{self.scope} branches"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bundle:
+class Bundle(Struct, frozen=True, kw_only=True):
     """The rules of one graph, or of a server."""
 
     name: str

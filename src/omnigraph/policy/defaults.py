@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from omnigraph.errors import BadRequestError
 from omnigraph.policy.protocol import Access, Action, Decision, Policy
@@ -17,8 +18,7 @@ class ServerState(StrEnum):
     POLICY_ENABLED = "policy_enabled"
 
 
-@dataclass(frozen=True, slots=True)
-class OpenAccess:
+class OpenAccess(Struct, frozen=True):
     """Allows everything on a graph, to everybody, named or not, and nothing on the server."""
 
     name: str = "open"
@@ -34,8 +34,7 @@ class OpenAccess:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOnlyAccess:
+class ReadOnlyAccess(Struct, frozen=True):
     """Allows reading to every known actor and nothing else: tokens without a policy."""
 
     name: str = "default-deny"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Protocol
+
+from msgspec import Struct
 
 from omnigraph.errors import PolicyDeniedError
 from omnigraph.values.value import Value
@@ -45,8 +46,7 @@ class Action(StrEnum):
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class Access(Struct, frozen=True, kw_only=True):
     """One question: may this actor do this, on these branches?
 
     `branch` is what is read, written or forked; `target_branch` what is made, removed or merged

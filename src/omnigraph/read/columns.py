@@ -9,13 +9,13 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 from weakref import WeakValueDictionary
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from omnigraph.bounded import BoundedCache
 from omnigraph.errors import ResourceLimitError
@@ -30,8 +30,7 @@ KEYS = "#keys"
 """Stands for the name of a column where the map of a table's ids is kept."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheStats:
+class CacheStats(Struct, frozen=True, kw_only=True):
     """How much a cache holds and how often it helped."""
 
     hits: int
@@ -125,8 +124,7 @@ class KeyMap:
         return -1
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Struct, frozen=True):
     """A column of the newest version that was read."""
 
     path: str

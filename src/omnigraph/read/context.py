@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from omnigraph.catalog import Catalog
 from omnigraph.catalog.model import LiteralValue
@@ -20,8 +20,7 @@ from omnigraph.read.topology import Topology, TopologySource
 from omnigraph.store import Pin
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """What every step of one query needs: the snapshot, the values, the caches."""
 
     catalog: Catalog

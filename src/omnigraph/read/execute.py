@@ -6,10 +6,11 @@ import contextlib
 import datetime
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import Catalog
@@ -30,6 +31,7 @@ from omnigraph.limits import (
 from omnigraph.plan.expression import Nearest
 from omnigraph.plan.read import Join, ReadPlan
 from omnigraph.read.arrays import Scores
+from omnigraph.read.by_key import RowByKey, plan_row_by_key, row_by_key
 from omnigraph.read.columns import CacheStats, ResidentCache, TableColumns
 from omnigraph.read.context import Context
 from omnigraph.read.estimates import growth
@@ -38,7 +40,7 @@ from omnigraph.read.output import build_output, cut_size
 from omnigraph.read.pattern import run_steps
 from omnigraph.read.probe import ProbePlan, TooWide, plan_probe, probe
 from omnigraph.read.ranking import Ranker
-from omnigraph.read.running import apart, noted
+from omnigraph.read.running import apart, is_traced, noted
 from omnigraph.read.search import SearchColumns, constants, searches, transform_plan
 from omnigraph.read.topology import Topologies
 from omnigraph.read.tree import Tree, plan_tree
@@ -55,13 +57,14 @@ class Fetch(StrEnum):
     PROBE = "probe"
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """What is worked out once for a compiled query."""
 
     plan: ReadPlan
-    tree: Tree | None
-    probe: ProbePlan | None
+    searches: bool
+    tree: Tree | None = None
+    probe: ProbePlan | None = None
+    row: RowByKey | None = None
 
 
 class Reader:
@@ -100,9 +103,13 @@ class Reader:
         now: datetime.datetime,
     ) -> pa.Table:
         """Return the result as an Arrow table; column names may repeat."""
-        if searches(plan):
-            return self._search(plan, catalog, pins, parameters, now=now)
         prepared = self._prepare(plan, catalog)
+        if prepared.searches:
+            return self._search(plan, catalog, pins, parameters, now=now)
+        if prepared.row is not None and self._is_direct():
+            row = row_by_key(prepared.row, self._columns, pins, parameters, now)
+            if row is not None:
+                return row
         context = Context(
             catalog=catalog,
             pins=pins,
@@ -179,9 +186,25 @@ class Reader:
     def _prepare(self, plan: ReadPlan, catalog: Catalog) -> Prepared:
         known = self._prepared.get(id(plan))
         if known is None or known.plan is not plan:
-            known = Prepared(plan, plan_tree(plan), plan_probe(plan, catalog))
+            known = self._planned(plan, catalog)
             self._prepared.put(id(plan), known)
         return known
+
+    @staticmethod
+    def _planned(plan: ReadPlan, catalog: Catalog) -> Prepared:
+        if searches(plan):
+            return Prepared(plan, searches=True)
+        return Prepared(
+            plan,
+            searches=False,
+            tree=plan_tree(plan),
+            probe=plan_probe(plan, catalog),
+            row=plan_row_by_key(plan, catalog),
+        )
+
+    def _is_direct(self) -> bool:
+        """Whether steps may be left out: not where they are recorded, or another way is tried."""
+        return self._fetch is Fetch.AUTO and self._factorise and not is_traced()
 
     def _narrowed(self, context: Context, prepared: Prepared) -> Context:
         """Return the part of the graph a query touches, if that is cheaper than all of it."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from omnigraph.catalog import EdgeType, NodeType
 from omnigraph.errors import ResourceLimitError
@@ -18,8 +19,7 @@ from omnigraph.read.running import checkpoint, reserve
 from omnigraph.store import Pin
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """Where the values of a variable are read from."""
 
     entity: NodeType | EdgeType
@@ -28,8 +28,7 @@ class Source:
     """What a variable that stands for no stored row but for a computed value is."""
 
 
-@dataclass(slots=True)
-class Frame:
+class Frame(Struct):
     """A bag of rows. A number of -1 means the variable is null in that row.
 
     With `weights` each row stands for so many equal ones. `unique` names a variable that no two

@@ -8,11 +8,11 @@ an order with a limit can pick its winners before a single name is read.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from omnigraph.compute import evaluate_value
 from omnigraph.compute.types import arrow_type
@@ -41,8 +41,7 @@ _MERGES = {"n": "sum", "s": "sum"}
 _PICKS = {AggregateFunction.MIN: "min", AggregateFunction.MAX: "max"}
 
 
-@dataclass(slots=True)
-class _Groups:
+class _Groups(Struct):
     """For each row its group (None: its own), and for each group one of its rows.
 
     Groups are `final` when no two of them can have the same key.

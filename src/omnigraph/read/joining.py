@@ -8,10 +8,11 @@ learns how many rows of it fit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.compute import evaluate_condition, evaluate_value
 from omnigraph.compute.compare import mirrored
@@ -134,8 +135,7 @@ def _rank(frame: Frame, part: Frame, pool: list[Expression]) -> tuple[int, int]:
     return (0 if equal else 1 if linked else 2), part.size
 
 
-@dataclass(frozen=True, slots=True)
-class _Sides:
+class _Sides(Struct, frozen=True):
     """A comparison of a value of the left rows with one of the right rows."""
 
     condition: Expression
@@ -162,8 +162,7 @@ def _is_equality(sides: _Sides | None) -> bool:
     return sides is not None and sides.op is CompareOp.EQ
 
 
-@dataclass(slots=True)
-class _Joining:
+class _Joining(Struct):
     """Two sets of rows, the conditions on their pairs, and what is read of these later."""
 
     context: Context

@@ -48,6 +48,11 @@ def _names_id(entity: NodeType | EdgeType, part: Expression) -> Expression | Non
     return None
 
 
+def id_named_by(entity: NodeType | EdgeType, condition: Expression) -> Expression | None:
+    """Return the id a row must have where that is all a condition says; None where it is not."""
+    return None if isinstance(condition, And) else _names_id(entity, condition)
+
+
 def named_id(
     entity: NodeType | EdgeType,
     condition: Expression,

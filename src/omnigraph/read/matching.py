@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from omnigraph.compute.joins import JoinKeys, JoinSide, Words, ordered_numbers
@@ -24,8 +24,7 @@ A = TypeVar("A", bound=NDArray[Any])
 _AGAIN = np.uint64(0xD6E8FEB86659FD93)
 
 
-@dataclass(frozen=True, slots=True)
-class _Round:
+class _Round(Struct, frozen=True):
     """A table from some bits of a hash to a row that has it, -1 for none."""
 
     rows: Rows
@@ -138,8 +137,7 @@ def _remixed(hashes: Words) -> Words:
     return mixed * _AGAIN
 
 
-@dataclass(frozen=True, slots=True)
-class Matches:
+class Matches(Struct, frozen=True):
     """Two sets of rows as codes: rows are joined where the codes are equal and not -1."""
 
     left: Rows
@@ -175,8 +173,7 @@ class Matches:
         return Runs(starts.take(self.left), counts.take(self.left), order)
 
 
-@dataclass(frozen=True, slots=True)
-class Runs:
+class Runs(Struct, frozen=True):
     """For each left row where its right rows begin in `order` and how many they are."""
 
     starts: Rows

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from omnigraph.compute import constant_value, evaluate_value, group_key
 from omnigraph.compute.types import arrow_type
@@ -29,8 +28,7 @@ from omnigraph.read.groups import group_rows
 _GROUPED = "#group"
 
 
-@dataclass(slots=True)
-class TableColumnsView:
+class TableColumnsView(Struct):
     """Columns of an Arrow table, by position, for expressions over computed values."""
 
     table: pa.Table

@@ -8,10 +8,11 @@ graph: every match of the pattern lies in that part, and nothing in it is not in
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.catalog import Catalog, EdgeType
 from omnigraph.limits import PROBE_FRONTIER_MAX, PROBE_HOPS_MAX, PROBE_KEYS_MAX
@@ -43,8 +44,7 @@ class TooWide(Exception):
     """The part of the graph a pattern touches is too large to be fetched by index."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProbePlan:
+class ProbePlan(Struct, frozen=True):
     """What a plan reads, if it can be probed: node and edge types, and columns of each table."""
 
     nodes: tuple[str, ...]

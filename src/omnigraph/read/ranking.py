@@ -7,10 +7,11 @@ and aggregated like any other. Ties inside a ranking go by id.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow.compute as pc
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.catalog import NodeType
 from omnigraph.errors import QueryError
@@ -32,8 +33,7 @@ _PIN = Pin(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Ranker:
+class Ranker(Struct, frozen=True):
     """Computes the rankings of one query."""
 
     columns: SearchColumns

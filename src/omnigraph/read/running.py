@@ -8,10 +8,10 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 import msgspec
+from msgspec import Struct, field
 
 from omnigraph.clock import elapsed_s
 from omnigraph.errors import QueryError, ResourceLimitError
@@ -19,8 +19,7 @@ from omnigraph.limits import QUERY_MEMORY_SHARE, QUERY_TIME
 from omnigraph.values.results import Stage as Stage
 
 
-@dataclass(slots=True, kw_only=True)
-class Running:
+class Running(Struct, kw_only=True):
     """What the caller wants of a query besides its answer."""
 
     timeout_s: float | None = None
@@ -91,6 +90,12 @@ def checkpoint() -> None:
     running = _current.get()
     if running is not None:
         running.check()
+
+
+def is_traced() -> bool:
+    """Whether the steps of the query are recorded."""
+    running = _current.get()
+    return running is not None and running.trace
 
 
 def reserve(size_bytes: float) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
 from typing import Any
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.compute import constant_value
@@ -183,7 +183,7 @@ def _transform_steps(steps: tuple[Step, ...], change: Change) -> tuple[Step, ...
         if isinstance(step, Apply) and step.aggregate is not None and step.aggregate.argument:
             argument = transform(step.aggregate.argument, change)
             step = replace(step, aggregate=replace(step.aggregate, argument=argument))
-        names = [item.name for item in fields(step) if item.name.endswith("condition")]
+        names = [name for name in step.__struct_fields__ if name.endswith("condition")]
         conditions: Mapping[str, Any] = {
             name: transform(value, change)
             for name in names

@@ -7,11 +7,11 @@ for the next table version. Rows deleted since are masked, not removed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from omnigraph.limits import SEGMENT_ROWS_MIN
@@ -36,8 +36,7 @@ Addresses = NDArray[np.uint64]
 """Where Lance keeps some rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Segment(Generic[T]):
+class Segment(Struct, Generic[T], frozen=True):
     """A computed value for some rows of a table version: those from `start` on.
 
     `alive` tells which of the rows it was computed from still exist; None for all of them.
@@ -53,8 +52,7 @@ class Segment(Generic[T]):
         return per_row if self.alive is None else per_row[self.alive]
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept(Generic[T]):
+class _Kept(Struct, Generic[T], frozen=True):
     signature: str
     addresses: Addresses
     value: T

@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import EdgeType
@@ -27,8 +28,7 @@ from omnigraph.read.running import reserve
 from omnigraph.store import Pin, count, split_branch
 
 
-@dataclass(frozen=True, slots=True)
-class Adjacency:
+class Adjacency(Struct, frozen=True):
     """Neighbours of every node: those of node `i` are `targets[offsets[i]:offsets[i + 1]]`.
 
     `edges` holds the position of the edge in its table, or is None where parallel edges are one.
@@ -242,8 +242,7 @@ class TopologySource(Protocol):
         """Return the topology of an edge type in one snapshot."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Struct, frozen=True):
     """The newest topology made of an edge type, and what it was made from."""
 
     key: object

@@ -8,7 +8,8 @@ enough to know how many ways there are.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from omnigraph.plan.expression import (
     Aggregate,
@@ -37,8 +38,7 @@ from omnigraph.plan.read import (
 _BACK = {Direction.OUT: Direction.IN, Direction.IN: Direction.OUT, Direction.BOTH: Direction.BOTH}
 
 
-@dataclass(frozen=True, slots=True)
-class Needs:
+class Needs(Struct, frozen=True):
     """What is read after some steps: variables (None for all), and whether copies of rows count."""
 
     variables: frozenset[str] | None
@@ -66,8 +66,7 @@ EVERYTHING = Needs(None)
 NOTHING = Needs(frozenset(), bag=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(Struct, frozen=True):
     """A node of the tree: a type and a condition on it alone."""
 
     name: str
@@ -75,8 +74,7 @@ class Variable:
     condition: Expression | None
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """An edge of the tree as it is walked: from `source`, which is bound, to `target`."""
 
     number: int
@@ -95,8 +93,7 @@ class Link:
         return Link(self.number, self.target, self.source, self.step, _BACK[self.direction])
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(Struct, frozen=True):
     """The leading part of a plan.
 
     `live` are the variables that later steps or the output read. Without `bag` it does not matter

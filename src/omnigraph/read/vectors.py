@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from omnigraph.limits import (
     F32_ROUNDING,
@@ -20,8 +20,7 @@ from omnigraph.read.arrays import Rows, Scores, Vectors
 from omnigraph.read.segments import Segment
 
 
-@dataclass(frozen=True, slots=True)
-class VectorSegment:
+class VectorSegment(Struct, frozen=True):
     """The vectors of some rows: row `i` has `matrix[places[i]]`, or none where that is -1.
 
     `squares` holds the squared length of every vector.

@@ -8,10 +8,10 @@ and rows that have become equal are merged.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from omnigraph.errors import QueryError
@@ -41,8 +41,7 @@ from omnigraph.read.tree import Link, Tree
 Summable = NDArray[np.int64] | NDArray[np.uint8] | NDArray[np.bool_]
 
 
-@dataclass(slots=True)
-class Choice:
+class Choice(Struct):
     """Which nodes of a table a variable may stand for.
 
     All of them without condition; else either their numbers, or a mask over the table, made when

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from omnigraph.ops.merge.merging import Resolution
 from omnigraph.remote.connection import Connection, Json, state_fields
 from omnigraph.values.answers import BranchList, CommitMade, TagList
 from omnigraph.values.commits import MAIN, BranchInfo, GraphCommit, Tag
@@ -17,6 +17,9 @@ from omnigraph.values.inspection import (
     CommitGraph,
 )
 from omnigraph.values.merges import MergePlan, MergeResult
+
+if TYPE_CHECKING:
+    from omnigraph.ops.merge.merging import Resolution
 
 
 class RemoteBranches:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import re
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -17,7 +18,7 @@ from omnigraph.errors import (
     StorageFailureKind,
     TooManyRequestsError,
 )
-from omnigraph.ids import UlidSource
+from omnigraph.remote.http import AnswerLostError, HttpClient, NotSentError, Response
 from omnigraph.remote.wire_errors import error_from
 from omnigraph.values.headers import (
     ARROW,
@@ -29,11 +30,6 @@ from omnigraph.values.headers import (
 )
 from omnigraph.version import __version__
 
-try:
-    import httpx
-except ModuleNotFoundError as missing:
-    raise ModuleNotFoundError("the client needs httpx: install omnigraph[client]") from missing
-
 RETRY_AFTER_S_MAX = 5.0
 
 Json = dict[str, Any]
@@ -43,7 +39,15 @@ Parameters = Mapping[str, object]
 class Connection:
     """Sends requests. Threads may share it."""
 
-    def __init__(self, url: str, *, graph: str | None, token: str | None, timeout: float) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        graph: str | None,
+        token: str | None,
+        timeout: float | None,
+        http: HttpClient | None = None,
+    ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise BadRequestError(f"{url!r} is no address of a server", hint="use https://host")
@@ -56,10 +60,7 @@ class Connection:
         headers = {"User-Agent": f"omnigraph-python/{__version__}"}
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
-        self._http = httpx.Client(
-            base_url=self.url, headers=headers, timeout=timeout, follow_redirects=False
-        )
-        self._ids = UlidSource()
+        self._http = http or HttpClient(self.url, headers, timeout)
 
     @property
     def uri(self) -> str:
@@ -74,11 +75,11 @@ class Connection:
         """Ask for something; a server that is busy for a moment is asked once more."""
         return _body(self._ask("GET", path, params=params))
 
-    def post(self, path: str, body: Json, *, accept: str | None = None) -> httpx.Response:
+    def post(self, path: str, body: Json, *, accept: str | None = None) -> Response:
         """Ask for something that needs a body; nothing is written by it."""
         return self._ask("POST", path, json=_known(body), headers=_accept(accept))
 
-    def _ask(self, method: str, path: str, **options: Any) -> httpx.Response:
+    def _ask(self, method: str, path: str, **options: Any) -> Response:
         response = self._send(method, path, **options)
         after = _retry_after(response)
         if response.status_code == 503 and after is not None:
@@ -113,10 +114,11 @@ class Connection:
         expected_head: str | None = None,
         operation_id: str | None = None,
         message: str | None = None,
-    ) -> httpx.Response:
-        """Run a stored query, which may read or write; rows come as Arrow."""
+        accept: str = ARROW,
+    ) -> Response:
+        """Run a stored query, which may read or write; rows come in the accepted form."""
         options = {"json": _known(body)}
-        return self._write(path, expected_head, operation_id, message, _accept(ARROW), **options)
+        return self._write(path, expected_head, operation_id, message, _accept(accept), **options)
 
     def _write(
         self,
@@ -126,8 +128,8 @@ class Connection:
         message: str | None,
         headers: dict[str, str],
         **options: Any,
-    ) -> httpx.Response:
-        key = operation_id or self._ids.next()
+    ) -> Response:
+        key = operation_id or new_id()
         headers = {**headers, IDEMPOTENCY_KEY: key}
         if expected_head is not None:
             headers[IF_COMMIT] = expected_head
@@ -135,7 +137,7 @@ class Connection:
             headers[MESSAGE] = encode_message(message)
         try:
             response = self._send("POST", path, headers=headers, **options)
-        except _AnswerLostError as error:
+        except _NoAnswerError as error:
             raise OutcomeUnknownError(str(error), operation_id=key) from error
         try:
             return _checked(response)
@@ -151,7 +153,7 @@ class Connection:
         sent = _known(body) if body else None
         return _body(_checked(self._send(method, path, json=sent, headers=headers)))
 
-    def head(self, path: str, params: Parameters) -> httpx.Response:
+    def head(self, path: str, params: Parameters) -> Response:
         """Ask about something without getting it; a redirect is an answer."""
         response = self._send("HEAD", path, params=params)
         if response.status_code >= 400:
@@ -161,57 +163,60 @@ class Connection:
 
     @contextlib.contextmanager
     def stream(
-        self, method: str, path: str, *, body: Json | None = None, params: Parameters | None = None
-    ) -> Iterator[httpx.Response]:
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Json | None = None,
+        params: Parameters | None = None,
+        accept: str | None = None,
+    ) -> Iterator[Response]:
         """Get an answer piece by piece."""
-        request = self._http.build_request(
-            method,
-            f"{self._prefix}{path}",
-            json=None if body is None else _known(body),
-            params=_parameters(params),
-        )
+        sent = None if body is None else _known(body)
+        headers = _accept(accept)
+        target = f"{self._prefix}{path}"
         try:
-            response = self._http.send(request, stream=True)
-            try:
+            with self._http.stream(
+                method, target, params=_parameters(params), json=sent, headers=headers
+            ) as response:
                 if response.status_code >= 300:
                     response.read()
                     _checked(response)
                 yield response
-            finally:
-                response.close()
-        except httpx.TransportError as error:
+        except (NotSentError, AnswerLostError) as error:
             raise _unreachable(self.url, error) from error
 
     def _send(
         self, method: str, path: str, *, params: Parameters | None = None, **options: Any
-    ) -> httpx.Response:
+    ) -> Response:
         try:
             return self._http.request(
                 method, f"{self._prefix}{path}", params=_parameters(params), **options
             )
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+        except NotSentError as error:
             raise _unreachable(self.url, error) from error
-        except httpx.TransportError as error:
-            raise _AnswerLostError(self.url, error) from error
+        except AnswerLostError as error:
+            raise _NoAnswerError(self.url, error) from error
         except (ValueError, TypeError) as error:
             raise BadRequestError(f"a value is not expressible as JSON: {error}") from error
 
 
-class _AnswerLostError(StorageError):
+class _NoAnswerError(StorageError):
     """The request was sent, and no answer came."""
 
     def __init__(self, url: str, error: Exception) -> None:
-        super().__init__(
-            f"no answer from {url}: {type(error).__name__}", failure=StorageFailureKind.UNKNOWN
-        )
+        super().__init__(f"no answer from {url}: {error}", failure=StorageFailureKind.UNKNOWN)
 
 
 def _unreachable(url: str, error: Exception) -> StorageError:
     return StorageError(
-        f"cannot reach {url}: {type(error).__name__}",
+        f"cannot reach {url}: {error}",
         failure=StorageFailureKind.TRANSIENT,
         hint="check the address, and that the server is running",
     )
+
+
+_OF_BRANCH = re.compile(r"HEAD(?:[~^@].*)?|@\{.*", re.DOTALL)
 
 
 def state_fields(
@@ -222,6 +227,9 @@ def state_fields(
     timestamp: datetime.datetime | str | None,
 ) -> Json:
     """Return the fields that say which state is meant."""
+    if commit is not None and branch is not None and _OF_BRANCH.fullmatch(commit):
+        # A server takes a branch or a state: here it is a state of that branch.
+        commit = f"{branch}{commit.removeprefix('HEAD')}"
     return {
         "branch": branch if commit is None else None,
         "snapshot": commit,
@@ -236,11 +244,18 @@ def moment_text(timestamp: datetime.datetime | str | None) -> str | None:
     return timestamp.isoformat() if isinstance(timestamp, datetime.datetime) else timestamp
 
 
+def new_id() -> str:
+    """Return an id for a write. The source of ids is loaded for writes only."""
+    from omnigraph.ids import UlidSource
+
+    return UlidSource().next()
+
+
 def _known(body: Json) -> Json:
     return {name: value for name, value in body.items() if value is not None}
 
 
-def _parameters(params: Parameters | None) -> Any:  # what httpx takes
+def _parameters(params: Parameters | None) -> Parameters | None:
     found = _known(dict(params or {}))
     return {n: str(v).lower() if isinstance(v, bool) else v for n, v in found.items()} or None
 
@@ -249,12 +264,12 @@ def _accept(accept: str | None) -> dict[str, str]:
     return {} if accept is None else {"Accept": accept}
 
 
-def _retry_after(response: httpx.Response) -> float | None:
+def _retry_after(response: Response) -> float | None:
     text = response.headers.get("retry-after", "")
     return min(float(text), RETRY_AFTER_S_MAX) if text.isdigit() else None
 
 
-def _checked(response: httpx.Response) -> httpx.Response:
+def _checked(response: Response) -> Response:
     """Return an answer. Raises what a failure stands for, with the request's id in its hint."""
     if response.status_code < 400:
         return response
@@ -264,7 +279,7 @@ def _checked(response: httpx.Response) -> httpx.Response:
     raise error
 
 
-def _failure(response: httpx.Response) -> OmniGraphError:
+def _failure(response: Response) -> OmniGraphError:
     try:
         body = response.json()
     except ValueError:
@@ -274,7 +289,7 @@ def _failure(response: httpx.Response) -> OmniGraphError:
     return error_from(response.status_code, body)
 
 
-def _body(response: httpx.Response) -> Json:
+def _body(response: Response) -> Json:
     try:
         found = response.json()
     except ValueError as error:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from omnigraph.errors import BadRequestError
-from omnigraph.graph.result import Result, nodes_of
 from omnigraph.remote.connection import Connection, Json, state_fields
 from omnigraph.values.commits import MAIN
 from omnigraph.values.inspection import (
@@ -16,6 +16,9 @@ from omnigraph.values.inspection import (
     NeighbourPage,
     Subgraph,
 )
+
+if TYPE_CHECKING:
+    from omnigraph.graph import Result
 
 
 class RemoteEntities:
@@ -67,6 +70,15 @@ class RemoteEntities:
         tag: str | None = None,
     ) -> Subgraph:
         """Return some nodes, each given as type and id, and all edges between them."""
-        named = nodes_of(nodes) if isinstance(nodes, Result) else nodes
+        named = _pairs(nodes)
         body = state_fields(branch, commit, version, tag, None) | {"nodes": [*map(list, named)]}
         return Subgraph.from_json(self._connection.post("/subgraph", body).json())
+
+
+def _pairs(nodes: Iterable[Sequence[str]] | Result) -> Iterable[Sequence[str]]:
+    """Return types and ids; only rows of a query need what reads them."""
+    if not hasattr(nodes, "column_types"):
+        return nodes
+    from omnigraph.graph.result import Result, nodes_of
+
+    return nodes_of(nodes) if isinstance(nodes, Result) else nodes

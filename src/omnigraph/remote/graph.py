@@ -13,33 +13,26 @@ from urllib.parse import quote
 
 import msgspec
 
-from omnigraph.catalog import Catalog
 from omnigraph.errors import BadRequestError, DataError
-from omnigraph.graph import BranchView, Result
-from omnigraph.graph.api import Loadable, Moment, Params
-from omnigraph.graph.view import transaction
-from omnigraph.ids import UlidSource
-from omnigraph.intake.inputs import as_arrow
-from omnigraph.lang import compile_schema
 from omnigraph.limits import CLIENT_TIMEOUT_S
 from omnigraph.remote.blobs import RemoteBlobs
 from omnigraph.remote.branches import RemoteBranches, RemoteTags
-from omnigraph.remote.connection import Connection, Json, moment_text, state_fields
+from omnigraph.remote.connection import Connection, Json, moment_text, new_id, state_fields
 from omnigraph.remote.entities import RemoteEntities
-from omnigraph.remote.files import (
-    copy_lines,
-    frame_envelopes,
-    load_bytes,
-    with_file_name,
-)
 from omnigraph.remote.history import RemoteCommits, RemoteFeed
 from omnigraph.remote.maintenance import RemoteMaintenance, not_served
+from omnigraph.remote.rows import JsonRows, rows_from
 from omnigraph.remote.schema import RemoteSchema
-from omnigraph.remote.values import result_from, table_from
 from omnigraph.values.changes import Diff
 from omnigraph.values.commits import MAIN, Snapshot
-from omnigraph.values.headers import ARROW
+from omnigraph.values.headers import ARROW, NDJSON
 from omnigraph.values.results import Explanation, LoadResult, MutationResult
+
+if TYPE_CHECKING:
+    from omnigraph.catalog import Catalog
+    from omnigraph.graph import BranchView, Result
+    from omnigraph.graph.api import Loadable, Moment, Params
+    from omnigraph.graph.prepared import PreparedQuery
 
 _ON_STORAGE = frozenset({"optimize", "repair", "cleanup", "bulk"})
 
@@ -61,8 +54,17 @@ class RemoteGraph:
         token: str | None = None,
         timeout: float = CLIENT_TIMEOUT_S,
     ) -> None:
-        self._connection = Connection(url, graph=graph, token=token, timeout=timeout)
-        self._ids = UlidSource()
+        self._use(Connection(url, graph=graph, token=token, timeout=timeout))
+
+    @classmethod
+    def over(cls, connection: Connection) -> Self:
+        """Return the graph at the other end of a connection."""
+        found = cls.__new__(cls)
+        found._use(connection)
+        return found
+
+    def _use(self, connection: Connection) -> None:
+        self._connection = connection
         self.branches = RemoteBranches(self._connection)
         self.tags = RemoteTags(self._connection)
         self.commits = RemoteCommits(self._connection)
@@ -110,6 +112,8 @@ class RemoteGraph:
     @property
     def catalog(self) -> Catalog:
         """The accepted schema as data."""
+        from omnigraph.lang import compile_schema
+
         return compile_schema(self.schema_source, name="_schema.pg", stored=True).catalog
 
     def as_actor(self, actor: str) -> NoReturn:
@@ -135,13 +139,61 @@ class RemoteGraph:
         timeout: float | None = None,
     ) -> Result:
         """Run a read query on one snapshot, as the embedded `Graph.query` does."""
-        body: Json = {
-            "query": source,
-            "params": _parameters(params),
-            "name": name,
-            "timeout": timeout,
-        } | state_fields(branch, commit, version, tag, timestamp)
+        from omnigraph.remote.values import result_from
+
+        state = state_fields(branch, commit, version, tag, timestamp)
+        body = _query_body(source, params, name, timeout) | state
+
         return result_from(self._connection.post("/query", body, accept=ARROW).content)
+
+    def prepare(self, source: str, *, name: str | None = None) -> PreparedQuery:
+        """Check a read query now, to be run many times with other parameters."""
+        from omnigraph.graph.prepared import PreparedQuery, check_reads
+        from omnigraph.lang import compile_query
+
+        check_reads(compile_query(source, self.catalog, select=name))
+        return PreparedQuery(self.query, source, name)
+
+    def query_rows(
+        self,
+        source: str,
+        params: Params = None,
+        *,
+        name: str | None = None,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+        timeout: float | None = None,
+    ) -> JsonRows | Result:
+        """Run a read query as `query` does; rows come as JSON if that can hold them."""
+        state = state_fields(branch, commit, version, tag, timestamp)
+        body = _query_body(source, params, name, timeout) | state
+        found = rows_from(self._connection.post("/query", body, accept=NDJSON))
+        if found is not None:
+            return found
+        state = {"branch": branch, "commit": commit, "version": version}
+        return self.query(
+            source, params, name=name, tag=tag, timestamp=timestamp, timeout=timeout, **state
+        )
+
+    def call_rows(
+        self,
+        name: str,
+        params: Params = None,
+        *,
+        branch: str | None = None,
+        commit: str | None = None,
+    ) -> JsonRows | Result:
+        """Run a stored query that reads; rows come as JSON if that can hold them."""
+        body = _call_body(params, branch, commit, expect_mutation=False)
+        path = f"/queries/{quote(name, safe='')}"
+        found = rows_from(self._connection.invoke(path, body, accept=NDJSON))
+        if found is not None:
+            return found
+        whole = self.call(name, params, branch=branch, commit=commit, expect_mutation=False)
+        return cast("Result", whole)
 
     def explain(
         self,
@@ -157,13 +209,8 @@ class RemoteGraph:
         timeout: float | None = None,
     ) -> Explanation:
         """Run a read query and return how: its plan, and rows, time and storage calls by step."""
-        body: Json = {
-            "query": source,
-            "params": _parameters(params),
-            "name": name,
-            "timeout": timeout,
-            "explain": True,
-        } | state_fields(branch, commit, version, tag, timestamp)
+        body = _query_body(source, params, name, timeout) | {"explain": True}
+        body |= state_fields(branch, commit, version, tag, timestamp)
         return Explanation.from_json(self._connection.post("/query", body).json()["explain"])
 
     def call(
@@ -180,13 +227,8 @@ class RemoteGraph:
         dry_run: bool = False,
     ) -> Result | MutationResult:
         """Run a stored query by its name."""
-        body = {
-            "params": _parameters(params),
-            "branch": branch,
-            "snapshot": commit,
-            "expect_mutation": expect_mutation,
-            "dry_run": dry_run,
-        }
+        body = _call_body(params, branch, commit, expect_mutation=expect_mutation)
+        body["dry_run"] = dry_run
         suffix = "" if expected_head is None else "/if-graph-commit"
         found = self._connection.invoke(
             f"/queries/{quote(name, safe='')}{suffix}",
@@ -196,6 +238,8 @@ class RemoteGraph:
             message=message,
         )
         if found.headers["content-type"] == ARROW:
+            from omnigraph.remote.values import result_from
+
             return result_from(found.content)
         return MutationResult.from_json(found.json())
 
@@ -254,6 +298,8 @@ class RemoteGraph:
         body = state_fields(branch, commit, version, tag, timestamp) | {"type_names": [*types]}
         if dest is None:
             return self._exported(body)
+        from omnigraph.remote.files import copy_lines
+
         with self._connection.stream("POST", "/export", body=body) as found:
             return copy_lines(found.iter_bytes(), dest)[0]
 
@@ -268,6 +314,8 @@ class RemoteGraph:
         timestamp: Moment = None,
     ) -> Any:
         """Return the rows of one type as an Arrow table, by id; `load_table` takes it as it is."""
+        from omnigraph.remote.values import table_from
+
         body = state_fields(branch, commit, version, tag, timestamp) | {"type_names": [type_name]}
         return table_from(self._connection.post("/export", body, accept=ARROW).content)
 
@@ -286,6 +334,18 @@ class RemoteGraph:
         params |= {"commit": commit, "tag": tag}
         found: dict[str, object] | None = self._connection.get("/entity", params)["entity"]
         return found
+
+    def get(
+        self, type_name: str, id: str, *, branch: str | None = None, commit: str | None = None
+    ) -> dict[str, Any] | None:
+        """Return one entity by its id as a dictionary, None when there is none."""
+        from omnigraph.graph.lookup import python_entity
+
+        entity = self.catalog.entity_named(type_name)
+        at = self.snapshot(branch, commit=commit)
+        name = at.branch or MAIN
+        image = self.entity_at(entity.table_key, id, version=at.version, branch=name)
+        return python_entity(entity, image)
 
     def _exported(self, body: Json) -> Iterator[dict[str, object]]:
         decode = msgspec.json.Decoder(dict[str, object]).decode
@@ -335,6 +395,8 @@ class RemoteGraph:
         progress: Callable[[int], None] | None = None,
     ) -> LoadResult:
         """Load nodes and edges as one atomic commit, as the embedded `Graph.load` does."""
+        from omnigraph.remote.files import load_bytes, with_file_name
+
         content = load_bytes(data, lambda: self.catalog)
         if progress is not None:
             progress(len(content))
@@ -367,6 +429,9 @@ class RemoteGraph:
         dry_run: bool = False,
     ) -> LoadResult:
         """Load rows of one type from an Arrow table, pandas or polars frame, as one commit."""
+        from omnigraph.intake.inputs import as_arrow
+        from omnigraph.remote.files import frame_envelopes
+
         frame = as_arrow(table)
         return self.load(
             frame_envelopes(self.catalog, type_name, frame, from_col=from_col, to_col=to_col),
@@ -380,6 +445,8 @@ class RemoteGraph:
 
     def branch(self, name: str, *, from_: str | int = MAIN) -> BranchView:
         """Return a view of one branch; it is made from another one if it does not exist."""
+        from omnigraph.graph import BranchView
+
         if not self.branches.exists(name):
             self.branches.create(name, from_)
         return BranchView(self, name)
@@ -388,8 +455,25 @@ class RemoteGraph:
         self, *, base: str = MAIN, name: str | None = None
     ) -> AbstractContextManager[BranchView]:
         """Work on a branch of its own: merged at the end of the block, dropped on an error."""
-        branch = name or f"tx-{self._ids.next().lower()}"
+        from omnigraph.graph.view import BranchView, transaction
+
+        branch = name or f"tx-{new_id().lower()}"
         return transaction(self, branch, base, partial(BranchView, self))
+
+
+def _query_body(source: str, params: Params, name: str | None, timeout: float | None) -> Json:
+    return {"query": source, "params": _parameters(params), "name": name, "timeout": timeout}
+
+
+def _call_body(
+    params: Params, branch: str | None, commit: str | None, *, expect_mutation: bool | None
+) -> Json:
+    return {
+        "params": _parameters(params),
+        "branch": branch,
+        "snapshot": commit,
+        "expect_mutation": expect_mutation,
+    }
 
 
 def _parameters(params: Mapping[str, object] | None) -> Json | None:

@@ -8,10 +8,8 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from urllib.parse import quote
 
-from omnigraph.graph.changes import pages_for_ever
 from omnigraph.limits import FEED_CHANGES_DEFAULT
 from omnigraph.remote.connection import Connection, Json
-from omnigraph.remote.files import copy_lines
 from omnigraph.values.answers import CommitMade
 from omnigraph.values.changes import Baseline, ChangeBlock, FeedPage
 from omnigraph.values.commits import MAIN, GraphCommit
@@ -126,6 +124,8 @@ class RemoteFeed:
         limit: int = FEED_CHANGES_DEFAULT,
     ) -> Iterator[FeedPage]:
         """Yield answers as commits arrive, for ever. Keep the last cursor to go on later."""
+        from omnigraph.graph.changes import pages_for_ever
+
         ask = partial(self.poll, start, branch=branch, limit=limit)
         return pages_for_ever(ask, cursor, interval_s)
 
@@ -139,6 +139,8 @@ class RemoteFeed:
         ops: Iterable[str] = (),
     ) -> Baseline:
         """Write a whole snapshot as JSONL; the feed resumes right after it."""
+        from omnigraph.remote.files import copy_lines
+
         body: Json = {"branch": branch, "kind": [*kinds], "type": [*types], "op": [*ops]}
         with self._connection.stream("POST", "/changes/baseline", body=body) as found:
             lines, last = copy_lines(found.iter_bytes(), dest)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 
 from omnigraph.errors import BadRequestError
-from omnigraph.graph.schema_ops import schema_text
-from omnigraph.lang import compile_schema
 from omnigraph.remote.connection import Connection, Json, state_fields
 from omnigraph.values.inspection import LintReport, SchemaDescription
 from omnigraph.values.schema_changes import SchemaChange
@@ -81,6 +79,9 @@ class RemoteSchema:
 
 
 def _schema_body(schema: str | os.PathLike[str], allow_data_loss: bool, name: str | None) -> Json:
+    from omnigraph.graph.schema_ops import schema_text
+    from omnigraph.lang import compile_schema
+
     text, found = schema_text(schema)
     compile_schema(text, name=name or found)  # problems are told with the names people know
     return {"schema_source": text, "allow_data_loss": allow_data_loss}

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct, field
 
 from omnigraph.catalog import Entity, TypeKind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowFile:
+class RowFile(Struct, frozen=True, kw_only=True):
     """A file with rows of one type that workers can read.
 
     `piece` is the part of the input they are from; `ids` names a file with ids that replace theirs.
@@ -24,8 +23,7 @@ class RowFile:
     ids: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowsElsewhere:
+class RowsElsewhere(Struct, frozen=True, kw_only=True):
     """Rows that do not pass through this process; workers write them. No id is in two files."""
 
     files: tuple[RowFile, ...]
@@ -33,8 +31,7 @@ class RowsElsewhere:
     """Whether some of them may take the place of rows that are there."""
 
 
-@dataclass(slots=True)
-class TableChange:
+class TableChange(Struct):
     """The change of one table: final rows by id, and ids that go.
 
     `added` rows have ids the base does not have, `changed` rows replace base rows. With
@@ -75,8 +72,7 @@ class TableChange:
         return [] if found is None else list(found["id"].to_pylist())
 
 
-@dataclass(slots=True)
-class TableChanges:
+class TableChanges(Struct):
     """Changes of rows, by table key."""
 
     tables: dict[str, TableChange] = field(default_factory=dict)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from omnigraph.compute.types import Column
@@ -17,8 +17,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 _BITS = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowChanges:
+class RowChanges(Struct, frozen=True, kw_only=True):
     """What turns one set of rows into another, by id. `old` and `new` are the same entities."""
 
     inserted: pa.Table

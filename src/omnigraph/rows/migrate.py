@@ -6,11 +6,12 @@ Types and properties are matched by their stable identities, never by name.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from omnigraph.catalog import (
     AcceptedSchema,
@@ -34,8 +35,7 @@ Rule = UniqueConstraint | RangeConstraint | CheckConstraint
 IDS_NAMED_MAX = 1000
 
 
-@dataclass(frozen=True, kw_only=True)
-class TypeChange:
+class TypeChange(Struct, frozen=True, kw_only=True):
     """A node or edge type before and after; one side is None for a new or a dropped type.
 
     `sources` maps every property of the type after the change to the stored one it continues.
@@ -173,7 +173,8 @@ def check_stored(
         for entity_id in missing_ids(table, change.sources[name]):
             problems.add(
                 Problem(
-                    message=f"{new.name} '{entity_id}' has no {name}, which shall be required",
+                    message=f"{new.name} '{entity_id}' has no {name}, "
+                    "which the new schema requires",
                     type_name=new.name,
                     entity_id=entity_id,
                     field=name,

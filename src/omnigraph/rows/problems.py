@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow.compute as pc
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.errors import DataError
 from omnigraph.limits import PROBLEMS_MAX
@@ -15,8 +16,7 @@ SHOWN_ROWS = 1000
 """Rows looked at per check: more than are ever reported."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class Problem(Struct, frozen=True, kw_only=True):
     """One reason why a row cannot be written."""
 
     message: str

@@ -8,11 +8,11 @@ under the id the target has, so that they are judged as changes of one edge.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from omnigraph.catalog import EdgeType, Entity
 from omnigraph.rows.images import RowChanges, equal_rows
@@ -21,8 +21,7 @@ from omnigraph.rows.virtual_base import Undefined
 Pairs = dict[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unified:
+class Unified(Struct, frozen=True, kw_only=True):
     """The changes of both sides, each edge under one id."""
 
     theirs: RowChanges

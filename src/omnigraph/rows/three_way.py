@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
 
 from omnigraph.catalog import Entity
 from omnigraph.errors import BadRequestError
@@ -44,8 +44,7 @@ RowsOf = Callable[[Entity, Image], Any]
 """Turns values somebody decided on into a row."""
 
 
-@dataclass(slots=True)
-class Merged:
+class Merged(Struct):
     """The outcome for one table: what to do to the target, and what stayed undecided.
 
     `problems` are those of single values, if whoever merged has looked at them already.
@@ -100,8 +99,7 @@ def merge_table(
     return merged
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Clash:
+class _Clash(Struct, frozen=True, kw_only=True):
     conflict: Conflict
     their_row: Any
     in_target: bool

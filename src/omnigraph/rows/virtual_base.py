@@ -8,17 +8,16 @@ changed by both sides of the real merge unless these agree on it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
 
 from omnigraph.rows.images import Mask, RowChanges, equal_values
 
 
-@dataclass(frozen=True, slots=True)
-class Join:
+class Join(Struct, frozen=True):
     """Two states merged; `base` is what they have in common, None if that is not known."""
 
     left: BaseTree
@@ -61,8 +60,7 @@ def _sides(tree: BaseTree) -> Iterator[int]:
         yield from _sides(tree.right)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rebased:
+class Rebased(Struct, frozen=True, kw_only=True):
     """What both sides changed since a virtual base."""
 
     theirs: RowChanges
@@ -99,8 +97,7 @@ def rebased(
 # ---- rows by id ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _State:
+class _State(Struct, frozen=True, kw_only=True):
     """Rows in the order of some ids; columns of an entity that is not there are null.
 
     Of what a merge of states left undefined `unknown` marks entities and `undefined` values, by
@@ -153,8 +150,7 @@ def _state(anchor: _State, changes: RowChanges) -> _State:
 # ---- merging states -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Compared:
+class _Compared(Struct, frozen=True, kw_only=True):
     """Where two states equal each other and their base: values by column, and whole entities."""
 
     cells: Mask

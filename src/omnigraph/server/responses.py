@@ -117,6 +117,7 @@ def result_lines(result: Result, check: Check) -> Iterator[object]:
         "query_name": result.query_name,
         "target": result.target,
         "row_count": result.num_rows,
+        "columns": result.columns,
         "graph_commit_id": result.commit_id,
     }
     for rows in result_rows(result, check):

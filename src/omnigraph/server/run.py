@@ -78,7 +78,12 @@ def listen(host: str, port: int) -> socket.socket:
 
 def make_server(service: Service) -> Server:
     """Return a server that is ready to run."""
-    config = uvicorn.Config(
+    return Server(server_config(service), service)
+
+
+def server_config(service: Service) -> uvicorn.Config:
+    """Return how a service is served."""
+    return uvicorn.Config(
         create_app(service),
         log_config=None,
         access_log=False,
@@ -93,7 +98,6 @@ def make_server(service: Service) -> Server:
             service.settings.head_seconds_max, lambda: service.metrics.refused("slow_head")
         ),
     )
-    return Server(config, service)
 
 
 def run(

@@ -193,6 +193,7 @@ def open_one(
     upkeep = Upkeep(keep=settings.retain_versions, older_than_s=settings.retain_seconds)
     return open_graph(
         uri,
+        mode="ro" if settings.read_only else "rw",
         durability=env.get("OMNIGRAPH_DURABILITY", "full"),
         embedder=embedder,
         upkeep=upkeep if settings.upkeep else False,

@@ -68,6 +68,7 @@ class Settings:
     result_bytes_max: int = RESULT_BYTES_MAX
     drain_seconds: float = SERVER_DRAIN_SECONDS
     drain_notice_seconds: float = SERVER_DRAIN_NOTICE_S
+    read_only: bool = False
     upkeep: bool = True
     group_writes: bool = True
     ungrouped_actors: str = ""

@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.catalog import Cardinality, Catalog, EdgeType, Entity
 from omnigraph.commits import Base
@@ -28,8 +30,7 @@ from omnigraph.store import fragment_ids, new_file, reaching
 ENDS = ("src", "dst")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class Taken(Struct, frozen=True, kw_only=True):
     """A given id that exists already: `at` orders places of the input, `place` names this one."""
 
     at: tuple[int, int]
@@ -37,8 +38,7 @@ class Taken:
     place: str
 
 
-@dataclass(slots=True)
-class Checks:
+class Checks(Struct):
     """The keys of one input beside those of one base. `tag` numbers what a question is about."""
 
     engine: Engine

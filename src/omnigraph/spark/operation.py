@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from typing import Any, TypeGuard
 
 import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 
 from omnigraph.catalog import EdgeType, Entity
 from omnigraph.commits import Base, ChangeSet, PlainOperation

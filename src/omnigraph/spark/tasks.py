@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from omnigraph.catalog import AcceptedSchema
 from omnigraph.embed import Embedder
@@ -21,8 +22,7 @@ GENERATED = "#generated"
 """Columns of scratch files beside a type's own; no property can have such a name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class Piece(Struct, frozen=True, kw_only=True):
     """A part of the input that one task reads.
 
     `start` and `stop` are bytes of a JSONL file or row groups of a Parquet file; a CSV file is one
@@ -42,8 +42,7 @@ class Piece:
     skip: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tuning:
+class Tuning(Struct, frozen=True, kw_only=True):
     """Sizes at which a load divides its work.
 
     `piece_bytes` of a JSONL file are one task; from `merge_rows` rows of a type workers merge them
@@ -55,8 +54,7 @@ class Tuning:
     held_rows: int = SPARK_HELD_ROWS_MAX
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(Struct, frozen=True, kw_only=True):
     """What every parsing task needs."""
 
     schema: AcceptedSchema
@@ -65,8 +63,7 @@ class Job:
     problems_max: int = PROBLEMS_MAX
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """Rows of one type that a task left in a scratch file."""
 
     table_key: str
@@ -74,8 +71,7 @@ class Written:
     rows: int
 
 
-@dataclass(slots=True)
-class Parsed:
+class Parsed(Struct):
     """A task's answer: lines seen, rows kept, and problems by the stage that finds them.
 
     A load in one process stops after the first stage with problems; so does the driver.
@@ -90,8 +86,7 @@ class Parsed:
     not_embedded: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class Places(Struct, frozen=True, kw_only=True):
     """Turns a line of a piece into a line of its file."""
 
     labels: Sequence[str | None]

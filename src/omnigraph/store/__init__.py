@@ -57,7 +57,13 @@ from omnigraph.store.tables.indexing import (
     rebased,
     stage_indexes,
 )
-from omnigraph.store.tables.journal import Journal, JournalView, StagedAppend, StaleJournal
+from omnigraph.store.tables.journal import (
+    Journal,
+    JournalFile,
+    JournalView,
+    StagedAppend,
+    StaleJournal,
+)
 from omnigraph.store.tables.keys import ID_INDEX, IdLookup, addresses_of, id_filter, quoted
 from omnigraph.store.tables.pins import Pin, Place
 from omnigraph.store.tables.staging import (
@@ -123,6 +129,7 @@ __all__ = [
     "IdLookup",
     "IndexSpec",
     "Journal",
+    "JournalFile",
     "JournalView",
     "Location",
     "Pin",

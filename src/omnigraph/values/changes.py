@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -104,6 +103,8 @@ class Diff(Value, frozen=True, kw_only=True, rename={"before": "from", "after": 
         return self.to_arrow().to_pandas()
 
     def _repr_html_(self) -> str:
+        import html
+
         lines = "".join(
             f"<tr><td>{item.op}</td><td>{html.escape(item.type_name)}</td>"
             f"<td>{html.escape(item.id)}</td><td>{html.escape(_short(item))}</td></tr>"

@@ -9,6 +9,8 @@ IDEMPOTENCY_KEY = "Idempotency-Key"
 SNAPSHOT_ID = "Omnigraph-Snapshot-Id"
 MESSAGE = "Omnigraph-Message"
 """What the commit shall say about itself: percent-encoded, so that it can be any text."""
+HELPER = "Omnigraph-Helper"
+"""What a command expects of the helper it asks."""
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"

@@ -69,9 +69,9 @@ class QueryRequest(Request, frozen=True, kw_only=True):
     name: Annotated[str | None, Meta(description="Which query of the text to run.")] = None
     params: Json | None = None
     branch: str | None = None
-    snapshot: Annotated[str | None, Meta(description="Commit id, or manifest:<branch>:v<N>.")] = (
-        None
-    )
+    snapshot: Annotated[
+        str | None, Meta(description="A state such as HEAD~1, or manifest:<branch>:v<N>.")
+    ] = None
     version: Annotated[int | None, Meta(description="Graph version of the branch.")] = None
     tag: str | None = None
     timestamp: Instant = None

@@ -204,7 +204,9 @@ def test_lint_shows_every_error_with_a_caret_and_fails(run: Run, folder: Path) -
 
 def test_lint_prints_findings_and_succeeds(run: Run) -> None:
     text = b'query fixed() { update Person set { name: "x" } where slug = "y" }'
-    found = run("lint", "--query", "-", "--schema", "s.pg", stdin=text)
+    quiet = run("lint", "--query", "-", "--schema", "s.pg", stdin=text)
+    assert "L201" not in quiet.out
+    found = run("lint", "--query", "-", "--schema", "s.pg", "--unset", stdin=text)
     assert found.code == 0
     assert "WARN  mutation 'fixed' has no parameters: hardcoded mutation\n" in found.out
     assert "WARN  [L201] Person.team exists in schema but no update query sets it\n" in found.out
@@ -294,7 +296,7 @@ def test_lint_json_of_a_type_error(run: Run) -> None:
 
 def test_lint_json_of_findings(run: Run) -> None:
     text = b'query fixed() { update Person set { name: "x" } where slug = "y" }'
-    found = run("lint", "--query", "-", "--schema", "s.pg", "--json", stdin=text)
+    found = run("lint", "--query", "-", "--schema", "s.pg", "--unset", "--json", stdin=text)
     assert found.code == 0
     hardcoded = "mutation 'fixed' has no parameters: hardcoded mutation"
     assert found.json["warnings"] == 2

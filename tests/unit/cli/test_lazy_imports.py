@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import omnigraph as og
+
 ENGINES = {"lance", "pyarrow", "numpy", "pandas", "pyspark", "obstore"}
 
 # Runs the program and leaves the names of all loaded modules in the file named first.
@@ -19,6 +21,8 @@ del sys.argv[0]
 from omnigraph.cli.main import main
 main()
 """
+# What a local query has no use for.
+NOT_FOR_QUERIES = {"pandas", "tarfile", "http.client", "importlib.metadata", "configparser"}
 SCHEMA = 'node A {\n    a: String @key\n    @check(a, "^x")\n}\n'
 QUERIES = "query q() { match { $a: A } return { $a.a } }\n"
 
@@ -60,6 +64,14 @@ def test_command_loads_no_engine(tmp_path: Path, arguments: list[str]) -> None:
 def test_help_loads_no_compiler(tmp_path: Path, arguments: list[str]) -> None:
     found = loaded(tmp_path, *arguments)
     assert not {"re2", "omnigraph.lang", "omnigraph.catalog", "omnigraph.plan"} & found
+
+
+def test_a_local_query_loads_neither_pandas_nor_what_other_commands_need(tmp_path: Path) -> None:
+    with og.init(tmp_path / "g.omni", SCHEMA):
+        pass
+    found = loaded(tmp_path, "query", "--store", "g.omni", "--query", "q.gq")
+    assert "lance" in found
+    assert not NOT_FOR_QUERIES & found
 
 
 def test_a_schema_without_patterns_needs_no_regular_expressions(tmp_path: Path) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from omnigraph.commits import GraphCommit, History, TableRecord
 from omnigraph.commits.records import Record
@@ -69,9 +68,10 @@ def assert_same(left: History, right: History) -> None:
         assert left.pins_at(version) == right.pins_at(version)
         assert list(left.pins_at(version)) == sorted(left.pins_at(version))
         assert left.head_at(version) == right.head_at(version)
-        assert left.commits_to(version) == right.commits_to(version)
+        assert list(left.oldest_first(0, version)) == list(right.oldest_first(0, version))
     assert left.commits == right.commits
-    assert left.by_operation == right.by_operation
+    for version in VERSIONS:
+        assert left.commit_of(f"op{version}") == right.commit_of(f"op{version}")
 
 
 def test_every_version_has_its_pins_and_its_head() -> None:
@@ -79,7 +79,7 @@ def test_every_version_has_its_pins_and_its_head() -> None:
     for version, expected in VERSIONS.items():
         assert {k: p.version for k, p in ledger.pins_at(version).items()} == expected
         assert ledger.head_at(version) == commit(version)
-        assert [c.manifest_version for c in ledger.commits_to(version)] == list(
+        assert [c.manifest_version for c in ledger.oldest_first(0, version)] == list(
             range(1, version + 1)
         )
 
@@ -119,8 +119,8 @@ def test_a_newer_incarnation_hides_the_older_one() -> None:
 
 def test_an_operation_is_found_by_its_id() -> None:
     ledger = folded(HISTORY)
-    assert ledger.by_operation["op3"] == commit(3)
-    assert "op9" not in ledger.by_operation
+    assert ledger.commit_of("op3") == commit(3)
+    assert ledger.commit_of("op9") is None
 
 
 def test_a_table_that_was_not_published_yet_is_absent() -> None:

@@ -83,6 +83,11 @@ HEADS = [
     b'{"edge":"E","from":"a","to":"b","data":{%s}}',
     b'{"edge":"E","from":null,"to":"b","data":{%s}}',
     b'{"edge":"E","from":"a","data":{%s}}',
+    b'{"edge":"E","id":"e","from":"a","to":"b","data":{%s}}',
+    b'{"edge":"E","from":"a","to":"b","data":{%s},"id":"f"}',
+    b'{"edge":"E","id":null,"from":"a","to":"b","data":{%s}}',
+    b'{"edge":"E","id":"e","id":"f","from":"a","to":"b","data":{%s}}',
+    b'{"type":"P","id":"e","data":{%s}}',
     b'{"type":"Bare","data":{%s}}',
     b'{"type":"P","from":"a","data":{%s}}',
     b'{"type":"P","data":{%s}} {"type":"P","data":{"k":"z"}}',
@@ -99,7 +104,8 @@ def plain_lines(draw: st.DrawFn) -> bytes:
     """Lines nothing is wrong with, of two types."""
     if draw(st.booleans()):
         since = draw(st.sampled_from([b"", b'"since":3', b'"since":null']))
-        return b'{"edge":"E","from":"a","to":"b","data":{%s}}' % since
+        id = draw(st.sampled_from([b"", b'"id":"e",']))
+        return b'{"edge":"E",%s"from":"a","to":"b","data":{%s}}' % (id, since)
     members = [b'"k":"a"', b'"d":1']
     names = draw(st.lists(st.sampled_from(sorted(FIELDS.keys() - {b"zz", b"k", b"d", b"id"}))))
     members += [b'"%s":%s' % (name, FIELDS[name][0]) for name in dict.fromkeys(names)]
@@ -171,3 +177,32 @@ def test_a_parser_refuses_rather_than_guesses() -> None:
     assert parser.parse([b'{"type":"P","data":{"k":"a","k":"b"}}']) is None
     assert parser.parse([b'{"type":"P","data":{"k":"a","word":null}}']) is None
     assert parser.parse([b'{"type":"P"}']) is None
+
+
+def test_the_id_of_an_edge_may_stand_beside_its_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [
+        b'{"edge":"E","id":"e1","from":"a","to":"b"}',
+        b'{"edge":"E","from":"a","to":"b","data":{"id":"e2","since":3}}',
+        b'{"edge":"E","from":"a","to":"b","data":{"since":4}}',
+        b'{"edge":"E","from":"a","to":"b","id":"e3","data":{"since":5}}',
+    ]
+    rows, problems = same(lines, monkeypatch)
+    assert not problems
+    found = [(row["id"], row["since"]) for row in rows["edge:E"][0]]
+    assert found == [("e1", None), ("e2", 3), (None, 4), ("e3", 5)]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'{"edge":"E","id":"e","from":"a","to":"b","data":{"id":"e"}}', "given twice"),
+        (b'{"edge":"E","id":7,"from":"a","to":"b"}', "'id' must be a string"),
+        (b'{"type":"P","id":"e","data":{"k":"a"}}', "stands in 'data'"),
+    ],
+)
+def test_an_id_out_of_place_is_a_problem(
+    line: bytes, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, problems = same([line], monkeypatch)
+    assert not rows
+    assert message in problems[0]["message"]

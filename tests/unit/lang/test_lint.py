@@ -53,7 +53,7 @@ def found(*queries: str) -> list[tuple[str, str | None, str | None, str | None]]
 
 
 READ = "query read($x: I32) { match { $p: Person { age: $x } } return { $p.name } }"
-ADD = "query add($n: String) { insert Company { name: $n } }"
+ADD = "query add($n: String) { insert new Company { name: $n } }"
 SET = "query set_note($n: String, $t: String?) { update Company set { note: $t } where name = $n }"
 SET_ALL = "query set_all($n: String) { update Company set { note: $n, code: $n } where name = $n }"
 
@@ -155,6 +155,16 @@ def test_inserts_and_edge_updates_ask_for_nothing() -> None:
     assert found(ADD, edge, upsert) == []
 
 
+def test_an_insert_that_may_replace_a_node_is_named_with_what_it_resets() -> None:
+    first = "query one($n: String) { insert Company { name: $n, note: $n } }"
+    second = "query two($n: String) { insert Company { name: $n, note: $n } }"
+    whole = "query all($n: String) { insert Company { name: $n, note: $n, code: $n } }"
+    (item,) = lint(first, second, whole, ADD).findings
+    assert (item.severity, item.code, item.type_name) == (Severity.WARNING, "L204", "Company")
+    assert item.query_names == ("one", "two")
+    assert "resets code of a node" in item.message
+
+
 def test_a_mutation_without_parameters_is_hardcoded() -> None:
     report = lint('query wipe() { delete Company where name = "a" }')
     (item,) = report.findings
@@ -193,7 +203,7 @@ def test_findings_are_sorted_by_severity_type_property_and_message() -> None:
 
 
 def test_the_report_is_plain_json() -> None:
-    hard = 'query hard() { insert Company { name: "a" } }'
+    hard = 'query hard() { insert new Company { name: "a" } }'
     broken = "query broken() { match { $p: Persn } return { 1 } }"
     body = json.loads(json.dumps(lint(READ, hard, broken, SET).to_json()))
     assert {key: body[key] for key in ("status", "query_path", "queries_processed")} == {

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from omnigraph.catalog import AcceptedSchema, TypeKind, accept_initial
 from omnigraph.catalog.identity import Identities

@@ -76,8 +76,15 @@ class Ancestors:
 
         A branch that was made between commits of a group has such a version, its parent has not.
         """
-        known = [item for item in self._known if commit.graph_commit_id in item.ledger.commits]
-        return next((item for item in known if item.ledger.is_last(commit)), known[0])
+        among: ManifestReader | None = None
+        for item in self._known:
+            if commit.graph_commit_id in item.ledger.commits:
+                if item.ledger.is_last(commit):
+                    return item
+                among = among or item
+        if among is None:
+            raise AssertionError(f"commit {commit.graph_commit_id} was not found here")
+        return among
 
 
 def _number(states: list[GraphCommit], commit: GraphCommit) -> int:

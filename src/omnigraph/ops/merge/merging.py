@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.catalog import AcceptedSchema, TypeKind
 from omnigraph.commits import MAIN, BranchId, BranchState, ChangeSet, GraphCommit, Request
@@ -34,8 +36,7 @@ CONFLICTS = "conflicts"
 Resolution = str | Mapping[str, object]
 
 
-@dataclass(slots=True, kw_only=True)
-class _Setup:
+class _Setup(Struct, kw_only=True):
     """Both sides of a merge. `outcome` follows the target when that moves meanwhile."""
 
     source: OpenBranch
@@ -91,7 +92,7 @@ class Merging:
         """
         target = self._lines.get(into)
         target.coordinator.capture()
-        done = target.coordinator.commit_of(request.operation_id)
+        done = target.coordinator.commit_of(request.operation_id, past=not request.new_id)
         if done is not None:
             return self._outcome_of(done, target), done, None
         for _attempt in range(WRITE_ATTEMPTS_MAX):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from omnigraph.catalog import AcceptedSchema, EdgeType, Entity, NodeType
 from omnigraph.commits import Base, BranchState, ChangeSet, History, PlainOperation
@@ -28,16 +29,14 @@ from omnigraph.rows.virtual_base import BaseTree, leaves, rebased, renumbered
 from omnigraph.store import Pin, StagedTable, Table, Tables
 
 
-@dataclass(slots=True, kw_only=True)
-class MergeOutcome:
+class MergeOutcome(Struct, kw_only=True):
     """What a merge would do: the changes to the target, and the conflicts in its way."""
 
     changes: ChangeSet
     conflicts: list[Conflict] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class Origin(Struct, frozen=True, kw_only=True):
     """What a merge starts from: one state, or several that `tree` says how to merge into one.
 
     States are the published versions of all tables.
@@ -57,8 +56,7 @@ class Origin:
         return tree, {number: pins[number] for number in leaves(tree)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sides:
+class Sides(Struct, frozen=True, kw_only=True):
     """The states of a type's table; None where a side does not know the type.
 
     With several best common ancestors `tree` says how they are merged: `origin` is its first state

@@ -5,6 +5,7 @@ from __future__ import annotations
 from omnigraph.commits import MAIN, GraphCommit
 from omnigraph.errors import NotFoundError, PolicyDeniedError
 from omnigraph.graph import Session
+from omnigraph.graph.revisions import HEAD, Revision, parse_moment, parse_revision
 from omnigraph.ids import is_ulid
 from omnigraph.server.call import Call
 
@@ -43,10 +44,11 @@ async def readable_commit(call: Call, commit_id: str) -> GraphCommit:
 async def allow_name(call: Call, name: str) -> None:
     """Return when a state named as in a diff may be read; a hidden commit does not exist."""
     known = await call.read(lambda graph: graph.branches.list())
-    if is_ulid(name) and name not in known:
+    revision = parse_revision(name)
+    if is_ulid(revision.anchor) and revision.anchor not in known:
         await readable_commit(call, name)
         return
-    branch = await call.read(lambda graph: _branch_of(graph, known, name))
+    branch = await call.read(lambda graph: _branch_of(graph, known, revision))
     call.allow_read(name if branch is None else branch)
     if branch is None:
         # It may well exist where the caller may not look.
@@ -68,13 +70,19 @@ def _no_tag(name: str) -> NotFoundError:
     return NotFoundError(f"tag '{name}' does not exist")
 
 
-def _branch_of(graph: Session, known: list[str], name: str) -> str | None:
+def _branch_of(graph: Session, known: list[str], revision: Revision) -> str | None:
     """Return the branch a name is a state of; None if the caller may know of no such state."""
+    name = revision.anchor
     if name in known:
         return name
-    branch, separator, number = name.rpartition("@")
-    if separator and number.isdigit():
-        return branch
-    if name.isdigit():
+    if name in ("", HEAD) or name.isdigit() or parse_moment(name) is not None:
         return MAIN
-    return next((tag.branch.name for tag in graph.tags.list() if tag.name == name), None)
+    if revision.version is not None or revision.moment is not None:
+        return name
+    tagged = next((tag.branch.name for tag in graph.tags.list() if tag.name == name), None)
+    if tagged is not None:
+        return tagged
+    try:
+        return graph.commits.get(name).branch or MAIN
+    except (NotFoundError, PolicyDeniedError):
+        return None

@@ -100,7 +100,7 @@ class LocalFiles:
         except OSError as error:
             raise failure("list", folder, error) from error
 
-    def tags(self, folder: str) -> dict[str, str] | None:
+    def tags(self, folder: str, *, first: bool = False) -> dict[str, str] | None:
         """Return None: a disk has no tags, and its small files are read at once."""
         return None
 
@@ -213,6 +213,17 @@ def fsync(path: str) -> None:
         ) from error
     finally:
         os.close(descriptor)
+
+
+def file_identity(path: str) -> str | None:
+    """Return what tells a file from one that has its name later; None when there is none."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise failure("look at", path, error) from error
+    return f"{found.st_ino}-{found.st_mtime_ns}-{found.st_size}"
 
 
 def failure(verb: str, name: str, error: OSError) -> StorageError:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 import obstore
+from msgspec import Struct
 from obstore.exceptions import (
     AlreadyExistsError,
     BaseError,
@@ -43,8 +43,7 @@ _NO_BUCKET = "NoSuchBucket"
 PLACEHOLDER = ".folder"
 
 
-@dataclass(frozen=True, slots=True)
-class Tag:
+class Tag(Struct, frozen=True):
     """Which content of an object is meant; the store compares it when it replaces one."""
 
     e_tag: str | None
@@ -141,17 +140,17 @@ class ObjectFiles:
                 break
         return sorted(found)
 
-    def tags(self, folder: str) -> dict[str, str] | None:
+    def tags(self, folder: str, *, first: bool = False) -> dict[str, str] | None:
         """Return the e-tags of the objects right below a prefix. One request."""
         prefix = self._key(folder)
-        try:
-            found = obstore.list_with_delimiter(self._store, prefix or None)
-        except BaseError as error:
-            raise object_failure("list", folder, error) from error
-        return {
-            str(item["path"])[len(prefix) :].lstrip("/"): str(item["e_tag"])
-            for item in found["objects"]
-        }
+        if first:
+            listed: Sequence[ObjectMeta] = next(self._pages(folder), ())
+        else:
+            try:
+                listed = obstore.list_with_delimiter(self._store, prefix or None)["objects"]
+            except BaseError as error:
+                raise object_failure("list", folder, error) from error
+        return {str(item["path"])[len(prefix) :].lstrip("/"): str(item["e_tag"]) for item in listed}
 
     def below(self, folder: str) -> Iterator[str]:
         """Yield every object below a prefix."""

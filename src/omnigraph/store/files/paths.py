@@ -13,10 +13,11 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from glob import glob, has_magic
 from typing import IO, TYPE_CHECKING
+
+from msgspec import Struct
 
 from omnigraph.limits import OBJECT_READ_BYTES
 from omnigraph.store.files.local_files import failure
@@ -44,8 +45,7 @@ def _bucket(name: str) -> Bucket:
 # ---- finding ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFile:
+class FoundFile(Struct, frozen=True):
     """A file and its size."""
 
     name: str

@@ -60,10 +60,10 @@ class Files(Protocol):
         With `first` those that come first in order are enough, if more would cost more.
         """
 
-    def tags(self, folder: str) -> dict[str, str] | None:
+    def tags(self, folder: str, *, first: bool = False) -> dict[str, str] | None:
         """Return what tells one content of each file in a folder from another, by name.
 
-        None where looking is no cheaper than reading.
+        None where looking is no cheaper than reading. With `first` as `names`.
         """
 
     def keeps_conditions(self, path: str) -> bool:

@@ -14,9 +14,10 @@ import os
 import re
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
+
+from msgspec import Struct
 
 from omnigraph.clock import elapsed_s, sleep
 from omnigraph.errors import OmniGraphError, StorageError
@@ -32,8 +33,7 @@ class _Swept(Exception):
     """The file of a slot to be was removed before it had its name."""
 
 
-@dataclass(slots=True)
-class LockedSlot:
+class LockedSlot(Struct):
     """A slot this process owns. A context manager: leaving it always frees the lock."""
 
     name: str

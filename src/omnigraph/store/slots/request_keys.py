@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from omnigraph.clock import now_us
 from omnigraph.errors import ConflictError, StorageError
@@ -33,8 +33,7 @@ class _Bound(msgspec.Struct, frozen=True, kw_only=True):
     answer: Answer | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(Struct, frozen=True, kw_only=True):
     """A key that is bound to a request: since when, by this call or before, with which answer."""
 
     is_new: bool

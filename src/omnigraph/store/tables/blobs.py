@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import io
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from msgspec import Struct
 
 from omnigraph.errors import StorageError
 from omnigraph.store.files.counters import count
@@ -21,8 +22,7 @@ _EXTERNAL = 3
 """How a stored descriptor marks a value that is only a reference to elsewhere."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlobRef:
+class BlobRef(Struct, frozen=True, kw_only=True):
     """Where one value lies. `uri` is set for an external one, whose size is not known."""
 
     size: int | None

@@ -10,9 +10,10 @@ import copy
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 from urllib.parse import quote, unquote
+
+from msgspec import Struct
 
 from omnigraph.errors import StorageError
 from omnigraph.store.files.counters import count
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
 RETIRED = "_retired"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BranchRef:
+class BranchRef(Struct, frozen=True, kw_only=True):
     """A branch of a dataset: its name, and where it left its parent."""
 
     name: str
@@ -39,8 +39,7 @@ class BranchRef:
     created_at_s: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TagRef:
+class TagRef(Struct, frozen=True, kw_only=True):
     """A named version of a dataset or of one of its branches."""
 
     name: str

@@ -7,13 +7,13 @@ slot and has announced the table: if it dies, recovery restores the version it s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import lance
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
 
 from omnigraph.errors import StorageError
 from omnigraph.store.files.counters import count
@@ -28,8 +28,7 @@ TEMPORARY = "__new_"
 Compute = Callable[[pa.Array], pa.Array]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnChanges:
+class ColumnChanges(Struct, frozen=True, kw_only=True):
     """What becomes of a table's columns, in the order it is done.
 
     `dropped` and the keys of `renamed` are old names, everything else is by new name.

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from lance.fragment import LanceFragment
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from omnigraph.store.files.counters import count
@@ -29,24 +29,21 @@ _TAKE_ROWS_MAX = 8_192
 _NONE = pa.array([], pa.uint64())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableDelta:
+class TableDelta(Struct, frozen=True, kw_only=True):
     """Rows of either side that the other may not have, or not with the same values."""
 
     before: pa.Table
     after: pa.Table
 
 
-@dataclass(frozen=True, slots=True)
-class _Struck:
+class _Struck(Struct, frozen=True):
     """Rows of a shared fragment that the other version struck out."""
 
     fragment: LanceFragment
     places: Places
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
+class _Side(Struct, frozen=True):
     """Fragments of one version that the other lacks, and rows of shared ones it struck out."""
 
     table: Table
@@ -74,8 +71,7 @@ def table_delta(
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeltaPart:
+class DeltaPart(Struct, frozen=True, kw_only=True):
     """Rows of one fragment that may differ, for whoever reads them elsewhere.
 
     `places` are those of some live rows; None means all of them.

@@ -7,15 +7,13 @@ the next.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lance.fragment import LanceFragment
+from msgspec import Struct
 
 from omnigraph.store.tables.table import Table, file_name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FragmentGroup:
+class FragmentGroup(Struct, frozen=True, kw_only=True):
     """Fragments that follow each other in a table version."""
 
     key: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import lance
 import numpy as np
@@ -11,6 +10,7 @@ import pyarrow as pa
 from lance import LanceOperation
 from lance.dataset import Index
 from lance.fragment import LanceFragment
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from omnigraph.limits import (
@@ -26,8 +26,7 @@ from omnigraph.store.tables.table import Table
 from omnigraph.store.tables.workers import INVERTED, VECTOR, IndexPart, InProcess, Workers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexSpec:
+class IndexSpec(Struct, frozen=True, kw_only=True):
     """An index a table should have: BTREE, BITMAP, LABEL_LIST, INVERTED or IVF_FLAT (by L2)."""
 
     column: str

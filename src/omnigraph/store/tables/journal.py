@@ -13,25 +13,38 @@ import math
 import os
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import lance
 import pyarrow as pa
 from lance import LanceDataset, LanceOperation
 from lance.fragment import FragmentMetadata, LanceFragment, write_fragments
+from msgspec import Struct, field
 
-from omnigraph.errors import AlreadyExistsError, NotFoundError, StorageError
+from omnigraph.errors import (
+    AlreadyExistsError,
+    NotFoundError,
+    StorageError,
+    StorageFailureKind,
+)
 from omnigraph.failpoints import Failpoint, fire
-from omnigraph.limits import JOURNAL_CACHED_ROWS_MAX, JOURNAL_TIER_BASE
+from omnigraph.limits import CHECKPOINT_ROWS, JOURNAL_TIER_BASE
 from omnigraph.store.files.counters import count
+from omnigraph.store.files.local_files import file_identity
 from omnigraph.store.files.location import Location
 from omnigraph.store.files.parallel import side_by_side
 from omnigraph.store.files.protocol import Files
 from omnigraph.store.tables.lance_errors import calm, translate, translated
 from omnigraph.store.tables.staging import version_file
 from omnigraph.store.tables.table import Table, file_name, is_reopen_due, new_session
-from omnigraph.store.tables.torn_versions import newest_version, set_aside_torn, version_name
+from omnigraph.store.tables.torn_versions import (
+    newest_version,
+    set_aside_torn,
+    version_name,
+    version_of,
+)
+
+_BATCH_ROWS = 8_192
 
 TORN_MAX = 2
 """Newest journal versions looked at after a power loss: at most one append was unsynced."""
@@ -44,8 +57,20 @@ class StaleJournal(Exception):
     """
 
 
-@dataclass(slots=True)
-class JournalView:
+class JournalFile(Struct, frozen=True, kw_only=True):
+    """One of the files a version of a journal consists of. It never changes."""
+
+    name: str
+    rows: int
+    fragment: LanceFragment
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it has so many rows that it is worth knowing what they add up to."""
+        return self.rows >= CHECKPOINT_ROWS
+
+
+class JournalView(Struct):
     """One version of a journal, with the rows of its small fragments at hand."""
 
     dataset: LanceDataset
@@ -54,6 +79,8 @@ class JournalView:
     """What `announce_removal` last left behind before this was the newest version."""
     must_reopen: bool = False
     """Whether its handle had better be opened anew before the next append, see `is_worn`."""
+    tag: str | None = None
+    """Which file holds this version, as it was first seen."""
 
     @property
     def version(self) -> int:
@@ -64,6 +91,13 @@ class JournalView:
     def files(self) -> list[str]:
         """The names of the files it consists of."""
         return [_file(fragment.metadata) for fragment in self.fragments()]
+
+    def parts(self) -> list[JournalFile]:
+        """Return the files it consists of; those with the oldest rows first."""
+        return [
+            JournalFile(name=_file(item.metadata), rows=item.physical_rows, fragment=item)
+            for item in self.fragments()
+        ]
 
     def fragments(self) -> list[LanceFragment]:
         """Return the fragments it consists of."""
@@ -76,8 +110,7 @@ class JournalView:
         return dict(self.dataset.schema.metadata or {})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StagedAppend:
+class StagedAppend(Struct, frozen=True, kw_only=True):
     """Rows written for an append to one version, and the fragments its successor keeps."""
 
     view: JournalView
@@ -177,7 +210,9 @@ class Journal:
     def latest_version(self, view: JournalView) -> int:
         """Return the newest version number: one listing at most, no rows read."""
         count("manifest_latest_probes")
-        if self._looks_are_cheap and self._is_newest(view):
+        if not self._looks_are_cheap:
+            return self._newest_listed(view)
+        if self._is_newest(view):
             return view.version
         removal = self._removal()
         with translated("looking at the manifest"):
@@ -186,17 +221,40 @@ class Journal:
             view.removal = removal
         return newest
 
+    def _newest_listed(self, view: JournalView) -> int:
+        """Return the newest version by one listing, which also says which file holds it."""
+        tags = self._files.tags(f"{self.path}/_versions", first=True) or {}
+        found = {version_of(name) or 0: tag for name, tag in tags.items()}
+        newest = max(found, default=0)
+        if newest == 0:
+            raise StorageError("the manifest is gone", failure=StorageFailureKind.NOT_FOUND)
+        if newest == view.version:
+            self._recognise(view, found[newest])
+        return newest
+
+    @staticmethod
+    def _recognise(view: JournalView, tag: str) -> None:
+        """Have a version read again that is in another file than before: of another graph, maybe.
+
+        Who reads it again sees whose rows it holds.
+        """
+        if view.tag not in (None, tag):
+            view.must_reopen = True
+        view.tag = tag
+
     def _is_newest(self, view: JournalView) -> bool:
         """Whether no version follows: a listing grows with the history, three looks do not.
 
         Versions follow one another without gaps, but for those that were removed since, and a
         removal is announced before it begins: so it is looked for last.
         """
-        return (
-            not self._files.exists(self.version_path(view.version + 1))
-            and self._files.exists(self.version_path(view.version))
-            and self._removal() == view.removal
-        )
+        if self._files.exists(self.version_path(view.version + 1)):
+            return False
+        tag = file_identity(self.version_path(view.version))
+        if tag is None or self._removal() != view.removal:
+            return False
+        self._recognise(view, tag)
+        return True
 
     @property
     def _looks_are_cheap(self) -> bool:
@@ -224,12 +282,50 @@ class Journal:
         seen.update(_file(fragment.metadata) for fragment in new)
         return found
 
+    def read(self, view: JournalView, files: list[JournalFile]) -> list[pa.Table]:
+        """Return all rows of some files of a version."""
+        at_once = self._files.calls_at_once
+        return side_by_side(lambda item: self._rows(view, item.fragment), files, at_once=at_once)
+
+    def read_part(self, item: JournalFile, start: int, stop: int) -> pa.Table:
+        """Return rows of a file by their numbers."""
+        count("manifest_scans")
+        count("manifest_rows", stop - start)
+        with translated("reading the manifest"):
+            return item.fragment.scanner(offset=start, limit=stop - start).to_table()
+
+    def take(self, item: JournalFile, rows: list[int], columns: list[str]) -> pa.Table:
+        """Return columns of a few rows of a file, which are given by their numbers."""
+        count("manifest_scans")
+        count("manifest_rows", len(rows))
+        with translated("reading the manifest"):
+            return item.fragment.take(rows, columns=columns)
+
+    def find(self, item: JournalFile, where: str, columns: list[str]) -> tuple[list[int], pa.Table]:
+        """Return the numbers of the rows of a file that match, and columns of them."""
+        count("manifest_scans")
+        with translated("searching the manifest"):
+            scanner = item.fragment.scanner(
+                columns=columns, filter=where, with_row_address=True, batch_size=_BATCH_ROWS
+            )
+            found = scanner.to_table()
+        count("manifest_rows", found.num_rows)
+        numbers = [address & 0xFFFFFFFF for address in found["_rowaddr"].to_pylist()]
+        return numbers, found.select(columns)
+
+    def is_next_long(self, view: JournalView, added: int) -> bool:
+        """Whether an append of some rows will write a long file, see `JournalFile.is_long`."""
+        sizes = [fragment.physical_rows for fragment in view.fragments()]
+        return sum(sizes[_tier_cut(sizes, added) :]) + added >= CHECKPOINT_ROWS
+
     def stage(self, view: JournalView, rows: pa.Table) -> StagedAppend:
         """Write the fragment an append to this version needs; nothing is visible yet."""
         old = view.fragments()
         keep = _tier_cut([f.physical_rows for f in old], rows.num_rows)
+        at_once = self._files.calls_at_once
+        folded = side_by_side(lambda item: self._rows(view, item), old[keep:], at_once=at_once)
         # One chunk: these rows stay in memory, and a chunk per commit takes kilobytes of each.
-        merged = pa.concat_tables([*(self._rows(view, f) for f in old[keep:]), rows])
+        merged = pa.concat_tables([*folded, rows])
         merged = merged.combine_chunks()
         with translated("writing the manifest"):
             staged: Any = write_fragments(
@@ -268,7 +364,7 @@ class Journal:
         cached = dict(view.rows_by_file)
         for name in staged.dropped:
             cached.pop(name, None)
-        if staged.rows.num_rows <= JOURNAL_CACHED_ROWS_MAX:
+        if staged.rows.num_rows < CHECKPOINT_ROWS:
             cached[_file(staged.new[0])] = staged.rows
         version = os.path.join(self.path, version_file(Table("__manifest", dataset)))
         must_reopen = is_reopen_due(self.path, dataset.version)
@@ -291,7 +387,8 @@ class Journal:
         count("manifest_scans")
         with translated("reading the manifest"):
             rows = fragment.to_table()
-        if rows.num_rows <= JOURNAL_CACHED_ROWS_MAX:
+        count("manifest_rows", rows.num_rows)
+        if rows.num_rows < CHECKPOINT_ROWS:
             view.rows_by_file[name] = rows
         return rows
 

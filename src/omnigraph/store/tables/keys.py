@@ -8,10 +8,10 @@ commits does not make probes slower.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from msgspec import Struct
 
 from omnigraph.bounded import BoundedCache
 from omnigraph.limits import (
@@ -42,16 +42,14 @@ def id_filter(column: str, ids: Iterable[str]) -> str:
     return f"{column} IN ({', '.join(listed)})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _TailFragment:
+class _TailFragment(Struct, frozen=True, kw_only=True):
     """A small unindexed fragment, and what its ids depend on: its file and its deletions."""
 
     fragment: LanceFragment
     signature: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ProbePlan:
+class _ProbePlan(Struct, frozen=True, kw_only=True):
     indexed: bool
     small: list[_TailFragment]
     large: list[LanceFragment]

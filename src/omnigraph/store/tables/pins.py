@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from omnigraph.store.tables.branches import split_branch
 
@@ -10,8 +10,7 @@ Place = tuple[str, int]
 """Where rows lie: a table's line of versions, and a version of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pin:
+class Pin(Struct, frozen=True, kw_only=True):
     """The published version of one table as of a manifest version."""
 
     table_key: str

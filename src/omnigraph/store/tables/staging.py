@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import lance
@@ -18,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from lance import LanceDataset, LanceOperation, Transaction
 from lance.fragment import FragmentMetadata, write_fragments
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from omnigraph.errors import ConflictError
@@ -48,8 +48,7 @@ Addresses: TypeAlias = NDArray[np.uint64]
 """Where Lance keeps rows: the fragment in the upper half, the place in it in the lower."""
 
 
-@dataclass(slots=True)
-class StagedTable:
+class StagedTable(Struct):
     """Files written for one table, and the transaction that would make them its next version."""
 
     path: str

@@ -9,9 +9,10 @@ verdicts and callers is in docs/operations.md.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from omnigraph.errors import DriftError, OmniGraphError
 from omnigraph.store.files.counters import count
@@ -65,8 +66,7 @@ class Author(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VersionNote:
+class VersionNote(Struct, frozen=True, kw_only=True):
     """One version above the published one: what Lance says was done, and by whom."""
 
     version: int
@@ -74,8 +74,7 @@ class VersionNote:
     author: Author
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableStanding:
+class TableStanding(Struct, frozen=True, kw_only=True):
     """The verdict on one table, with what it rests on."""
 
     path: str

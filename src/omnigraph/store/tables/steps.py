@@ -6,10 +6,10 @@ on the way, recovery restores the version it started from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct
 
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.store.tables.columns import ColumnChanges, change_columns
@@ -26,16 +26,14 @@ from omnigraph.store.tables.table import OPERATION_PROPERTY, Table, Tables
 from omnigraph.store.tables.workers import Workers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compact:
+class Compact(Struct, frozen=True, kw_only=True):
     """Put rewritten fragments in place of small ones, and index every fragment."""
 
     rewrites: tuple[Any, ...] = ()
     columns: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeColumns:
+class ChangeColumns(Struct, frozen=True, kw_only=True):
     """Change columns; with `content`, the schema of the rows, write every row anew afterwards.
 
     A dropped column stays in the files of the others: only new files are without it.
@@ -45,8 +43,7 @@ class ChangeColumns:
     content: Any = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GoBack:
+class GoBack(Struct, frozen=True, kw_only=True):
     """Make the published version the newest again.
 
     Refused for a table that another program changed, unless `drop_foreign`.
@@ -55,13 +52,11 @@ class GoBack:
     drop_foreign: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DropLostIndexes:
+class DropLostIndexes(Struct, frozen=True, kw_only=True):
     """Drop the indexes whose files cannot be found, and build those on keys anew."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Adopt:
+class Adopt(Struct, frozen=True, kw_only=True):
     """Take over what another program made of the table. Nothing is undone if the owner dies."""
 
 

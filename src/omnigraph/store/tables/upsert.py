@@ -8,7 +8,7 @@ of the table.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import lance
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lance import LanceOperation
 from lance.fragment import FragmentMetadata, RowIdSequence, write_fragments
+from msgspec import Struct
 
 from omnigraph.limits import (
     PROBE_KEYS_MAX,
@@ -51,8 +52,7 @@ def stage_upsert(
     return stage_rewritten(parent, rewrite_rows(parent, rows), properties, removed=removed)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rewritten:
+class Rewritten(Struct, frozen=True, kw_only=True):
     """Rows written for an upsert: their fragments, where their old images are, how many are new."""
 
     fragments: list[FragmentMetadata]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import lance
@@ -19,6 +18,7 @@ from lance import LanceDataset
 from lance.dataset import Index
 from lance.fragment import FragmentMetadata, write_fragments
 from lance.optimize import CompactionTask, RewriteResult
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from omnigraph.limits import ROWS_PER_FILE_MAX

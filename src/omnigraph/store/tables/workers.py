@@ -9,13 +9,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from lance import LanceDataset
 from lance.dataset import Index
 from lance.indices import IndicesBuilder
 from lance.optimize import Compaction, RewriteResult
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from omnigraph.limits import IVF_SAMPLE_RATE, OPTIMIZE_THREADS
 from omnigraph.store.files.counters import count
@@ -26,8 +27,7 @@ from omnigraph.store.tables.version_runs import shorten
 INVERTED, VECTOR = "INVERTED", "IVF_FLAT"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexPart:
+class IndexPart(Struct, frozen=True, kw_only=True):
     """An index to be built over some fragments of a table."""
 
     column: str

@@ -11,9 +11,9 @@ first and looks at the names then. One of the two always sees the other.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from omnigraph.errors import ConflictError, StorageError
 from omnigraph.store.files.protocol import Files
@@ -22,8 +22,7 @@ FLOORS = "_floors.json"
 FLOORS_FORMAT = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Floor:
+class Floor(Struct, frozen=True):
     """Which graph versions of a branch can still be read: from one on, and single ones below."""
 
     version: int = 0
@@ -44,8 +43,7 @@ class _Stored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     branches: dict[str, tuple[int, tuple[int, ...]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Floors:
+class Floors(Struct, frozen=True):
     """The floors of a graph by branch, as they were read. Without one, a branch is new."""
 
     data: bytes | None

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from omnigraph.clock import now_s
 from omnigraph.errors import OmniGraphError
@@ -22,8 +23,7 @@ SCRATCH = "_scratch"
 _DATA = ".lance"
 
 
-@dataclass(slots=True)
-class Leftover:
+class Leftover(Struct):
     """A file or folder, with the size and the last change of everything in it."""
 
     path: str

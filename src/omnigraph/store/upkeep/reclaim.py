@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from omnigraph.clock import now_s
 from omnigraph.store.files.counters import count
@@ -28,8 +29,7 @@ from omnigraph.store.tables.torn_versions import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reclaimed:
+class Reclaimed(Struct, frozen=True, kw_only=True):
     """What was, or would be, removed."""
 
     versions: int = 0

@@ -1,0 +1,271 @@
+"""Typical mistakes on the command line: each is told in words, with help, and changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from omnigraph.cli.main import main
+
+SCHEMA = """\
+node Person { name: String @key  age: I32?  born: Date? }
+edge Knows: Person -> Person { since: Date? }
+"""
+QUERIES = """\
+query all() { match { $p: Person } return { $p.name } }
+query by($n: String) { match { $p: Person { name: $n } } return { $p.age } }
+query add($n: String) { insert Person { name: $n } }
+"""
+FILES = {
+    "s.pg": SCHEMA,
+    "q.gq": QUERIES,
+    "broken.pg": "node A { a String }\n",
+    "required.pg": SCHEMA.replace("age: I32?", "age: I32"),
+    "semi.csv": "name;age\nbob;3\n",
+    "column.csv": "namee,age\nbob,3\n",
+    "ok.csv": "name,age\nbob,3\n",
+    "type.jsonl": '{"type":"Persn","data":{"name":"x"}}\n',
+    "end.jsonl": '{"edge":"Knows","from":"ann","to":"zed"}\n',
+    "twice.jsonl": '{"type":"Person","data":{"name":"ann"}}\n',
+    "field.jsonl": '{"type":"Person","data":{"name":"x","size":1}}\n',
+    "torn.jsonl": '{"type":"Person"\n',
+    "date.jsonl": '{"type":"Person","data":{"name":"x","born":"01.02.2020"}}\n',
+    "number.jsonl": '{"type":"Person","data":{"name":"x","age":"three"}}\n',
+    "rows.xlsx": "",
+}
+G = ("--store", "g")
+FROM_FILE = ("--query", "q.gq", *G)
+APPEND = ("--mode", "append")
+
+
+def ask(text: str) -> tuple[str, ...]:
+    return ("query", "-e", text, *G)
+
+
+def where(condition: str) -> tuple[str, ...]:
+    return ask(f"query q() {{ match {{ $p: Person  {condition} }} return {{ $p.name }} }}")
+
+
+# What is typed; the exit code; words of the message; words of the help.
+MISTAKES: list[tuple[tuple[str, ...], int, str, str]] = [
+    # ---- commands and where the graph is
+    (("queryy",), 2, "No such command 'queryy'", "Did you mean 'query'?"),
+    (("query", "all", "--query", "q.gq"), 2, "name a graph", "set OMNIGRAPH_STORE"),
+    (("query", "all", "--query", "q.gq", "--store", "nowhere"), 3, "no graph at", ""),
+    (("query", *G), 2, "give --query FILE or -e GQ", ""),
+    (("branch", "list", "g", "--store", "g"), 2, "name the graph once", ""),
+    (("init", "g", "--schema", "s.pg"), 5, "already holds a graph", "choose another place"),
+    (("init", "h", "--schema", "none.pg"), 3, "file not found: none.pg", ""),
+    (("init", "h", "--schema", "broken.pg"), 1, "expected `:` after property name `a`", ""),
+    # ---- habits from other languages and from shells
+    (ask("MATCH (p:Person) RETURN p.name"), 1, "expected `query`", "this looks like Cypher"),
+    (ask("SELECT name FROM Person"), 1, "expected `query`", "this looks like SQL"),
+    (ask("query q() { match { (p:Person) } return { $p.name } }"), 1, "P00", "like Cypher"),
+    (
+        ask("query q() { match { $p: Person } return { $p.name } order by { $p.name } }"),
+        1,
+        "after `order`",
+        "write `order { ... }`",
+    ),
+    (ask("query q() { match { : Person } return { .name } }"), 1, "P00", "single quotes"),
+    (where('$p.name == "a"'), 1, "expected a value, found `=`", "one `=` compares"),
+    (where("$p.name = 'a'"), 1, "unexpected character", "double quotes"),
+    # ---- names and types in queries
+    (
+        ask("query q() { match { $p: Persn } return { $p.name } }"),
+        1,
+        "unknown node type `Persn`",
+        "did you mean `Person`?",
+    ),
+    (
+        ask("query q() { match { $p: Person } return { $p.nme } }"),
+        1,
+        "has no property `nme`",
+        "did you mean `name`?",
+    ),
+    (where("$p know $f"), 1, "unknown edge", "did you mean"),
+    (where('$p.age > "3"'), 1, "cannot compare I32? with String", ""),
+    (where('$p.born > "2020-01-01"'), 1, "cannot compare Date? with String", "date("),
+    (("query", "al", *FROM_FILE), 3, "no query named 'al'", "did you mean `all`?"),
+    (("query", *FROM_FILE), 1, "name one of the queries: all, by, add", ""),
+    (("query", "all", "--query", "none.gq", *G), 3, "file not found: none.gq", ""),
+    (("query", "add", *FROM_FILE, "--param", "n=x"), 1, "query 'add' writes", "omnigraph mutate"),
+    (("mutate", "all", *FROM_FILE), 1, "query 'all' reads", "omnigraph query"),
+    # ---- parameters
+    (("query", "by", *FROM_FILE), 1, "parameter 'n': not provided, expected String", ""),
+    (
+        ("query", "by", *FROM_FILE, "--param", "nn=ann"),
+        1,
+        "declares no such parameter",
+        "did you mean `n`?",
+    ),
+    (("query", "by", *FROM_FILE, "--param", "n=3"), 1, "expected String, got an integer", ""),
+    (("query", "by", *FROM_FILE, "--param", "n"), 2, "is not NAME=VALUE", ""),
+    (("query", "by", *FROM_FILE, "--param", "n=a", "--param", "n=b"), 2, "given twice", ""),
+    (("query", "by", *FROM_FILE, "--params", "{n: 1}"), 1, "not valid JSON", "--param NAME=VALUE"),
+    # ---- states
+    (
+        ("query", "all", *FROM_FILE, "--branch", "dve"),
+        3,
+        "branch 'dve' does not exist",
+        "did you mean 'dev'?",
+    ),
+    (("query", "all", *FROM_FILE, "--at", "v2"), 3, "'v2' is no branch, tag", "v1"),
+    (
+        ("query", "all", *FROM_FILE, "--at", "main", "--tag", "v1"),
+        2,
+        "--at and --tag name a state each",
+        "",
+    ),
+    (("commit", "show", "HEAD~9", "g"), 3, "is the first one", "1 of 9 steps"),
+    (("diff", "main", "dve", "g"), 3, "'dve' is no branch", "did you mean 'dev'?"),
+    (("tag", "delete", "v2", "g"), 3, "tag 'v2' does not exist", ""),
+    # ---- output
+    (("query", "all", *FROM_FILE, "--out", "o.xls"), 1, "'.xls' files cannot be written", ".csv"),
+    (("query", "all", *FROM_FILE, "--out", "o"), 1, "the name has no ending", "--format"),
+    (("query", "all", *FROM_FILE, "--format", "xml"), 2, "'xml' is not one of", ""),
+    (("export", "g", "--out", "x.csv"), 1, "'.csv' files cannot be written", ".jsonl"),
+    (
+        ("export", "g", "--type", "Persn"),
+        3,
+        "unknown export type 'Persn'",
+        "did you mean 'Person'?",
+    ),
+    (("commit", "blame", "Persn", "ann", "g"), 3, "unknown type 'Persn'", "did you mean 'Person'?"),
+    # ---- loading
+    (("load", "g", "--data", "twice.jsonl"), 2, "Missing option '--mode'", "append"),
+    (
+        ("load", "g", "--data", "twice.jsonl", "--mode", "upsert"),
+        2,
+        "'upsert' is not one of",
+        "merge",
+    ),
+    (("load", "g", "--data", "none.jsonl", *APPEND), 3, "file not found: none.jsonl", ""),
+    (
+        ("load", "g", "--data", "ok.csv", *APPEND),
+        1,
+        "does not say of which type",
+        "--data Type=FILE",
+    ),
+    (
+        ("load", "g", "--data", "Persn=ok.csv", *APPEND),
+        3,
+        "unknown type 'Persn'",
+        "did you mean 'Person'?",
+    ),
+    (
+        ("load", "g", "--data", "Person=semi.csv", *APPEND),
+        1,
+        "unknown column 'name;age'",
+        "separated by ','",
+    ),
+    (
+        ("load", "g", "--data", "Person=column.csv", *APPEND),
+        1,
+        "unknown column 'namee'",
+        "did you mean 'name'?",
+    ),
+    (("load", "g", "--data", "Person=rows.xlsx", *APPEND), 1, "rows.xlsx", "known are"),
+    (
+        ("load", "g", "--data", "type.jsonl", *APPEND),
+        1,
+        "line 1: unknown node type 'Persn'",
+        "did you mean 'Person'?",
+    ),
+    (("load", "g", "--data", "end.jsonl", *APPEND), 1, "dst 'zed' not found in Person", ""),
+    (
+        ("load", "g", "--data", "twice.jsonl", *APPEND),
+        5,
+        "Person 'ann' already exists",
+        "nothing was written",
+    ),
+    (("load", "g", "--data", "field.jsonl", *APPEND), 1, "unknown input field 'size'", ""),
+    (("load", "g", "--data", "torn.jsonl", *APPEND), 1, "line 1: not valid JSON", ""),
+    (("load", "g", "--data", "date.jsonl", *APPEND), 1, "not of the form YYYY-MM-DD", ""),
+    (("load", "g", "--data", "number.jsonl", *APPEND), 1, "property 'age'", ""),
+    # ---- branches, messages, schemas
+    (
+        ("mutate", "add", *FROM_FILE, "--param", "n=x", "--branch", "dve"),
+        3,
+        "branch 'dve' does not exist",
+        "did you mean 'dev'?",
+    ),
+    (
+        ("mutate", "add", *FROM_FILE, "--param", "n=x", "-m", " "),
+        1,
+        "the message is empty",
+        "leave it out",
+    ),
+    (("branch", "create", "dev", "g"), 5, "branch 'dev' exists already", "choose another name"),
+    (("branch", "create", "no good", "g"), 1, "is not a branch name", "at most 128 characters"),
+    (
+        ("branch", "create", "x", "g", "--from", "mainn"),
+        3,
+        "'mainn' is no branch",
+        "did you mean 'main'?",
+    ),
+    (("branch", "delete", "main", "g"), 1, "the main branch cannot be deleted", ""),
+    (("branch", "merge", "main", "g"), 1, "a branch cannot be merged into itself", ""),
+    (
+        ("schema", "plan", "g", "--schema", "broken.pg"),
+        1,
+        "expected `:` after property name `a`",
+        "",
+    ),
+    (
+        ("schema", "apply", "g", "--schema", "required.pg", "--yes"),
+        5,
+        "only main",
+        "merge or delete them first",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("mistakes")
+    for name, text in FILES.items():
+        (found / name).write_text(text, encoding="utf-8")
+    with og.init(found / "g", SCHEMA, durability="none") as graph:
+        graph.load([{"type": "Person", "data": {"name": "ann"}}], mode="append")
+        graph.branches.create("dev")
+        graph.tags.create("v1")
+    return found
+
+
+def state_of(folder: Path) -> object:
+    with og.open(folder / "g", mode="ro") as graph:
+        heads = {name: graph.commits.head(name) for name in graph.branches.list()}
+        return heads, graph.tags.list(), sorted(item.name for item in folder.iterdir())
+
+
+def test_there_are_more_than_fifty_and_no_two_alike() -> None:
+    assert len({item[0] for item in MISTAKES}) == len(MISTAKES) > 50
+
+
+@pytest.mark.parametrize(
+    ("typed", "code", "message", "help_"), MISTAKES, ids=[" ".join(m[0][:3]) for m in MISTAKES]
+)
+def test_a_mistake_is_told_and_changes_nothing(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    typed: tuple[str, ...],
+    code: int,
+    message: str,
+    help_: str,
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("OMNIGRAPH_DURABILITY", "none")
+    before = state_of(folder)
+    with pytest.raises(SystemExit) as left:
+        main(list(typed))
+    told = capsys.readouterr()
+    assert left.value.code == code, told.err
+    assert message in told.err
+    assert help_ in told.err
+    assert "Traceback" not in told.err
+    assert told.out == ""
+    assert state_of(folder) == before
