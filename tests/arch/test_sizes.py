@@ -18,7 +18,7 @@ from tests.arch.project import (
 )
 
 FUNCTION_LINES_MAX = 70
-PUBLIC_METHODS_MAX = 26
+PUBLIC_METHODS_MAX = 27
 COLUMNS_MAX = 100
 
 TESTS = ROOT / "tests"

@@ -112,7 +112,7 @@ MISTAKES: list[tuple[tuple[str, ...], int, str, str]] = [
         "branch 'dve' does not exist",
         "did you mean 'dev'?",
     ),
-    (("query", "all", *FROM_FILE, "--at", "v2"), 3, "'v2' is no branch, tag", "v1"),
+    (("query", "all", *FROM_FILE, "--at", "v2"), 3, "'v2' is no branch, tag", "branch@version"),
     (
         ("query", "all", *FROM_FILE, "--at", "main", "--tag", "v1"),
         2,

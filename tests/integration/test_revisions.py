@@ -95,7 +95,7 @@ def test_a_commit_is_found_by_how_its_id_begins(graph: og.Graph) -> None:
     [
         ("mainn", "is no branch", "did you mean 'main'"),
         ("deb", "is no branch", "did you mean 'dev'"),
-        ("zzzz", "is no branch", "there are: "),
+        ("zzzz", "is no branch", "branch@version"),
         ("main~99", "is the first one", "5 of 99 steps"),
         ("main~1^2", "is no merge", "0 of 1 steps"),
         ("main@{soon}", "is no moment", "5 minutes ago"),

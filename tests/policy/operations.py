@@ -165,6 +165,7 @@ OPERATIONS: dict[str, Operation] = {
     "graph.schema_source": reads(lambda w: w.graph.schema_source, None),
     "graph.catalog": reads(lambda w: w.graph.catalog, None),
     "graph.query": reads(lambda w: w.graph.query(READ, branch="dev"), "dev"),
+    "graph.prepare": reads(lambda w: w.graph.prepare(READ), None),
     "graph.explain": reads(lambda w: w.graph.explain(READ), "main"),
     "graph.snapshot": reads(lambda w: w.graph.snapshot(tag="t"), "main"),
     "graph.diff": reads(lambda w: w.graph.diff("main", "dev"), "main", "dev"),
@@ -172,6 +173,7 @@ OPERATIONS: dict[str, Operation] = {
     "seam.differing_tables": reads(
         lambda w: seam.differing_tables(w.graph, "main", "dev", ChangeFilter()), "main", "dev"
     ),
+    "graph.get": reads(lambda w: w.graph.get("P", "a"), "main"),
     "graph.entity_at": reads(lambda w: w.graph.entity_at("node:P", "a", version=2), "main"),
     "graph.maintenance.recoveries": reads(lambda w: w.graph.maintenance.recoveries(), None),
     "graph.maintenance.pending_writes": reads(

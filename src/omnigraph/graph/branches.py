@@ -15,6 +15,7 @@ from omnigraph.graph.overview import Overview
 from omnigraph.graph.permits import PermittedBranches
 from omnigraph.graph.revisions import has_branch, parse_revision, resolve_commit, resolve_revision
 from omnigraph.graph.targets import At, check_head, resolve
+from omnigraph.ids import is_ulid
 from omnigraph.ops.delete_branch import DeleteBranch
 from omnigraph.ops.merge.merging import MergePlan, MergeResult, Resolution, decider
 from omnigraph.ops.merge.operation import MergeWorkers
@@ -254,8 +255,10 @@ class Branches:
         self._acting.check_writable()
         self._acting.permit(Action.CHANGE, branch=branch, actor=actor)
         # What a commit did can be read off its copy or its reversal.
-        found, picked = resolve_commit(self._acting.readable, commit_id)
-        commit_id, source = picked.graph_commit_id, found.branch.name
+        if not is_ulid(commit_id):
+            readable = PermittedBranches(self._lines, partial(self._acting.permit, actor=actor))
+            commit_id = resolve_commit(readable, commit_id)[1].graph_commit_id
+        source = self._lines.containing(commit_id)[0].branch.name
         self._acting.permit(Action.READ, branch=source, actor=actor)
         line = self._lines.get(branch)
         commit, changes = self._merging.apply_commit(

@@ -26,6 +26,17 @@ def entity_image(acting: Acting, table_key: str, entity_id: str, at: At) -> dict
     return next(export_rows(catalog, table_key, table, only_id=entity_id), None)
 
 
+def get_entity(acting: Acting, type_name: str, entity_id: str, at: At) -> dict[str, Any] | None:
+    """Return an entity as it was at a state, as values of Python; None when it did not exist."""
+    capture = acting.state(at)
+    catalog = acting.engine.schema_of(capture.head.schema_hash).catalog
+    entity = catalog.entity_named(type_name)
+    pin = capture.pins[entity.table_key]
+    table = acting.engine.tables.open(pin.path, pin.version)
+    image = next(export_rows(catalog, entity.table_key, table, only_id=entity_id), None)
+    return python_entity(entity, image)
+
+
 def python_entity(entity: Entity, image: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return an envelope as one flat mapping: the id, the ends of an edge, values of Python."""
     if image is None:

@@ -23,7 +23,7 @@ from omnigraph.commits.open_branches import OpenBranch
 from omnigraph.errors import NotFoundError, PolicyDeniedError
 from omnigraph.graph.permits import Reachable
 from omnigraph.ids import is_ulid
-from omnigraph.wording import names_hint, resembling
+from omnigraph.wording import resembling
 
 HEAD = "HEAD"
 PREFIX_CHARS_MIN = 4
@@ -241,10 +241,10 @@ def _unknown(lines: Reachable, name: str, revision: Revision) -> NotFoundError:
     owners = {tag.name: tag.branch.name for tag in lines.directory.tags()}
     owners |= {item.name: item.name for item in lines.directory.ids()}
     close = resembling(revision.anchor, owners)
-    # Of the few that are told the caller must be allowed to know.
-    told = [close] if close is not None else list(owners)[-CANDIDATES_MAX:]
-    readable = {line.branch.name for line in _readable(lines, [owners[item] for item in told])}
-    hint = names_hint(revision.anchor, [item for item in told if owners[item] in readable])
+    # The caller must be allowed to know of it.
+    if close is not None and not _readable(lines, [owners[close]]):
+        close = None
+    hint = None if close is None else f"did you mean '{close}'?"
     return NotFoundError(
         f"'{name}' is no branch, tag, commit id or version",
         hint=hint or "use branch@version for a version of a branch",

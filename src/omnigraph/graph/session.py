@@ -21,7 +21,7 @@ from omnigraph.graph.entities import Entities
 from omnigraph.graph.explaining import explained
 from omnigraph.graph.explanation import Explanation
 from omnigraph.graph.history import Commits
-from omnigraph.graph.lookup import entity_image, python_entity
+from omnigraph.graph.lookup import entity_image, get_entity
 from omnigraph.graph.maintaining import MaintenanceOps
 from omnigraph.graph.maintenance import CleanupReport, OptimizeReport, RepairReport
 from omnigraph.graph.prepared import PreparedQuery
@@ -283,9 +283,7 @@ class Session:
 
         >>> graph.get("Task", "t1")["title"]
         """
-        entity = self.catalog.entity_named(type_name)
-        at = At(branch=branch, commit=commit)
-        return python_entity(entity, entity_image(self._acting, entity.table_key, id, at))
+        return get_entity(self._acting, type_name, id, At(branch=branch, commit=commit))
 
     def export(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -22,7 +21,7 @@ from omnigraph.commits import (
 )
 from omnigraph.commits.open_branches import OpenBranch
 from omnigraph.embed import Embedder
-from omnigraph.errors import NotFoundError, OmniGraphError, PolicyDeniedError
+from omnigraph.errors import NotFoundError, OmniGraphError
 from omnigraph.graph.acting import Acting
 from omnigraph.graph.api import Loadable, Params
 from omnigraph.graph.branches import Branches
@@ -34,6 +33,7 @@ from omnigraph.ops.mutate import Mutation
 from omnigraph.policy import Action
 from omnigraph.rows.embeddings import Embeddings
 from omnigraph.store import measured, reaching
+from omnigraph.wording import resembling
 
 
 class LoadOperation(Operation, Protocol):
@@ -83,12 +83,15 @@ class Writing:
 
     def line(self) -> OpenBranch:
         """Return the branch to write to. Raises `NotFoundError`."""
+        lines = self.acting.engine.lines
         try:
-            return self.acting.engine.lines.get(self.terms.branch)
-        except NotFoundError:
-            # Asked again as a reader, who may be told of the branch that was meant.
-            with contextlib.suppress(PolicyDeniedError):
-                self.acting.readable.get(self.terms.branch)
+            return lines.get(self.terms.branch)
+        except NotFoundError as error:
+            # Where a policy may hide branches, none is named.
+            if self.acting.caller.policy is None and error.hint is None:
+                names = [item.name for item in lines.directory.ids()]
+                close = resembling(self.terms.branch, names)
+                error.hint = None if close is None else f"did you mean '{close}'?"
             raise
 
     def line_or_new(self) -> tuple[OpenBranch, bool]:

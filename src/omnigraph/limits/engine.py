@@ -1,4 +1,4 @@
-"""Every default and limit of OmniGraph, each with its reason. No logic lives here."""
+"""Limits of the languages, of storage, writes and reads."""
 
 from __future__ import annotations
 
@@ -423,101 +423,8 @@ UPKEEP_LOSSES_MAX: Final = 2
 ORPHAN_AGE_S: Final = 86_400.0
 """Age at which a line of versions nobody names counts as left behind, not as being written to."""
 
-REQUEST_BYTES_MAX: Final = 1024 * 1024
-"""Body of a request to a server, loads excepted: query text and parameters are far smaller."""
-
-LOAD_REQUEST_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Body of a load sent to a server: one commit's worth, held in memory while it is read."""
-
-REQUEST_HEAD_SECONDS_MAX: Final = 20.0
-"""Time the first line and the headers of a request may take to arrive."""
-
-REQUEST_BODY_SECONDS_MAX: Final = 60.0
-"""Time a request body may take to arrive; a client that trickles holds a connection that long."""
-
-REQUESTS_IN_FLIGHT_MAX: Final = 512
-"""Requests a server works on or keeps waiting; more are told to come back."""
-
-ACTOR_WRITES_MAX: Final = 32
-"""Writes of one actor in flight, so that nobody fills the server alone."""
-
-ACTOR_BYTES_MAX: Final = 4 * 1024 * 1024 * 1024
-"""Bytes of one actor's writes in flight."""
-
-ACTOR_QUEUE_MAX: Final = 256
-"""Writes of one actor that wait for those in flight; more are told to come back."""
-
-ACTOR_WAIT_S: Final = 30.0
-"""How long a write waits for others of its actor; clients wait as long for an answer."""
-
-ACTOR_RETRY_AFTER_S: Final = 60
-"""The latest a client is told to come back when too many writes of its actor wait."""
-
-IDEMPOTENCY_KEY_S: Final = 24 * 3600.0
-"""How long a server knows which request a key was used for: clients repeat within minutes."""
-
-KEY_CLAIM_ATTEMPTS_MAX: Final = 10
-"""Times a key is tried to be bound while others bind it and give it back."""
-
-KEY_SWEEP_EVERY: Final = 64
-"""Keys after which old ones of one folder are forgotten: 256 folders share the work."""
-
-SERVER_THREADS: Final = 16
-"""Threads a server reads with."""
-
-OPENAPI_FORMS: Final = 2
-"""The published interface, with and without tokens."""
-
-SERVER_WRITE_THREADS: Final = 64
-"""Threads a server writes with. Most of them wait: writes of a branch are published together."""
-
-SERVER_QUERY_SECONDS_MAX: Final = 60.0
-"""Time one query may take on a server."""
-
 QUERY_TIME: Final = "milliseconds of a query"
 """What a query that took too long exceeded; servers answer 504 for it."""
-
-SERVER_QUERY_GRACE_S: Final = 1.0
-"""Time after which a query that had its time is no longer waited for, though it still runs."""
-
-ACTOR_READS_MAX: Final = 8
-"""Reads of one actor in flight; one thread at least is always left to the others."""
-
-RESULT_ROWS_MAX: Final = 100_000
-"""Rows of a query in one JSON answer, which is made as a whole; streams have no such limit."""
-
-RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Bytes of rows in one JSON answer."""
-
-RENDER_ROWS: Final = 4096
-"""Rows made into JSON at once; then it is asked whether the caller is still there."""
-
-SERVER_DRAIN_SECONDS: Final = 30.0
-"""Time requests under way get to finish when a server stops."""
-
-SERVER_DRAIN_NOTICE_S: Final = 1.0
-"""Time a server that stops still serves while it says that it is not ready."""
-
-STREAM_CHUNK_BYTES: Final = 64 * 1024
-"""Bytes of a streamed answer made at once; the next part waits until this one is taken."""
-
-CLIENT_TIMEOUT_S: Final = 30.0
-"""How long a client waits for an answer."""
-
-YAML_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Largest YAML file that is read: these are written by people."""
-
-POLICY_DECISIONS_CACHED: Final = 4096
-"""Answers of a policy kept in memory; one is a few hundred bytes and costs about 0.1 ms to find."""
-
-CLUSTER_RECORDS_KEPT: Final = 100
-"""Used approvals a cluster's ledger remembers."""
-
-MCP_ROWS_DEFAULT: Final = 100
-"""Rows an agent gets from one call when it names no number: they land in its context."""
-
-MCP_ROWS_MAX: Final = 10_000
-"""Rows an agent can ask for in one call."""
 
 STORE_CONNECT_TIMEOUT_S: Final = 5.0
 """How long a connection to an object store may take before it counts as failed."""
@@ -550,51 +457,9 @@ LEASE_MARGIN_S: Final = 0.5
 LEASE_POLL_S: Final = 0.2
 """Pause between looks at somebody else's slot; at first an eighth of it."""
 
-SPARK_INPUT_BYTES_MIN: Final = 2 * 1024**3
-"""Size of an input from which `load` in a single process would fill memory: Spark takes over."""
-
-SPARK_PIECE_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of JSONL one Spark task parses: seconds of work, so that a repeated task costs little."""
-
 MERGE_PAIRS_MAX: Final = 2_000
 """Pairs of branches whose common states a cleanup keeps, beside those with parents and main."""
 
 MERGE_BASE_STATES_MAX: Final = 24
 """States merged into the base of a merge after merges that crossed. Each costs a comparison; what
 lies further back is taken as not known, which can only show a conflict more."""
-
-SPARK_FRAME_ROWS: Final = 262_144
-"""Rows of a Spark frame or Parquet file parsed at once; bounds a worker's memory."""
-
-SPARK_SCAN_ROWS: Final = 1_000_000
-"""Rows whose keys one task reads: starting a task costs 20 ms, a million keys half a second."""
-
-SPARK_VIOLATIONS_MAX: Final = 1_000
-"""Rows that one check of a parallel load brings to the driver, as a load in one process counts."""
-
-SPARK_MERGE_ROWS_MIN: Final = 1_000_000
-"""Rows of a type from which workers merge them: each reads all ids, the driver does it once."""
-
-SPARK_DELTA_ROWS_MIN: Final = 100_000
-"""Rows of a table that may differ from which a merge on Spark leaves them to workers."""
-
-SPARK_GROUP_BYTES: Final = 256 * 1024 * 1024
-"""Bytes of rows that a worker compares at once, about."""
-
-SPARK_FEED_ROWS: Final = 1_000_000
-"""Rows that one batch of a stream of changes looks at, unless asked for otherwise."""
-
-SPARK_FEED_TASK_ROWS: Final = 262_144
-"""Rows of a large commit whose changes one task tells."""
-
-SPARK_FEED_COMMITS: Final = 1_024
-"""Commits in one batch of a stream of changes: planning looks at each."""
-
-SPARK_FEED_WHOLE_ROWS: Final = 8_192
-"""Commits that touch no more rows are told whole, by one task; larger ones may be cut anywhere."""
-
-SPARK_INDEX_ROWS: Final = 5_000_000
-"""Rows of which one task of a Spark job builds an index."""
-
-SPARK_HELD_ROWS_MAX: Final = 8_000_000
-"""Ids that one worker looks up in memory, about half a gigabyte; above it Spark joins them."""

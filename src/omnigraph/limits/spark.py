@@ -1,0 +1,47 @@
+"""Limits of work on Spark."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SPARK_INPUT_BYTES_MIN: Final = 2 * 1024**3
+"""Size of an input from which `load` in a single process would fill memory: Spark takes over."""
+
+SPARK_PIECE_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of JSONL one Spark task parses: seconds of work, so that a repeated task costs little."""
+
+SPARK_FRAME_ROWS: Final = 262_144
+"""Rows of a Spark frame or Parquet file parsed at once; bounds a worker's memory."""
+
+SPARK_SCAN_ROWS: Final = 1_000_000
+"""Rows whose keys one task reads: starting a task costs 20 ms, a million keys half a second."""
+
+SPARK_VIOLATIONS_MAX: Final = 1_000
+"""Rows that one check of a parallel load brings to the driver, as a load in one process counts."""
+
+SPARK_MERGE_ROWS_MIN: Final = 1_000_000
+"""Rows of a type from which workers merge them: each reads all ids, the driver does it once."""
+
+SPARK_DELTA_ROWS_MIN: Final = 100_000
+"""Rows of a table that may differ from which a merge on Spark leaves them to workers."""
+
+SPARK_GROUP_BYTES: Final = 256 * 1024 * 1024
+"""Bytes of rows that a worker compares at once, about."""
+
+SPARK_FEED_ROWS: Final = 1_000_000
+"""Rows that one batch of a stream of changes looks at, unless asked for otherwise."""
+
+SPARK_FEED_TASK_ROWS: Final = 262_144
+"""Rows of a large commit whose changes one task tells."""
+
+SPARK_FEED_COMMITS: Final = 1_024
+"""Commits in one batch of a stream of changes: planning looks at each."""
+
+SPARK_FEED_WHOLE_ROWS: Final = 8_192
+"""Commits that touch no more rows are told whole, by one task; larger ones may be cut anywhere."""
+
+SPARK_INDEX_ROWS: Final = 5_000_000
+"""Rows of which one task of a Spark job builds an index."""
+
+SPARK_HELD_ROWS_MAX: Final = 8_000_000
+"""Ids that one worker looks up in memory, about half a gigabyte; above it Spark joins them."""
