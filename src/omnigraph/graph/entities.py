@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from omnigraph.catalog import Catalog, EdgeType, Entity, NodeType, Scalar
@@ -48,8 +48,7 @@ Data = dict[str, Any]
 _LARGE = (Scalar.BLOB, Scalar.VECTOR)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Way:
+class _Way(Struct, frozen=True, eq=False):
     """One edge type as seen from a node: which way it is walked, and to which type."""
 
     edge: EdgeType
