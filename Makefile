@@ -65,6 +65,8 @@ $(RIVALS): $(READY)
 demo: $(READY) ## Run the guided example
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/demo.sh
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/social.sh
+	@echo; echo "See the library of the demo in a browser:"
+	@echo "    $(BIN)/omnigraph studio build/demo/library.omni"
 
 .PHONY: test
 test: lint type ## Run the static checks and every test
@@ -134,6 +136,26 @@ docs: $(READY) ## Regenerate the generated pages under docs
 	@mv .venv/cli.md docs/cli.md
 	$(BIN)/python -m omnigraph.cli.openapi_doc > .venv/openapi.json
 	@mv .venv/openapi.json docs/openapi.json
+
+STUDIO_FILES := src/omnigraph/server/studio_files
+NPM          ?= npm
+
+studio/node_modules/.package-lock.json: studio/package-lock.json studio/package.json
+	@command -v $(NPM) >/dev/null || { echo "needs Node 20.19 or newer with npm" >&2; exit 2; }
+	cd studio && $(NPM) ci
+
+.PHONY: studio
+studio: studio/node_modules/.package-lock.json ## Build the page into the package (needs Node)
+	cd studio && node_modules/.bin/vite build --logLevel warn
+	@$(PYTHON) studio/digest.py > $(STUDIO_FILES)/sources.sha256
+
+.PHONY: studio-check
+studio-check: studio/node_modules/.package-lock.json ## Check the page and that its build is committed
+	cd studio && node_modules/.bin/tsc -p . && node_modules/.bin/vitest run
+	@set -e; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
+	(cd studio && STUDIO_OUT="$$scratch" node_modules/.bin/vite build --logLevel error); \
+	$(PYTHON) studio/digest.py > "$$scratch/sources.sha256"; \
+	diff -r "$$scratch" $(STUDIO_FILES) && echo "the committed page is what its sources build"
 
 .PHONY: lock
 lock: ## Resolve requirements/*.in again and write the hash-locked *.txt

@@ -1,8 +1,9 @@
 #!/bin/sh
 # A guided walk through the command line; `make demo` runs it with the project on PATH.
-# It works on a copy of examples/library and removes it afterwards.
+# It works on a copy of examples/library and leaves the graph it made in build/demo.
 set -eu
 cd "$(dirname "$0")/library"
+keep=$(cd ../.. && pwd)/build/demo
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp schema.pg schema-v2.pg queries.gq data.jsonl "$work"
@@ -114,8 +115,22 @@ prompt "sed 's/mail: String?/mail: String/' schema-v2.pg > new.pg"
 sed 's/mail: String?/mail: String/' schema-v2.pg > new.pg
 run omnigraph schema plan library.omni --schema new.pg --check
 
+title '9. The same in a browser: history, differences, and merges reviewed by property'
+run omnigraph branch create returns library.omni
+cat > returns.gq <<'END'
+query returned() { update Copy set { condition: "worn" } where barcode = "c-0001" }
+END
+prompt 'omnigraph mutate ... --branch returns   (a commit by an agent, to be reviewed)'
+omnigraph mutate returned --store library.omni --query returns.gq --branch returns --quiet \
+    --as agent >/dev/null
+rm -rf "$keep"
+mkdir -p "$keep"
+cp -R library.omni "$keep"
+say "The graph is kept in build/demo; \`make demo\` ends with how to open it."
+
 title 'Next'
 say 'docs/quickstart.md        the same steps with files of your own'
 say 'docs/schema-language.md   everything a schema can say'
 say 'docs/query-language.md    everything a query can say'
+say 'docs/studio.md            the same in a browser'
 say 'docs/python-api.md        the same from Python: import omnigraph as og'

@@ -12,7 +12,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "omnigraph"
 
-_NOT_OURS = {".git", ".venv", ".hypothesis", "__pycache__", "build", "dist", "htmlcov"}
+_NOT_OURS = {
+    *(".git", ".venv", ".hypothesis", "__pycache__", "build", "dist", "htmlcov"),
+    *("node_modules", "studio_files"),
+}
 
 
 def files_under(folder: Path, pattern: str = "*") -> Iterator[Path]:

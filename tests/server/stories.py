@@ -21,7 +21,7 @@ from tests.server.helpers import ADD, ALL, LINES
 AnyGraph = Any
 Story = Callable[[AnyGraph, "Notes", Path], None]
 _ULID = re.compile(r"[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}")
-_TIMES = {"created_at", "authored_at", "ms", "io", "seconds"}
+_TIMES = {"created_at", "created_at_s", "authored_at", "ms", "io", "seconds"}
 _PLACES = {"uri", "table_path", "dataset_path"}
 _OF_THE_GRAPH = {"schema_hash"}
 """Each graph has its own: the hash covers the id the graph was born with."""
@@ -348,3 +348,68 @@ def blobs(graph: AnyGraph, note: Notes, _folder: Path) -> None:
     note.fails(lambda: graph.blobs.stat("node", "Person", "nobody", "face"))
     note.fails(lambda: graph.blobs.stat("node", "Person", "pix", "name"))
     note.fails(lambda: graph.blobs.stat("node", "Nope", "pix", "face"))
+
+
+@story
+def looking_around(graph: AnyGraph, note: Notes, _folder: Path) -> None:
+    graph.load(LINES.encode(), mode="append")
+    graph.branches.create("work")
+    graph.mutate(ADD, {"n": "cy", "a": 1}, branch="work")
+    graph.mutate(ADD, {"n": "di"})
+    graph.mutate('query u() { update Person set { age: 7 } where name = "cy" }', branch="work")
+    graph.tags.create("first", version=2)
+    note(graph.branches.heads(), graph.branches.heads("work"), graph.branches.history())
+    page = graph.branches.history(limit=2)
+    note(page, graph.branches.history(limit=2, page_token=page.next_page_token))
+    note.fails(lambda: graph.branches.heads("nope"))
+    damaged = {"page_token": "x"}
+    note.fails(lambda: graph.branches.history(**damaged))
+    note(graph.schema.describe(), graph.schema.describe(tag="first"))
+    note(graph.schema.lint(ALL), graph.schema.lint(f"{ADD} query b() {{ match {{ $x: No }}"))
+    note(graph.schema.lint("query q() { match { $p: Persn } return { $p.nme } }", branch="work"))
+    note(graph.schema.lint("node A { x: Nope }", language="pg"))
+    note(graph.schema.lint("node A { x: String }", language="pg"))
+    note.fails(lambda: graph.schema.lint(ALL, language="sql"))
+    note.fails(lambda: graph.schema.lint(ALL, branch="nope"))
+    note(graph.entities.history("Person", "cy", "work"))
+    note(graph.entities.history("Person", "cy", "work", limit=1))
+    note(graph.entities.history("Person", "nobody"))
+    note.fails(lambda: graph.entities.history("Nope", "x"))
+    note(graph.entity_at("node:Person", "ann"), graph.entity_at("node:Person", "cy", branch="work"))
+    note(graph.entity_at("node:Person", "ann", tag="first"))
+    note(graph.branches.allowed().branch)
+
+
+@story
+def neighbourhoods(graph: AnyGraph, note: Notes, _folder: Path) -> None:
+    graph.load(LINES.encode(), mode="append")
+    first = graph.commits.head().graph_commit_id
+    link = "query l($a: String, $b: String) { insert Knows { from: $a, to: $b } }"
+    for name in ("cy", "di", "ed"):
+        graph.mutate(ADD, {"n": name})
+        graph.mutate(link, {"a": "ann", "b": name})
+    graph.mutate(link, {"a": "ed", "b": "ann"})
+    around = graph.entities.neighbours("Person", "ann")
+    note(around, graph.entities.neighbours("Person", "ann", limit=0))
+    note(graph.entities.neighbours("Person", "ann", edge="Knows", direction="in"))
+    note(graph.entities.neighbours("Person", "ann", commit=first))
+    token, seen = None, []
+    while True:
+        page = graph.entities.neighbours("Person", "ann", limit=2, page_token=token)
+        seen += [(item.direction, item.id) for item in page.neighbours]
+        token = page.next_page_token
+        if token is None:
+            break
+    note(seen)
+    assert seen == [(item.direction, item.id) for item in around.neighbours]
+    note(graph.entities.subgraph([("Person", "ann"), ("Person", "ed"), ("Person", "nobody")]))
+    result = graph.query("query q() { match { $p: Person  $p knows $q } return { $p, $q.age } }")
+    note(result.column_types, graph.entities.subgraph(result))
+    note.fails(lambda: graph.entities.neighbours("Person", "nobody"))
+    note.fails(lambda: graph.entities.neighbours("Nope", "x"))
+    note.fails(lambda: graph.entities.neighbours("Person", "ann", edge="Wrongly"))
+    note.fails(lambda: graph.entities.neighbours("Person", "ann", limit=-1))
+    note.fails(lambda: graph.entities.neighbours("Person", "ann", direction="up"))
+    damaged = {"page_token": "x"}
+    note.fails(lambda: graph.entities.neighbours("Person", "ann", **damaged))
+    note.fails(lambda: graph.entities.subgraph([("Nope", "x")]))

@@ -12,12 +12,14 @@ from omnigraph.graph import GraphApi, api
 from omnigraph.graph.blobs import Blobs
 from omnigraph.graph.branches import Branches, Tags
 from omnigraph.graph.changes import ChangeFeed
+from omnigraph.graph.entities import Entities
 from omnigraph.graph.history import Commits
 from omnigraph.graph.maintaining import MaintenanceOps
 from omnigraph.graph.schema_ops import SchemaOps
 from omnigraph.remote import RemoteGraph
 from omnigraph.remote.blobs import RemoteBlobs
 from omnigraph.remote.branches import RemoteBranches, RemoteTags
+from omnigraph.remote.entities import RemoteEntities
 from omnigraph.remote.history import RemoteCommits, RemoteFeed
 from omnigraph.remote.maintenance import RemoteMaintenance
 from omnigraph.remote.schema import RemoteSchema
@@ -98,6 +100,7 @@ PARTS: dict[str, tuple[type, type, type]] = {
     "commits": (api.CommitsApi, Commits, RemoteCommits),
     "feed": (api.FeedApi, ChangeFeed, RemoteFeed),
     "blobs": (api.BlobsApi, Blobs, RemoteBlobs),
+    "entities": (api.EntitiesApi, Entities, RemoteEntities),
     "schema": (api.SchemaApi, SchemaOps, RemoteSchema),
     "maintenance": (api.MaintenanceApi, MaintenanceOps, RemoteMaintenance),
 }

@@ -70,6 +70,7 @@ def test_the_document_is_of_the_promised_kind() -> None:
         "readyz",
         "listGraphs",
         "metrics",
+        "whoami",
         "protected_resource",
         "plan_cluster",
         "deploy",
@@ -78,7 +79,10 @@ def test_the_document_is_of_the_promised_kind() -> None:
     }
     for path, methods in document["paths"].items():
         for operation in methods.values():
-            open_to_all = ("/healthz", "/readyz", "/graphs", "/metrics", PROTECTED_RESOURCE)
+            open_to_all = (
+                *("/healthz", "/readyz", "/graphs", "/metrics", "/whoami"),
+                PROTECTED_RESOURCE,
+            )
             assert ("security" in operation) == (path not in open_to_all), path
             assert operation["summary"]
 
@@ -160,6 +164,9 @@ def test_every_route_is_in_the_document() -> None:
         ("post", "/branches/merge/preview"), ("get", "/commits"), ("get", "/commits/{commit_id}"),
         ("get", "/commits/{commit_id}/changes"), ("get", "/changes"),
         ("post", "/changes/baseline"), ("get", "/blob"), ("head", "/blob"), ("get", "/recoveries"),
+        ("get", "/whoami"), ("get", "/access"), ("post", "/lint"), ("get", "/schema/types"),
+        ("get", "/branches/heads"), ("get", "/history"), ("get", "/neighbours"),
+        ("post", "/subgraph"), ("get", "/entity/history"),
         ("get", "/entity"), ("post", "/cluster/plan"), ("post", "/cluster/deployments"),
     ):  # fmt: skip
         assert method in document["paths"][path], (method, path)

@@ -48,6 +48,7 @@ COMMANDS = {
     "mcp": "omnigraph.cli.mcp:mcp",
     "mutate": "omnigraph.cli.data:mutate",
     "snapshot": "omnigraph.cli.data:snapshot",
+    "studio": "omnigraph.cli.studio:studio",
     "lint": "omnigraph.cli.lint:lint",
     "check": "omnigraph.cli.lint:check",
     "policy": "omnigraph.cli.policy:policy",

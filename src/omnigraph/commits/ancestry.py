@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -117,6 +117,67 @@ def _distances(
                     reached.append(parent)
         edge = reached
     return found
+
+
+def ancestors(heads: Iterable[GraphCommit], lookup: Lookup) -> dict[str, GraphCommit]:
+    """Return some commits and all they grew from, by id."""
+    found = {head.graph_commit_id: head for head in heads}
+    edge = list(found.values())
+    while edge:
+        for parent in _parents(edge.pop(), lookup):
+            if parent.graph_commit_id not in found:
+                found[parent.graph_commit_id] = parent
+                edge.append(parent)
+    return found
+
+
+def beyond(
+    heads: Iterable[GraphCommit], known: Mapping[str, GraphCommit], lookup: Lookup
+) -> tuple[list[GraphCommit], list[GraphCommit]]:
+    """Return what some commits grew from that is not known, and the known commits it begins at.
+
+    All that a known commit grew from has to be known as well.
+    """
+    found: dict[str, GraphCommit] = {}
+    met: dict[str, GraphCommit] = {}
+    edge = list(heads)
+    while edge:
+        commit = edge.pop()
+        name = commit.graph_commit_id
+        if name in known:
+            met[name] = commit
+        elif name not in found:
+            found[name] = commit
+            edge += _parents(commit, lookup)
+    return list(found.values()), list(met.values())
+
+
+def children_first(commits: Mapping[str, GraphCommit]) -> list[GraphCommit]:
+    """Return commits newest first, but none before one that grew from it, whatever clocks say."""
+    waiting = dict.fromkeys(commits, 0)
+    for commit in commits.values():
+        for parent in {commit.parent_commit_id, commit.merged_parent_commit_id}:
+            if parent in waiting:
+                waiting[parent] += 1
+    ready = [_newest(commits[name]) for name, children in waiting.items() if not children]
+    heapq.heapify(ready)
+    found: list[GraphCommit] = []
+    while ready:
+        *_, name = heapq.heappop(ready)
+        commit = commits[name]
+        found.append(commit)
+        for parent in {commit.parent_commit_id, commit.merged_parent_commit_id}:
+            if parent in waiting:
+                waiting[parent] -= 1
+                if not waiting[parent]:
+                    heapq.heappush(ready, _newest(commits[parent]))
+    return found
+
+
+def _newest(commit: GraphCommit) -> tuple[int, int, int, str]:
+    """Return what orders commits by time, newest first."""
+    moment, version = -commit.created_at_us, -commit.manifest_version
+    return moment, version, -commit.place, commit.graph_commit_id
 
 
 class OwnHistory(Struct, frozen=True, kw_only=True):

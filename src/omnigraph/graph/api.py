@@ -10,14 +10,18 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from omnigraph.commits import MAIN, GraphCommit, PendingWrite, RecoveryRecord, Tag
+from omnigraph.graph.entity_apis import BlobsApi as BlobsApi
+from omnigraph.graph.entity_apis import EntitiesApi as EntitiesApi
 from omnigraph.limits import FEED_CHANGES_DEFAULT
+from omnigraph.values.inspection import (
+    HISTORY_COMMITS_DEFAULT,
+)
 
 if TYPE_CHECKING:
     from omnigraph.catalog import Catalog
-    from omnigraph.graph.blobs import BlobStat
     from omnigraph.graph.changes import Baseline, ChangeBlock, Diff, FeedPage
     from omnigraph.graph.explanation import Explanation
     from omnigraph.graph.prepared import PreparedQuery
@@ -25,6 +29,13 @@ if TYPE_CHECKING:
     from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
     from omnigraph.graph.view import BranchView
     from omnigraph.ops.merge.merging import MergePlan, MergeResult, Resolution
+    from omnigraph.values.inspection import (
+        AllowedActions,
+        BranchHeads,
+        CommitGraph,
+        LintReport,
+        SchemaDescription,
+    )
 
 Path = str | os.PathLike[str]
 Loadable = Path | bytes | Iterable[Mapping[str, object]]
@@ -48,6 +59,17 @@ class BranchesApi(Protocol):
 
     def details(self) -> tuple[BranchApi, ...]:
         """Return all branches."""
+
+    def heads(self, base: str = MAIN) -> BranchHeads:
+        """Return all branches with their newest commits, and how far each is from a base."""
+
+    def history(
+        self, *, limit: int = HISTORY_COMMITS_DEFAULT, page_token: str | None = None
+    ) -> CommitGraph:
+        """Return the commits of all branches, each before its parents, with branches and tags."""
+
+    def allowed(self, branch: str = MAIN) -> AllowedActions:
+        """Return what the actor may do on a branch; whether it exists is not told."""
 
     def exists(self, name: str) -> bool:
         """Whether there is a branch of this name."""
@@ -208,34 +230,6 @@ class FeedApi(Protocol):
         """Write a whole snapshot as JSONL; the feed resumes right after it."""
 
 
-class BlobsApi(Protocol):
-    """Reads blobs at a snapshot."""
-
-    def stat(
-        self,
-        kind: str,
-        type_name: str,
-        id: str,
-        prop: str,
-        *,
-        branch: str | None = None,
-        commit: str | None = None,
-    ) -> BlobStat:
-        """Describe a blob."""
-
-    def open(
-        self,
-        kind: str,
-        type_name: str,
-        id: str,
-        prop: str,
-        *,
-        branch: str | None = None,
-        commit: str | None = None,
-    ) -> BinaryIO:
-        """Open a blob as a binary file."""
-
-
 class SchemaChangeApi(Protocol):
     """A planned or applied change of the schema."""
 
@@ -294,6 +288,28 @@ class SchemaApi(Protocol):
     ) -> SchemaChangeApi:
         """Make a schema the graph's, with its tables, as one atomic commit."""
 
+    def describe(
+        self,
+        *,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+    ) -> SchemaDescription:
+        """Return the types of a state as data: of the newest one, or of one in the past."""
+
+    def lint(
+        self,
+        source: str,
+        *,
+        language: str = "gq",
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+    ) -> LintReport:
+        """Check queries (`gq`) or a schema (`pg`) against a state, and run nothing."""
+
 
 class MaintenanceApi(Protocol):
     """How a graph is doing."""
@@ -305,19 +321,8 @@ class MaintenanceApi(Protocol):
         """Return the writes that are under way or wait for recovery."""
 
 
-class GraphApi(Protocol):
-    """A graph that is open here, or served elsewhere."""
-
-    def __enter__(self) -> Self:
-        """Return the graph."""
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close it."""
+class GraphParts(Protocol):
+    """What a graph is made of."""
 
     @property
     def branches(self) -> BranchesApi:
@@ -344,8 +349,27 @@ class GraphApi(Protocol):
         """Changes of its schema."""
 
     @property
+    def entities(self) -> EntitiesApi:
+        """Its entities, one by one."""
+
+    @property
     def maintenance(self) -> MaintenanceApi:
         """How it is doing."""
+
+
+class GraphApi(GraphParts, Protocol):
+    """A graph that is open here, or served elsewhere."""
+
+    def __enter__(self) -> Self:
+        """Return the graph."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
 
     @property
     def actor(self) -> str | None:
@@ -425,9 +449,16 @@ class GraphApi(Protocol):
         """Return what turns one state into another."""
 
     def entity_at(
-        self, table_key: str, id: str, *, version: int, branch: str = MAIN
+        self,
+        table_key: str,
+        id: str,
+        *,
+        version: int | None = None,
+        branch: str | None = None,
+        commit: str | None = None,
+        tag: str | None = None,
     ) -> dict[str, object] | None:
-        """Return one entity as it was at a graph version, None when it did not exist."""
+        """Return one entity at a graph version, commit or tag, None when it did not exist."""
 
     def get(
         self, type_name: str, id: str, *, branch: str | None = None, commit: str | None = None

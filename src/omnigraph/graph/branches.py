@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from omnigraph.commits import MAIN, BranchInfo, BranchState, GraphCommit, Tag
 from omnigraph.errors import CheckFailedError, OmniGraphError, PolicyDeniedError
 from omnigraph.graph.acting import Acting
+from omnigraph.graph.overview import Overview
 from omnigraph.graph.permits import PermittedBranches
 from omnigraph.graph.revisions import has_branch, parse_revision, resolve_commit, resolve_revision
 from omnigraph.graph.targets import At, check_head, resolve
@@ -20,6 +21,12 @@ from omnigraph.ops.merge.merging import MergePlan, MergeResult, Resolution, deci
 from omnigraph.ops.merge.operation import MergeWorkers
 from omnigraph.policy import Action
 from omnigraph.rows.three_way import Conflict, Decision
+from omnigraph.values.inspection import (
+    HISTORY_COMMITS_DEFAULT,
+    AllowedActions,
+    BranchHeads,
+    CommitGraph,
+)
 
 
 class Branches:
@@ -37,6 +44,35 @@ class Branches:
     def details(self) -> tuple[BranchInfo, ...]:
         """Return all branches with where and when they were made; those the actor may read."""
         return _readable_branches(self._acting)
+
+    def heads(self, base: str = MAIN) -> BranchHeads:
+        """Return all branches with their newest commits, and how far each is from a base."""
+        self._acting.permit(Action.READ, branch=base)
+        return Overview(self._acting.readable, self.details()).heads(base)
+
+    def history(
+        self, *, limit: int = HISTORY_COMMITS_DEFAULT, page_token: str | None = None
+    ) -> CommitGraph:
+        """Return the commits of all branches, each before its parents, with branches and tags."""
+        tags = Tags(self._acting).list()
+        overview = Overview(self._acting.readable, self.details(), tags)
+        return overview.graph(limit=limit, page_token=page_token)
+
+    def allowed(self, branch: str = MAIN) -> AllowedActions:
+        """Return what the actor may do on a branch; whether it exists is not told."""
+        actions = [str(action) for action in Action if self._may(action, branch)]
+        return AllowedActions(
+            actor=self._acting.caller.actor, branch=branch, actions=tuple(actions)
+        )
+
+    def _may(self, action: Action, branch: str) -> bool:
+        if action.on_server:
+            return False
+        try:
+            self._acting.permit(action, branch=branch, target_branch=branch)
+        except PolicyDeniedError:
+            return False
+        return True
 
     def exists(self, name: str) -> bool:
         """Whether there is a branch of this name."""

@@ -25,6 +25,7 @@ from omnigraph.graph.prepared import check_reads
 from omnigraph.graph.upkeep import Caretaker, Upkeep
 from omnigraph.ids import UlidSource
 from omnigraph.lang import CompiledQuery, bind_parameters, compile_query, compile_schema
+from omnigraph.lang.result_columns import column_types
 from omnigraph.limits import COMPILED_QUERIES_MAX
 from omnigraph.ops.compact_tail import TailCompaction
 from omnigraph.ops.merge.merging import Merging
@@ -225,6 +226,10 @@ class Engine:
         compiled, plan = self.compile_read(source, name, schema)
         values = bind_parameters(plan.parameters, params)
         return ReadQuery(compiled, plan, schema.catalog, values)
+
+    def column_types(self, compiled: CompiledQuery) -> tuple[dict[str, object], ...]:
+        """Describe the columns a read query returns."""
+        return column_types(compiled.plan) if isinstance(compiled.plan, ReadPlan) else ()
 
     def opened(self, capture: BranchState) -> dict[str, Table]:
         """Return every table of a state, by its key."""

@@ -72,6 +72,7 @@ class Asked(Struct, frozen=True):
             commit_id=capture.head.graph_commit_id,
             branch=None if self.at.commit else capture.branch.name,
             snapshot=self.at.commit,
+            column_types=acting.engine.column_types(compiled),
         )
 
     def explain(self, acting: Acting, graph: object) -> Explanation:

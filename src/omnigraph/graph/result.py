@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, overload
 
 import pyarrow as pa
@@ -35,8 +35,11 @@ class Result:
         commit_id: str,
         branch: str | None = "main",
         snapshot: str | None = None,
+        column_types: Sequence[Mapping[str, object]] = (),
     ) -> None:
         self._table = table
+        self.column_types = tuple(dict(item) for item in column_types)
+        """What each column holds; ids of nodes and edges name their type as `entity`."""
         self.query_name = query_name
         self.commit_id = commit_id
         self.target = {"branch": branch, "snapshot": snapshot}
@@ -161,7 +164,7 @@ class Result:
 
     def values_json(self, *, ints: Literal["number", "string"] = "number") -> list[list[Any]]:
         """Return the values of `rows_json` in the order of the columns, whatever their names."""
-        return [list(row) for row in _plain_rows(self._table, ints=ints)]
+        return [list(row) for row in plain_rows(self._table, ints=ints)]
 
     def to_json(self, *, ints: Literal["number", "string"] = "number") -> dict[str, object]:
         """Return the wire form."""
@@ -196,7 +199,7 @@ class Result:
         names = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
         rows = "".join(
             "<tr>" + "".join(f"<td>{html.escape(_text(value))}</td>" for value in row) + "</tr>"
-            for row in _plain_rows(self._table.slice(0, HTML_ROWS_MAX), ints="number")
+            for row in plain_rows(self._table.slice(0, HTML_ROWS_MAX), ints="number")
         )
         more = self.num_rows - HTML_ROWS_MAX
         note = f"<p>and {counted(more, 'more row')}</p>" if more > 0 else ""
@@ -207,7 +210,20 @@ class Result:
         )
 
 
-def _plain_rows(table: Any, *, ints: str) -> Iterator[tuple[Any, ...]]:
+def nodes_of(result: Result) -> list[tuple[str, str]]:
+    """Return type and id of every node the rows speak of, each once, in their order."""
+    found: dict[tuple[str, str], None] = {}
+    for number, column in enumerate(result.column_types):
+        entity = column.get("entity")
+        if isinstance(entity, Mapping) and entity["kind"] == "node":
+            ids = result.to_arrow().column(number).to_pylist()
+            name = str(entity["type_name"])
+            found |= dict.fromkeys((name, id_) for id_ in ids if id_ is not None)
+    return list(found)
+
+
+def plain_rows(table: Any, *, ints: str) -> Iterator[tuple[Any, ...]]:
+    """Return the rows of an Arrow table as plain JSON values, in the order of its columns."""
     columns = [[_plain(v, ints=ints) for v in python_values(column)] for column in table.columns]
     return zip(*columns, strict=True)
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 
-from omnigraph.commits import MAIN, GraphCommit
+from omnigraph.catalog import AcceptedSchema
+from omnigraph.commits import MAIN, BranchState, GraphCommit
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.graph.acting import Acting
+from omnigraph.graph.describing import describe_types
+from omnigraph.graph.linting import lint_schema_text, lint_text
+from omnigraph.graph.targets import At, resolve
 from omnigraph.lang import compile_schema
 from omnigraph.ops.apply import Review, SchemaApply
 from omnigraph.policy import Action
+from omnigraph.values.inspection import LintReport, SchemaDescription
 from omnigraph.values.schema_changes import SchemaChange as SchemaChange
 
 
@@ -90,6 +95,51 @@ class SchemaOps:
             self._acting.wrote(self._main, outcome.commit)
         version = self._main.coordinator.capture(fresh=False).version
         return self._change(outcome.review, version, outcome.commit)
+
+    def describe(
+        self,
+        *,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+    ) -> SchemaDescription:
+        """Return the types of a state as data: of the newest one, or of one in the past."""
+        at = At(branch=branch, commit=commit, version=version, tag=tag)
+        capture, schema = self._schema_at(at)
+        is_accepted = schema.ir_hash() == self._engine.accepted_schema().ir_hash()
+        return SchemaDescription(
+            graph_commit_id=capture.head.graph_commit_id,
+            schema_hash=capture.head.schema_hash,
+            schema_source=self._engine.contract.source if is_accepted else None,
+            types=describe_types(schema.catalog),
+            interfaces=tuple(schema.catalog.interfaces),
+        )
+
+    def lint(
+        self,
+        source: str,
+        *,
+        language: str = "gq",
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+    ) -> LintReport:
+        """Check a text and run nothing: queries (`gq`) against a state's types, or a schema (`pg`).
+
+        Errors are findings of the report; none is raised.
+        """
+        if language not in ("gq", "pg"):
+            raise BadRequestError(f"language must be gq or pg, not {language!r}")
+        _, schema = self._schema_at(At(branch=branch, commit=commit, version=version, tag=tag))
+        if language == "pg":
+            return lint_schema_text(source)
+        return lint_text(source, schema.catalog)
+
+    def _schema_at(self, at: At) -> tuple[BranchState, AcceptedSchema]:
+        _line, capture = resolve(self._acting.readable, at)
+        return capture, self._engine.schema_of(capture.head.schema_hash)
 
     def _change(
         self, review: Review, version: int, commit: GraphCommit | None = None

@@ -17,6 +17,7 @@ from omnigraph.graph.branches import Branches, Tags
 from omnigraph.graph.bulk import bulk
 from omnigraph.graph.changes import ChangeFeed, Changes, Diff
 from omnigraph.graph.engine import Engine
+from omnigraph.graph.entities import Entities
 from omnigraph.graph.explanation import Explanation
 from omnigraph.graph.history import Commits
 from omnigraph.graph.lookup import entity_image, get_entity
@@ -66,6 +67,7 @@ class Session:
         self.feed = ChangeFeed(
             engine.lines, engine.tables, engine.contract, acting.permit, engine.held_changes
         )
+        self.entities = Entities(acting)
         self.schema = SchemaOps(acting)
         self.maintenance = MaintenanceOps(acting)
 
@@ -263,10 +265,18 @@ class Session:
         return Changes(self._acting.readable, engine.tables, engine.contract).diff(a, b, wanted)
 
     def entity_at(
-        self, table_key: str, id: str, *, version: int, branch: str = MAIN
+        self,
+        table_key: str,
+        id: str,
+        *,
+        version: int | None = None,
+        branch: str | None = None,
+        commit: str | None = None,
+        tag: str | None = None,
     ) -> dict[str, object] | None:
-        """Return one entity as it was at a graph version, None when it did not exist."""
-        return entity_image(self._acting, table_key, id, At(branch=branch, version=version))
+        """Return one entity at a graph version, commit or tag, None when it did not exist."""
+        at = At(branch=branch, commit=commit, version=version, tag=tag)
+        return entity_image(self._acting, table_key, id, at)
 
     def get(
         self, type_name: str, id: str, *, branch: str | None = None, commit: str | None = None

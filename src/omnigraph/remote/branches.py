@@ -10,6 +10,12 @@ from urllib.parse import quote
 from omnigraph.remote.connection import Connection, Json, state_fields
 from omnigraph.values.answers import BranchList, CommitMade, TagList
 from omnigraph.values.commits import MAIN, BranchInfo, GraphCommit, Tag
+from omnigraph.values.inspection import (
+    HISTORY_COMMITS_DEFAULT,
+    AllowedActions,
+    BranchHeads,
+    CommitGraph,
+)
 from omnigraph.values.merges import MergePlan, MergeResult
 
 if TYPE_CHECKING:
@@ -30,6 +36,21 @@ class RemoteBranches:
         """Return all branches with where and when they were made; those the actor may read."""
         found = BranchList.from_json(self._connection.get("/branches", {"details": True}))
         return found.details
+
+    def heads(self, base: str = MAIN) -> BranchHeads:
+        """Return all branches with their newest commits, and how far each is from a base."""
+        return BranchHeads.from_json(self._connection.get("/branches/heads", {"base": base}))
+
+    def history(
+        self, *, limit: int = HISTORY_COMMITS_DEFAULT, page_token: str | None = None
+    ) -> CommitGraph:
+        """Return the commits of all branches, each before its parents, with branches and tags."""
+        params: Json = {"limit": limit, "page_token": page_token}
+        return CommitGraph.from_json(self._connection.get("/history", params))
+
+    def allowed(self, branch: str = MAIN) -> AllowedActions:
+        """Return what the actor may do on a branch; whether it exists is not told."""
+        return AllowedActions.from_json(self._connection.get("/access", {"branch": branch}))
 
     def exists(self, name: str) -> bool:
         """Whether there is a branch of this name."""

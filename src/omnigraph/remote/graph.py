@@ -18,6 +18,7 @@ from omnigraph.limits import CLIENT_TIMEOUT_S
 from omnigraph.remote.blobs import RemoteBlobs
 from omnigraph.remote.branches import RemoteBranches, RemoteTags
 from omnigraph.remote.connection import Connection, Json, moment_text, new_id, state_fields
+from omnigraph.remote.entities import RemoteEntities
 from omnigraph.remote.history import RemoteCommits, RemoteFeed
 from omnigraph.remote.maintenance import RemoteMaintenance, not_served
 from omnigraph.remote.rows import JsonRows, rows_from
@@ -69,6 +70,7 @@ class RemoteGraph:
         self.commits = RemoteCommits(self._connection)
         self.feed = RemoteFeed(self._connection)
         self.blobs = RemoteBlobs(self._connection)
+        self.entities = RemoteEntities(self._connection)
         self.schema = RemoteSchema(self._connection)
         self.maintenance = RemoteMaintenance(self._connection)
 
@@ -318,10 +320,18 @@ class RemoteGraph:
         return table_from(self._connection.post("/export", body, accept=ARROW).content)
 
     def entity_at(
-        self, table_key: str, id: str, *, version: int, branch: str = MAIN
+        self,
+        table_key: str,
+        id: str,
+        *,
+        version: int | None = None,
+        branch: str | None = None,
+        commit: str | None = None,
+        tag: str | None = None,
     ) -> dict[str, object] | None:
-        """Return one entity as it was at a graph version, None when it did not exist."""
-        params = {"table": table_key, "id": id, "version": version, "branch": branch}
+        """Return one entity at a graph version, commit or tag, None when it did not exist."""
+        params: Json = {"table": table_key, "id": id, "version": version, "branch": branch}
+        params |= {"commit": commit, "tag": tag}
         found: dict[str, object] | None = self._connection.get("/entity", params)["entity"]
         return found
 

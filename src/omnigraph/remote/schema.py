@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 
-from omnigraph.remote.connection import Connection, Json
+from omnigraph.errors import BadRequestError
+from omnigraph.remote.connection import Connection, Json, state_fields
+from omnigraph.values.inspection import LintReport, SchemaDescription
 from omnigraph.values.schema_changes import SchemaChange
 
 
@@ -45,6 +47,35 @@ class RemoteSchema:
             message=message,
         )
         return SchemaChange.from_json(found)
+
+    def describe(
+        self,
+        *,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+    ) -> SchemaDescription:
+        """Return the types of a state as data: of the newest one, or of one in the past."""
+        params: Json = {"branch": branch, "commit": commit, "version": version, "tag": tag}
+        return SchemaDescription.from_json(self._connection.get("/schema/types", params))
+
+    def lint(
+        self,
+        source: str,
+        *,
+        language: str = "gq",
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+    ) -> LintReport:
+        """Check a text and run nothing: queries (`gq`) against a state's types, or a schema."""
+        if language not in ("gq", "pg"):
+            raise BadRequestError(f"language must be gq or pg, not {language!r}")
+        body = state_fields(branch, commit, version, tag, None)
+        body |= {"source": source, "language": language}
+        return LintReport.from_json(self._connection.post("/lint", body).json())
 
 
 def _schema_body(schema: str | os.PathLike[str], allow_data_loss: bool, name: str | None) -> Json:

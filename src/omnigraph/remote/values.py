@@ -27,4 +27,5 @@ def result_from(data: bytes) -> Result:
         commit_id=about["graph_commit_id"],
         branch=about["target"]["branch"],
         snapshot=about["target"]["snapshot"],
+        column_types=about.get("column_types", ()),
     )

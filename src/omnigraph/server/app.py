@@ -34,6 +34,7 @@ from omnigraph.server.routes import (
     clusters,
     exporting,
     history,
+    inspecting,
     operations,
     querying,
     schema,
@@ -48,7 +49,7 @@ from omnigraph.version import __version__
 
 TITLE = "OmniGraph"
 NESTED = "/graphs/{graph_id}"
-_TOPICS = (querying, writing, exporting, branching, history, schema, stored, blobs)
+_TOPICS = (*(querying, writing, exporting, branching, history, schema, stored, blobs, inspecting),)
 # What clients that were made from the published interface call these operations.
 _OPERATION_IDS = {
     "healthz": "health",

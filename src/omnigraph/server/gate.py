@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 
 from omnigraph.errors import OmniGraphError, ResourceLimitError
 from omnigraph.ids import UlidSource
@@ -26,6 +27,7 @@ from omnigraph.server.identity import Token
 from omnigraph.server.logs import log
 from omnigraph.server.responses import error_response
 from omnigraph.server.service import Service, Serving
+from omnigraph.server.studio import front_door, is_page, page_response
 from omnigraph.server.tracing import tracing
 
 PROTECTED_RESOURCE = "/.well-known/oauth-protected-resource"
@@ -36,7 +38,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 HEALTH = frozenset({"/healthz", "/readyz"})
 PUBLIC = HEALTH | {"/openapi.json", PROTECTED_RESOURCE}
-SERVER_WIDE = frozenset({"/graphs", "/metrics"})
+SERVER_WIDE = frozenset({"/graphs", "/metrics", "/whoami"})
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 LOADS = ("/load", "/ingest", "/load/ndjson")
 BUSY_RETRY_AFTER_S = 1
@@ -100,6 +102,9 @@ class Gate:
                 return passing
             if not entered and not _is_health(scope["path"]):
                 raise _busy(self._service, "busy", "the server is working on too many requests")
+            if (page := _page(scope, headers)) is not None:
+                await page(scope, receive, reply)
+                return passing
             receive = await self._admit(scope, headers, receive, passing)
             await self._app(scope, receive, reply)
         except Exception as error:
@@ -206,6 +211,14 @@ class Gate:
             bytes_in=passing.body_bytes,
             bytes_out=passing.sent_bytes,
         )
+
+
+def _page(scope: Scope, headers: Headers) -> Response | None:
+    """Return a file of the studio, or the way to it; None for what is not about it."""
+    method, path = scope["method"], scope["path"]
+    if is_page(path):
+        return page_response(method, path, headers)
+    return front_door(method, path, headers)
 
 
 def _graph(graphs: ServedGraphs, path: str, token: Token | None) -> ServedGraph | None:

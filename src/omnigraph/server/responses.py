@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from typing_extensions import Buffer
 
 from omnigraph.errors import ResourceLimitError
 from omnigraph.graph import Result
+from omnigraph.graph.result import plain_rows
 from omnigraph.limits import RENDER_ROWS, STREAM_CHUNK_BYTES
 from omnigraph.server.http_errors import Failure
 from omnigraph.server.threads import Threads
@@ -127,6 +130,7 @@ def result_chunks(result: Result) -> Iterator[bytes]:
         "query_name": result.query_name,
         "target": result.target,
         "graph_commit_id": result.commit_id,
+        "column_types": result.column_types,
     }
     table = result.to_arrow()
     metadata = {**(table.schema.metadata or {}), ARROW_METADATA: json.dumps(about).encode()}
@@ -151,6 +155,25 @@ def parquet_chunks(table: pa.Table) -> Iterator[bytes]:
             writer.write_table(table.slice(start, PARQUET_GROUP_ROWS))
             yield from sink.taken()
     yield from sink.taken()
+
+
+def csv_chunks(result: Result, check: Check) -> Iterator[bytes]:
+    """Yield a query's rows as CSV, null as nothing and lists as JSON; `check` stops it."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(result.columns)
+    table = result.to_arrow()
+    for start in range(0, max(table.num_rows, 1), RENDER_ROWS):
+        check()
+        rows = plain_rows(table.slice(start, RENDER_ROWS), ints="number")
+        writer.writerows([map(_field, row) for row in rows])
+        yield text.getvalue().encode()
+        text.seek(0)
+        text.truncate()
+
+
+def _field(value: object) -> object:
+    return _encode(value).decode() if isinstance(value, list | bool) else value
 
 
 class _Sink:

@@ -147,9 +147,9 @@ def _reload(service: Service, read_tokens: Callable[[], Tokens]) -> None:
 
 
 @contextlib.contextmanager
-def running(service: Service) -> Iterator[str]:
-    """Serve on a free port of this machine while the block runs; yields the address."""
-    with contextlib.closing(listen("127.0.0.1", 0)) as place:
+def running(service: Service, port: int = 0) -> Iterator[str]:
+    """Serve on a port of this machine (0: any) while the block runs; yields the address."""
+    with contextlib.closing(listen("127.0.0.1", port)) as place:
         server = make_server(service)
         thread = threading.Thread(target=_serve, args=(server, place), daemon=True)
         thread.start()

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 from omnigraph.values.changes import ChangeBlock
 from omnigraph.values.commits import BranchInfo, GraphCommit, Tag
+from omnigraph.values.inspection import Subgraph
 from omnigraph.values.merges import MergeResult
 from omnigraph.values.recoveries import PendingWrite, RecoveryRecord
 from omnigraph.values.results import Explanation, LoadResult
@@ -66,12 +67,16 @@ class Target(Value, frozen=True, kw_only=True):
 class ReadOutput(Value, frozen=True, kw_only=True):
     """Rows of a query."""
 
-    optional: ClassVar[frozenset[str]] = frozenset({"columns", "graph_commit_id", "explain"})
+    optional: ClassVar[frozenset[str]] = frozenset(
+        {"columns", "column_types", "graph", "graph_commit_id", "explain"}
+    )
 
     query_name: str
     target: Target
     row_count: int
     columns: list[str] | None = None
+    column_types: list[Json] | None = None
+    graph: Subgraph | None = None
     rows: list[Json]
     graph_commit_id: str | None = None
     explain: Explanation | None = None

@@ -16,6 +16,7 @@ JSON = "application/json"
 NDJSON = "application/x-ndjson"
 ARROW = "application/vnd.apache.arrow.stream"
 PARQUET = "application/vnd.apache.parquet"
+CSV = "text/csv"
 BYTES = "application/octet-stream"
 
 ARROW_METADATA = b"omnigraph"

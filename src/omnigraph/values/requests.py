@@ -76,6 +76,10 @@ class QueryRequest(Request, frozen=True, kw_only=True):
     tag: str | None = None
     timestamp: Instant = None
     explain: Annotated[bool, Meta(description="Answer with how the query ran as well.")] = False
+    form: Annotated[
+        Literal["rows", "typed", "graph"],
+        Meta(description="`typed` tells what each column holds, `graph` also the nodes and edges."),
+    ] = "rows"
     timeout: Annotated[
         Annotated[float, Meta(gt=0)] | None, Meta(description="Seconds after which to give up.")
     ] = None
@@ -165,6 +169,27 @@ class SchemaRequest(Request, frozen=True, kw_only=True):
 
     schema_source: str
     allow_data_loss: bool = False
+
+
+class LintRequest(Request, frozen=True, kw_only=True):
+    """A text to check against the types of a state."""
+
+    source: str
+    language: Literal["gq", "pg"] = "gq"
+    branch: str | None = None
+    snapshot: str | None = None
+    version: int | None = None
+    tag: str | None = None
+
+
+class SubgraphRequest(Request, frozen=True, kw_only=True):
+    """Nodes, each as its type and its id."""
+
+    nodes: list[tuple[str, str]]
+    branch: str | None = None
+    snapshot: str | None = None
+    version: int | None = None
+    tag: str | None = None
 
 
 class TagRequest(Request, frozen=True, kw_only=True):

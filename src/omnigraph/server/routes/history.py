@@ -21,8 +21,9 @@ from omnigraph.server.responses import json_response
 from omnigraph.server.routes.describing import WRITES, answers, errors
 from omnigraph.server.routes.states import allow_name, allow_state, readable_commit
 from omnigraph.values.answers import ChangesPage, CommitList, CommitMade, EntityOutput, RecoveryList
-from omnigraph.values.changes import Diff, FeedPage
+from omnigraph.values.changes import FeedPage
 from omnigraph.values.commits import Snapshot
+from omnigraph.values.inspection import DiffPage
 from omnigraph.values.pages import page
 from omnigraph.values.requests import ApplyCommitRequest
 
@@ -150,7 +151,7 @@ async def changes(
     return json_response(found.to_json())
 
 
-@router.get("/diff", responses=answers(Diff) | errors(400, 404, 409, 410))
+@router.get("/diff", responses=answers(DiffPage) | errors(400, 404, 409, 410))
 async def diff(
     call: CallOf,
     before: Annotated[str, Query(alias="from")],
@@ -158,14 +159,27 @@ async def diff(
     kind: Kinds = [],  # noqa: B006
     type_: Types = [],  # noqa: B006
     op: Ops = [],  # noqa: B006
+    limit: Annotated[int | None, Query(ge=1, le=FEED_CHANGES_MAX)] = None,
+    page_token: Token = None,
 ) -> Response:
-    """Tell what turns one state into another."""
+    """Tell what turns one state into another; with a limit in pages, and with a summary."""
     await allow_name(call, before)
     await allow_name(call, after)
     found = await call.read(
         lambda graph: graph.diff(before, after, kinds=kind, types=type_, ops=op)
     )
-    return json_response(found.to_json())
+    if limit is None and page_token is None:
+        return json_response(found.to_json())
+    part, token = page(
+        found.changes,
+        key=lambda item: f"{item.kind} {item.type_id} {item.id} {item.op}",
+        limit=limit,
+        page_token=page_token,
+    )
+    answer = DiffPage(
+        before=found.before, after=found.after, changes=tuple(part), summary=found.counts(), **token
+    )
+    return json_response(answer.to_json())
 
 
 @router.post("/commits/{commit_id}/revert", responses=answers(CommitMade) | errors(*WRITES, 412))
@@ -227,13 +241,18 @@ async def entity(
     call: CallOf,
     table: Annotated[str, Query(description="node:Type or edge:Type")],
     id_: Annotated[str, Query(alias="id")],
-    version: Annotated[int, Query(description="Graph version of the branch.")],
+    version: Annotated[int | None, Query(description="Graph version of the branch.")] = None,
     branch: Text = None,
+    commit: Text = None,
+    tag: Text = None,
 ) -> Response:
-    """Return one entity as it was at a graph version."""
-    name = MAIN if branch is None else branch
-    call.allow_read(name)
-    found = await call.read(lambda graph: graph.entity_at(table, id_, version=version, branch=name))
+    """Return one entity as it is, or as it was at a graph version, commit or tag."""
+    await allow_state(call, branch=branch, commit=commit, tag=tag)
+    found = await call.read(
+        lambda graph: graph.entity_at(
+            table, id_, version=version, branch=branch, commit=commit, tag=tag
+        )
+    )
     return json_response(EntityOutput(entity=found).to_json())
 
 

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from omnigraph.policy import Access, Action, check
-from omnigraph.server.call import CallOf
+from omnigraph.server.call import Call, CallOf
 from omnigraph.server.gate import PROTECTED_RESOURCE
 from omnigraph.server.http_errors import HttpProblem
 from omnigraph.server.json_routes import topic
@@ -15,6 +15,7 @@ from omnigraph.server.responses import json_response
 from omnigraph.server.routes.describing import answers, body, errors
 from omnigraph.server.service import Service
 from omnigraph.values.answers import GraphInfo, GraphList, Health, ProtectedResource, Readiness
+from omnigraph.values.inspection import ServedName, WhoAmI
 from omnigraph.version import INTERNAL_SCHEMA_VERSION
 
 router = topic("operations")
@@ -83,6 +84,30 @@ async def list_graphs(call: CallOf) -> Response:
         if call.opens(item.graph_id)
     ]
     return json_response(GraphList(graphs=found).to_json())
+
+
+@router.get("/whoami", responses=answers(WhoAmI) | errors())
+async def whoami(call: CallOf) -> Response:
+    """Tell whom the server takes the caller for, and which graphs there are to ask for."""
+    graphs = call.serving.graphs
+    listed = graphs.is_single or _may_list(call)
+    found = WhoAmI(
+        actor=call.actor,
+        authenticated=call.actor is not None,
+        version=call.service.version,
+        serves_one_graph=graphs.is_single,
+        graphs=tuple(
+            ServedName(graph_id=item.graph_id, uri=f"/graphs/{item.graph_id}")
+            for item in graphs.all()
+            if listed and call.opens(item.graph_id)
+        ),
+    )
+    return json_response(found.to_json())
+
+
+def _may_list(call: Call) -> bool:
+    access = Access(action=Action.GRAPH_LIST, actor=call.actor)
+    return call.serving.policy.decide(access).allowed
 
 
 @router.get(

@@ -16,8 +16,10 @@ from omnigraph.server.json_routes import Sent, topic
 from omnigraph.server.responses import (
     Check,
     begin,
+    csv_chunks,
     json_response,
     ndjson_chunks,
+    parquet_chunks,
     result_chunks,
     result_json,
     result_lines,
@@ -26,7 +28,7 @@ from omnigraph.server.responses import (
 from omnigraph.server.routes.describing import READS, Responses, answers, deprecated, errors
 from omnigraph.server.routes.states import allow_state
 from omnigraph.values.answers import ReadOutput, Target
-from omnigraph.values.headers import ARROW, JSON, NDJSON
+from omnigraph.values.headers import ARROW, CSV, JSON, NDJSON, PARQUET
 from omnigraph.values.requests import QueryRequest, ReadRequest
 from omnigraph.values.schemas import ref
 
@@ -36,6 +38,8 @@ T = TypeVar("T")
 _STREAMS: dict[str, Callable[[Result, Check], Iterator[bytes]]] = {
     ARROW: lambda result, _check: result_chunks(result),
     NDJSON: lambda result, check: ndjson_chunks(result_lines(result, check)),
+    PARQUET: lambda result, _check: parquet_chunks(result.to_arrow()),
+    CSV: csv_chunks,
 }
 _FORMS: Responses = {
     200: {
@@ -44,6 +48,8 @@ _FORMS: Responses = {
             JSON: {"schema": ref(ReadOutput)},
             ARROW: {"schema": {"type": "string", "contentMediaType": ARROW}},
             NDJSON: {"schema": {"type": "string"}},
+            PARQUET: {"schema": {"type": "string", "contentMediaType": PARQUET}},
+            CSV: {"schema": {"type": "string"}},
         },
     }
 }
@@ -51,7 +57,7 @@ _FORMS: Responses = {
 
 @router.post("/query", responses=_FORMS | errors(*READS))
 async def query(call: CallOf, body: Sent[QueryRequest]) -> Response:
-    """Run a read query; the Accept header chooses JSON, JSON lines or an Arrow stream."""
+    """Run a read query; the Accept header chooses JSON, JSON lines, Arrow, Parquet or CSV."""
     return await run_query(call, body)
 
 
@@ -81,7 +87,28 @@ async def run_query(call: Call, asked: QueryRequest) -> Response:
         begun = await answer(call, asked, lambda result, _check: begin(make(result, _unlimited)))
         return streamed(call.service.threads, begun, media_type=form)
     whole = _whole(call)
+    if asked.form != "rows":
+        return json_response(await _described(call, asked, whole))
     return await answer(call, asked, lambda result, check: json_response(whole(result, check)))
+
+
+async def _described(
+    call: Call, asked: QueryRequest, whole: Callable[[Result, Check], dict[str, Any]]
+) -> dict[str, Any]:
+    """Return rows with what their columns hold, and the picture of them if that is wanted."""
+
+    def form(result: Result, check: Check) -> tuple[Result, dict[str, Any]]:
+        return result, whole(result, check) | {"column_types": result.column_types}
+
+    result, body = await answer(call, asked, form)
+    if asked.form == "graph":
+        picture = await call.read(
+            lambda graph: graph.entities.subgraph(
+                result, branch=result.target["branch"], commit=result.commit_id
+            )
+        )
+        body["graph"] = picture.to_json()
+    return body
 
 
 def _unlimited() -> None:

@@ -1,0 +1,417 @@
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { isAbort, Problem, send, type Json, type Row } from "../api";
+import { isBranch, stateBody } from "../logic/address";
+import { toCsv } from "../logic/csv";
+import { writeExact } from "../logic/exact";
+import { readValue, showValue } from "../logic/values";
+import { download, ErrorBox, Panel, Spinner, Tabs } from "../parts/basics";
+import { Editor } from "../parts/editor";
+import { Picture, type Places } from "../parts/picture";
+import { Table } from "../parts/table";
+import { asProblem, useSession } from "../session";
+import type { LintedQuery, LintReport, Parameter, ReadOutput, TypeInfo } from "../types";
+
+/** Texts that were run in this page; gone when it is. */
+const ran: string[] = [];
+const RAN_MAX = 30;
+
+export function Query() {
+  const { place, types } = useSession();
+  const given = place.hash["q"];
+  const begin = useMemo(() => given ?? example(types), []);
+  return types.length === 0 ? <Spinner what="the schema" /> : <Desk begin={begin || example(types)} />;
+}
+
+function example(types: TypeInfo[]): string {
+  const type = types.find((item) => item.kind === "node");
+  if (type === undefined) return "";
+  const names = type.properties.filter((item) => !["Blob", "Vector"].includes(item.scalar));
+  const columns = ["$n", ...names.slice(0, 4).map((item) => `$n.${item.name}`)].join(", ");
+  return `query some() {\n    match { $n: ${type.name} }\n    return { ${columns} }\n    limit 100\n}\n`;
+}
+
+interface Outcome {
+  result: ReadOutput | null;
+  written: Row | null;
+  explain: ReadOutput["explain"] | null;
+  /** What was asked, to ask it again in another form. */
+  asked: object;
+  ms: number;
+}
+
+function Desk(props: { begin: string }) {
+  const { ask, at, types, place, go, refresh, say } = useSession();
+  const [opened, setOpened] = useState({ text: props.begin, version: 0 });
+  const text = useRef(props.begin);
+  const [queries, setQueries] = useState<LintedQuery[]>([]);
+  const [chosen, setChosen] = useState<string | null>(place.params["name"] ?? null);
+  const [fields, setFields] = useState<Record<string, string>>(fieldsOf(place.hash["p"]));
+  const [outcome, setOutcome] = useState<Outcome | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [tab, setTab] = useState("Table");
+  const [running, setRunning] = useState<AbortController | null>(null);
+  const query = queries.find((item) => item.name === chosen) ?? queries[0];
+
+  const open = (next: string): void => {
+    text.current = next;
+    setOpened((old) => ({ text: next, version: old.version + 1 }));
+    setOutcome(null);
+    setProblem(null);
+  };
+  const lint = async (source: string, signal: AbortSignal) => {
+    const report = await ask<LintReport>("/lint", { body: { source, ...stateBody(at) }, signal });
+    if (!signal.aborted) setQueries(report.queries);
+    return report.diagnostics;
+  };
+  const run = async (explain: boolean): Promise<void> => {
+    running?.abort();
+    const stop = new AbortController();
+    setRunning(stop);
+    setProblem(null);
+    const begun = performance.now();
+    try {
+      // What was typed a moment ago may not have been looked at yet.
+      const report = await ask<LintReport>("/lint", {
+        body: { source: text.current, ...stateBody(at) },
+        signal: stop.signal,
+      });
+      setQueries(report.queries);
+      const now = report.queries.find((item) => item.name === chosen) ?? report.queries[0];
+      const params = valuesOf(now?.parameters ?? [], fields);
+      remember(text.current);
+      go("query", chosen === null ? {} : { name: chosen }, {
+        q: text.current,
+        ...(Object.keys(fields).length > 0 ? { p: JSON.stringify(fields) } : {}),
+      });
+      const body = { query: text.current, name: now?.name ?? null, params };
+      if (now?.mutation) {
+        if (!isBranch(at)) throw new Problem(0, { error: "the past cannot be changed: choose a branch" });
+        const written = await ask<Row>("/mutate", { body: { ...body, ...stateBody(at) }, signal: stop.signal });
+        setOutcome({ result: null, written, explain: null, asked: body, ms: performance.now() - begun });
+        say("The mutation was committed.");
+        refresh();
+        return;
+      }
+      const found = await ask<ReadOutput>("/query", {
+        body: { ...body, ...stateBody(at), ...(explain ? { explain: true } : { form: "graph" }) },
+        signal: stop.signal,
+      });
+      setOutcome({
+        result: explain ? null : found,
+        written: null,
+        explain: found.explain ?? null,
+        asked: body,
+        ms: performance.now() - begun,
+      });
+      if (explain) setTab("Explain");
+      else if (tab === "Explain") setTab("Table");
+    } catch (error) {
+      setOutcome(null);
+      setProblem(isAbort(error) ? new Problem(0, { error: "The query was cancelled." }) : asProblem(error));
+    } finally {
+      setRunning((old) => (old === stop ? null : old));
+    }
+  };
+  useEffect(() => () => running?.abort(), []);
+
+  return (
+    <div class="stack">
+      <h1>Query</h1>
+      <div class="editor-box">
+        <Editor
+          text={opened.text}
+          version={opened.version}
+          label="Query text"
+          types={types}
+          lint={lint}
+          onChange={(next) => {
+            text.current = next;
+          }}
+          onRun={() => void run(false)}
+        />
+      </div>
+      <div class="row">
+        {queries.length > 1 && (
+          <label>
+            Query
+            <select value={query?.name ?? ""} onChange={(event) => setChosen(event.currentTarget.value)}>
+              {queries.map((item) => (
+                <option value={item.name}>{item.name}</option>
+              ))}
+            </select>
+          </label>
+        )}
+        {(query?.parameters ?? []).map((item) => (
+          <Field item={item} value={fields[item.name] ?? ""} set={(value) => setFields({ ...fields, [item.name]: value })} />
+        ))}
+        <button class="main" disabled={running !== null} onClick={() => void run(false)}>
+          {query?.mutation ? "Run and commit" : "Run"} <kbd>Ctrl ↵</kbd>
+        </button>
+        <button disabled={running !== null || query?.mutation === true} onClick={() => void run(true)}>
+          Explain
+        </button>
+        {running !== null && <button onClick={() => running.abort()}>Cancel</button>}
+        <Opener open={open} />
+      </div>
+      {running !== null && <Spinner what="the answer" />}
+      {problem !== null && <ErrorBox problem={problem} />}
+      {outcome !== null && <Answer outcome={outcome} tab={tab} choose={setTab} />}
+    </div>
+  );
+}
+
+function fieldsOf(text: string | undefined): Record<string, string> {
+  try {
+    return text === undefined ? {} : (JSON.parse(text) as Record<string, string>);
+  } catch {
+    return {};
+  }
+}
+
+function remember(text: string): void {
+  const known = ran.indexOf(text);
+  if (known >= 0) ran.splice(known, 1);
+  ran.unshift(text);
+  ran.length = Math.min(ran.length, RAN_MAX);
+}
+
+function valuesOf(parameters: Parameter[], fields: Record<string, string>): Record<string, Json> {
+  const found: Record<string, Json> = {};
+  for (const item of parameters) {
+    const text = fields[item.name] ?? "";
+    if (text === "" && item.nullable) continue;
+    try {
+      found[item.name] = readValue(text, item.item_kind ?? item.kind, item.kind === "list");
+    } catch (error) {
+      throw new Error(`$${item.name}: ${error instanceof Error ? error.message : "not understood"}`);
+    }
+  }
+  return found;
+}
+
+function Field(props: { item: Parameter; value: string; set: (value: string) => void }) {
+  const { item } = props;
+  const kind = item.kind === "list" ? `list of ${item.item_kind}` : item.kind;
+  return (
+    <label>
+      ${item.name}: {kind}
+      {item.nullable ? "?" : ""}
+      <input
+        type="text"
+        placeholder={item.kind === "date" ? "2025-03-01" : ""}
+        value={props.value}
+        onInput={(event) => props.set(event.currentTarget.value)}
+      />
+    </label>
+  );
+}
+
+function Opener(props: { open: (text: string) => void }) {
+  if (ran.length === 0) return null;
+  return (
+    <label>
+      Earlier
+      <select
+        value=""
+        onChange={(event) => {
+          const found = ran[Number(event.currentTarget.value)];
+          if (found !== undefined) props.open(found);
+        }}
+      >
+        <option value="">choose…</option>
+        {ran.map((text, index) => (
+          <option value={String(index)}>{text.replace(/\s+/g, " ").slice(0, 60)}</option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function Answer(props: { outcome: Outcome; tab: string; choose: (name: string) => void }) {
+  const { outcome, tab } = props;
+  if (outcome.written !== null) {
+    return (
+      <Panel title="Committed">
+        <pre>{writeExact(outcome.written, 2)}</pre>
+      </Panel>
+    );
+  }
+  if (outcome.explain) return <Explained explain={outcome.explain} />;
+  const result = outcome.result;
+  if (result === null) return null;
+  const pictured = (result.graph?.nodes.length ?? 0) > 0;
+  const names = ["Table", ...(pictured ? ["Graph"] : []), "Text"];
+  const now = names.includes(tab) ? tab : "Table";
+  return (
+    <section aria-label="Answer" class="stack">
+      <div class="row">
+        <Tabs names={names} now={now} choose={props.choose} />
+        <span class="muted" data-testid="row-count">
+          {result.row_count.toLocaleString("en")} rows, {Math.round(outcome.ms)} ms
+        </span>
+        <Downloads result={result} asked={outcome.asked} />
+      </div>
+      {now === "Table" && <Rows result={result} />}
+      {now === "Graph" && <Drawn result={result} />}
+      {now === "Text" && <pre class="block">{writeExact(result.rows.slice(0, 500), 2)}</pre>}
+    </section>
+  );
+}
+
+function Downloads(props: { result: ReadOutput; asked: object }) {
+  const { root, at, say } = useSession();
+  const { result } = props;
+  const columns = result.columns ?? [];
+  const again = async (kind: string, ending: string): Promise<void> => {
+    try {
+      const response = await send(`${root}/query`, {
+        body: { ...props.asked, ...stateBody(result.graph_commit_id ?? at) },
+        headers: { Accept: kind },
+      });
+      download(`${result.query_name}.${ending}`, kind, await response.blob());
+    } catch (error) {
+      say(asProblem(error).message);
+    }
+  };
+  return (
+    <span class="row">
+      <button class="small" onClick={() => download(`${result.query_name}.csv`, "text/csv", toCsv(columns, result.rows))}>
+        CSV
+      </button>
+      <button
+        class="small"
+        onClick={() => download(`${result.query_name}.json`, "application/json", writeExact(result.rows, 1))}
+      >
+        JSON
+      </button>
+      <button class="small" onClick={() => void again("application/vnd.apache.parquet", "parquet")}>
+        Parquet
+      </button>
+      <button class="small" onClick={() => void again("application/vnd.apache.arrow.stream", "arrow")}>
+        Arrow
+      </button>
+    </span>
+  );
+}
+
+function Rows(props: { result: ReadOutput }) {
+  const { go } = useSession();
+  const { result } = props;
+  const [sort, setSort] = useState<{ column: string; down: boolean } | null>(null);
+  const rows = useMemo(() => {
+    if (sort === null) return result.rows;
+    const found = [...result.rows].sort((a, b) => compare(a[sort.column], b[sort.column]));
+    return sort.down ? found.reverse() : found;
+  }, [result, sort]);
+  return (
+    <Table
+      label="Rows"
+      rows={rows}
+      columns={(result.columns ?? []).map((name, index) => {
+        const entity = result.column_types?.[index]?.entity;
+        return {
+          name,
+          sorted: sort?.column === name ? (sort.down ? "descending" : "ascending") : undefined,
+          sort: () => setSort({ column: name, down: sort?.column === name && !sort.down }),
+          cell: (row: Row) =>
+            entity?.kind === "node" && typeof row[name] === "string" ? (
+              <button
+                class="plain link"
+                onClick={() => go("explore", { type: entity.type_name, id: String(row[name]) })}
+              >
+                {showValue(row[name])}
+              </button>
+            ) : (
+              showValue(row[name])
+            ),
+        };
+      })}
+    />
+  );
+}
+
+function compare(a: Json | undefined, b: Json | undefined): number {
+  if (a === b) return 0;
+  if (a === null || a === undefined) return -1;
+  if (b === null || b === undefined) return 1;
+  if (isNumber(a) && isNumber(b)) return a < b ? -1 : 1;
+  return String(a) < String(b) ? -1 : 1;
+}
+
+const isNumber = (value: Json): value is number | bigint =>
+  typeof value === "number" || typeof value === "bigint";
+
+function Drawn(props: { result: ReadOutput }) {
+  const { types, go } = useSession();
+  const places = useRef<Places>(new Map());
+  const [selected, setSelected] = useState<string | null>(null);
+  const graph = props.result.graph;
+  if (graph === undefined) return null;
+  const open = (key: string): void => {
+    const node = graph.nodes.find((item) => `${item.type}/${item.id}` === key);
+    if (node !== undefined) go("explore", { type: node.type, id: node.id });
+  };
+  return (
+    <div class="stack">
+      {graph.truncated && <p class="muted">Only a part is drawn: there is more than a picture can tell.</p>}
+      <Picture
+        label="Picture of the answer"
+        types={types.filter((type) => type.kind === "node").map((type) => type.name)}
+        nodes={graph.nodes.map((node) => ({ key: `${node.type}/${node.id}`, type: node.type, label: node.label }))}
+        edges={graph.edges.map((edge) => ({
+          key: `${edge.edge}/${edge.id}`,
+          from: `${edge.source_type}/${edge.from}`,
+          to: `${edge.target_type}/${edge.to}`,
+          label: edge.edge,
+        }))}
+        places={places.current}
+        selected={selected}
+        onSelect={setSelected}
+        onExpand={open}
+      />
+      {selected !== null && (
+        <p>
+          {selected} <button onClick={() => open(selected)}>Explore it</button>
+        </p>
+      )}
+    </div>
+  );
+}
+
+function Explained(props: { explain: NonNullable<ReadOutput["explain"]> }) {
+  const { explain } = props;
+  const most = Math.max(1, ...explain.stages.map((stage) => stage.ms));
+  return (
+    <Panel title="How it ran">
+      <p>
+        {explain.row_count.toLocaleString("en")} rows in {explain.ms.toFixed(1)} ms
+      </p>
+      <pre class="block">{explain.plan.join("\n")}</pre>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Step</th>
+            <th scope="col" class="number">Rows</th>
+            <th scope="col" class="number">Expected</th>
+            <th scope="col" class="number">ms</th>
+            <th scope="col">Share of time</th>
+          </tr>
+        </thead>
+        <tbody>
+          {explain.stages.map((stage) => (
+            <tr>
+              <td>{stage.step}</td>
+              <td class="number">{stage.rows.toLocaleString("en")}</td>
+              <td class="number">{stage.estimated_rows?.toLocaleString("en") ?? "—"}</td>
+              <td class="number">{stage.ms.toFixed(2)}</td>
+              <td>
+                <meter min={0} max={most} value={stage.ms} aria-label={`${stage.ms.toFixed(1)} ms`} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Panel>
+  );
+}
+
