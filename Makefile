@@ -90,6 +90,11 @@ test-faults: $(READY) ## Kill writers at every boundary and call, and 500 at ran
 test-model: $(READY) ## Explore larger bounds of the commit protocol's model (minutes)
 	OMNIGRAPH_MODEL=full $(PYTEST) --timeout 3600 tests/model
 
+.PHONY: test-property
+test-property: $(READY) ## Run the random tests with five times the examples (half an hour)
+	HYPOTHESIS_PROFILE=full OMNIGRAPH_MACHINE_EXAMPLES=100 \
+		$(PYTEST) -n $(JOBS) --dist loadfile --timeout 3600 tests/property tests/unit/rows
+
 .PHONY: test-s3
 test-s3: $(READY) ## Run every test that can on a real S3 server as well (half an hour)
 	OMNIGRAPH_S3=full $(PYTEST) -n $(JOBS) --dist loadfile --timeout 3600 \
@@ -102,7 +107,7 @@ soak: $(READY) ## Kill and stop many processes on one graph for SOAK_MINUTES, th
 	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) --place s3 $(SOAK_FLAGS)
 
 .PHONY: test-all
-test-all: test test-spark test-faults test-model test-s3 soak demo bench ## Run every test in full, the demo and the benchmarks
+test-all: test test-spark test-faults test-model test-property test-s3 soak demo bench ## Run every test in full, the demo and the benchmarks
 
 .PHONY: lint
 lint: $(READY) ## Check style, formatting, spelling and import contracts

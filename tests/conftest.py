@@ -23,13 +23,14 @@ from tests.servers.seaweed import Seaweed, find_weed
 # that measures generation time is used; pytest-timeout stops a test that hangs.
 settings.register_profile(
     "ci",
-    max_examples=200,
+    max_examples=80,
     deadline=None,
     derandomize=False,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("dev", settings.get_profile("ci"), max_examples=25)
+settings.register_profile("full", settings.get_profile("ci"), max_examples=400)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 S3 = os.environ.get("OMNIGRAPH_S3", "some")

@@ -34,7 +34,7 @@ from tests.property.query_worlds import ENDS, PROPERTIES, World, make_world
 from tests.property.query_writer import Writer
 
 GRAPHS = 12
-QUERIES = 1600
+QUERIES = 8 * settings().max_examples
 
 
 @pytest.fixture(scope="module")

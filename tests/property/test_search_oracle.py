@@ -34,7 +34,7 @@ WORDS = (
     *("don't", "e-mail", "½", "ﬁne", "fine", "ab", "abc", "abcd"),
 )
 COLLECTIONS = 8
-EXAMPLES = 150
+EXAMPLES = settings().max_examples
 
 
 @dataclass(frozen=True, slots=True)
