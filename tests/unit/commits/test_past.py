@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import shutil
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -183,6 +185,44 @@ def test_commits_are_found_by_id_and_by_operation(line: Line) -> None:
         assert history.commits.get(line.ids.next()) is None
         assert history.commits.get("no 'id'") is None
         assert history.commit_of("never") is None
+
+
+def test_commits_are_found_by_how_their_ids_begin(line: Line) -> None:
+    for history in readers(line):
+        for name, commit in list(all_held(line).commits.items())[::-11]:
+            assert history.starting_with(name) == [commit]
+        assert history.starting_with(line.ids.next()) == []
+
+
+def test_a_commit_that_arrives_while_it_is_looked_for_is_no_failure(growing: Line) -> None:
+    reader = growing.open()
+    before = History(reader._past, reader.ledger.recent.to(reader.view.version))
+    growing.publish(["node:A"])
+    new = reader.capture().head.graph_commit_id
+    assert before.find(new) is None
+    assert before.starting_with(new) == []
+
+
+def test_ids_are_compared_while_commits_arrive(growing: Line) -> None:
+    history, head = History(), growing.reader.capture().head
+    done = threading.Event()
+
+    def write() -> None:
+        for number in range(3_000):
+            name = growing.ids.next()
+            history.fold([replace(head, graph_commit_id=name, manifest_version=number)])
+        done.set()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    writer = threading.Thread(target=write)
+    try:
+        writer.start()
+        while not done.is_set():
+            assert history.starting_with("?") == []
+    finally:
+        writer.join()
+        sys.setswitchinterval(interval)
 
 
 def test_an_operation_is_not_looked_for_in_the_past_unless_asked_to(line: Line) -> None:
