@@ -588,11 +588,44 @@ def test_a_tag_can_name_a_commit_inside_a_publish(root: AnyPath) -> None:
             graph.mutate(ADD, {"s": f"later{number}"})
         graph.cleanup(keep=1, grace=0, dry_run=False)
         assert state_of(graph, tag="t") == wanted
+        graph.branches.create("dev", from_="t")
+        assert state_of(graph, branch="dev") == wanted
         graph.tags.delete("t")
         assert graph.tags.list() == []
         newest = graph.tags.create("t")
         assert newest.commit_id is None
         assert state_of(graph, tag="t") == state_of(graph)
+
+
+def test_a_tag_on_what_a_branch_took_over_keeps_where_branches_start(root: AnyPath) -> None:
+    with og.open(root) as graph:
+        answers = run_together(graph, jobs_of_four(graph))
+        names = [item.commit.graph_commit_id for item in answers]
+        wanted = state_of(graph, commit=names[1])
+        graph.branches.create("b2", from_=names[2])
+        graph.tags.create("t", branch="b2", commit=names[1])
+        for number in range(4):
+            graph.mutate(ADD, {"s": f"later{number}"}, branch="b2")
+            graph.mutate(ADD, {"s": f"later{number}"})
+        graph.cleanup(keep=1, grace=0, dry_run=False)
+        graph.branches.create("dev", from_="t")
+        assert state_of(graph, branch="dev") == wanted
+
+
+def test_a_branch_inside_a_publish_is_refused_when_the_version_before_is_gone(
+    root: AnyPath,
+) -> None:
+    with og.open(root) as graph:
+        answers = run_together(graph, jobs_of_four(graph))
+        name = answers[1].commit.graph_commit_id
+        graph.mutate(ADD, {"s": "later"})
+        graph.cleanup(keep=2, grace=0, dry_run=False)
+        wanted = state_of(graph, commit=name)
+        with pytest.raises(og.VersionReclaimedError, match="would be made from"):
+            graph.branches.create("dev", from_=name)
+        graph.tags.create("t", commit=name)
+        assert state_of(graph, tag="t") == wanted
+        assert graph.branches.list() == ["main"]
 
 
 @pytest.mark.parametrize(

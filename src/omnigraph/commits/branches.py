@@ -374,10 +374,13 @@ class BranchDirectory:
             branch = None if capture.branch.is_main else capture.branch.uid
             # What an interrupted call left would say something wrong of the new tag.
             self._forget_inner(name)
-            names = [name] if commit_id is None else [f"{_INNER_TAG}{commit_id}.{name}", name]
-            for item in names:
+            named = {name: capture.version}
+            if commit_id is not None:
+                inner = f"{_INNER_TAG}{commit_id}.{name}"
+                named = {inner: self._start_inside(capture), **named}
+            for item, version in named.items():
                 # The name itself comes last: from then on the tag can be seen.
-                create_tag(self._main.view.dataset, item, branch, capture.version)
+                create_tag(self._main.view.dataset, item, branch, version)
                 self._syncer.sync([tag_file(self._root, item)])
             try:
                 self.check_kept(capture.branch, capture.version)
@@ -385,6 +388,12 @@ class BranchDirectory:
                 delete_tag(self._main.view.dataset, name)
                 raise
             return self.find_tag(name)
+
+    def _start_inside(self, capture: BranchState) -> int:
+        """Return the version that branches from inside a version start at; itself if it is gone."""
+        before = capture.version - 1
+        gone = self._tables.is_gone(capture.branch.path, before)
+        return capture.version if gone else before
 
     def _forget_inner(self, name: str) -> None:
         """Forget which commit a tag that is gone named."""
