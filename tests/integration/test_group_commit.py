@@ -6,13 +6,15 @@ import json
 import threading
 from collections import Counter
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
-from omnigraph.failpoints import Failpoint
+from omnigraph.commits.branches import CONTROL_SLOT
+from omnigraph.failpoints import Failpoint, Pause
 from omnigraph.store import locate
 from tests.faults.rig import (
     ADD,
@@ -658,6 +660,69 @@ def test_a_branch_from_inside_a_publish_is_made_whole_or_not_seen(
         assert state_of(graph, branch="dev") == wanted
         assert names_in(root / "__manifest" / "_retired") == []
     assert_sound(root)
+
+
+class Lapsing:
+    """A slot whose owner is stopped for longer than its lease when a test says so."""
+
+    def __init__(self, slot: Any) -> None:
+        self.slot, self.lapsed = slot, False
+
+    def __enter__(self) -> Lapsing:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
+
+    def remove(self) -> None:
+        if not self.lapsed:
+            self.slot.remove()
+
+    def lapse(self) -> None:
+        self.slot.remove()
+        self.lapsed = True
+
+
+def test_a_branch_that_a_cleanup_took_for_deleted_meanwhile_is_not_brought_into_sight(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new_graph(tmp_path / "graph")
+    with og.open(tmp_path / "graph") as graph, og.open(tmp_path / "graph") as other:
+        answers = run_together(graph, jobs_of_four(graph))
+        name = answers[1].commit.graph_commit_id
+        wanted = state_of(graph, commit=name)
+        directory = graph._engine.lines.directory
+        held: list[Lapsing] = []
+        take = directory._slots.take
+
+        def taken(slot: str, body: bytes) -> Any:
+            found = take(slot, body)
+            if slot == CONTROL_SLOT and found is not None:
+                held.append(Lapsing(found))
+                return held[-1]
+            return found
+
+        pause = Pause()
+        cleanup = threading.Thread(target=lambda: other.cleanup(keep=100, grace=0, dry_run=False))
+
+        def stop() -> None:
+            held[-1].lapse()
+            cleanup.start()
+            assert pause.reached.wait(60)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(directory._slots, "take", taken)
+            with (
+                failpoints.armed(Failpoint.CLEANUP_PRE_MANIFEST, pause),
+                failpoints.armed(Failpoint.PUBLISH_PRE_SLOT_DELETE, stop),
+                pytest.raises(og.ConflictError, match="being made for too long"),
+            ):
+                graph.branches.create("dev", from_=name)
+            pause.released.set()
+            cleanup.join(60)
+        assert graph.branches.list() == ["main"]
+        graph.branches.create("dev", from_=name)
+        assert state_of(graph, branch="dev") == wanted
 
 
 def test_a_feed_goes_on_inside_a_publish(root: AnyPath) -> None:

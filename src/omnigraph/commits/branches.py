@@ -215,7 +215,7 @@ class BranchDirectory:
         it comes into sight when that is done; a cleanup takes one whose maker died before.
         """
         check_branch_name(name)
-        with self.control():
+        with self.control() as slot:
             for other in self.ids():
                 if collides(name, other.name):
                     raise AlreadyExistsError(
@@ -253,7 +253,11 @@ class BranchDirectory:
             self._syncer.sync(branch_files(self._files, self._root, branch.uid))
             if begin is not None:
                 begin(self.info(branch), view)
+                # Before: a cleanup that runs by now may have taken it for deleted. After: it
+                # would not have been seen by one that came between.
+                _refuse_lapsed(slot)
                 self._forget_retired(branch.uid)
+                _refuse_lapsed(slot)
                 view = None
             return self.info(branch), view
 
@@ -304,7 +308,12 @@ class BranchDirectory:
                 delete_forks(self._tables, path, prefix=f"{branch.uid}.")
 
     def purge(self, branch: BranchId) -> None:
-        """Remove the history of a retired branch for good. The caller holds `control`."""
+        """Remove the history of a retired branch for good. The caller holds `control`.
+
+        One that came into sight since the caller looked is left alone.
+        """
+        if self.exists(branch):
+            return
         self.delete_forks(branch)
         self._delete_line(branch)
         fire(Failpoint.BRANCH_PURGE_POST_NATIVE)
@@ -416,6 +425,14 @@ class BranchDirectory:
             delete_tag(self._main.view.dataset, name)
             self._syncer.sync_folder(f"{self._root}/_refs/tags")
             self._forget_inner(name)
+
+
+def _refuse_lapsed(slot: HeldSlot) -> None:
+    if slot.lapsed:
+        raise ConflictError(
+            "the branch was being made for too long: another may be changing branches",
+            hint="look whether it exists, and try again",
+        )
 
 
 def _inner_tag(text: str) -> tuple[str, str]:
