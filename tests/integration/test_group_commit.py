@@ -122,6 +122,21 @@ def test_stored_ids_are_looked_up_once_for_all_that_follow(root: AnyPath) -> Non
         assert [item.io.get("key_probes", 0) for item in answers] == [2, 0, 0, 0, 0]
 
 
+def test_a_write_that_landed_is_answered_though_its_ids_cannot_be_remembered(
+    root: AnyPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_given: object) -> None:
+        raise og.StorageError("the network is down")
+
+    with og.open(root) as graph:
+        probe = graph._engine.lines.main.writer.probe
+        monkeypatch.setattr(probe, "remember_new_ids", fail)
+        answers = run_together(graph, [job(graph, ADD, s=f"a{i}") for i in range(3)])
+        assert [item.commit.place for item in answers] == [0, 1, 2]
+        assert graph.mutate(ADD, {"s": "alone"}).commit == graph.commits.head()
+        assert {("Person", name) for name in ("a0", "a1", "a2", "alone")} <= set(state_of(graph))
+
+
 def test_a_refused_write_is_refused_alone(root: AnyPath) -> None:
     with og.open(root) as graph:
         answers = run_together(
