@@ -182,7 +182,10 @@ class Past:
             for number, item in enumerate(files)
             for row, seq in by_file.get(item.name, ())
         ]
-        self._seqs = [item.seq for item in found]
+        seqs = [item.seq for item in found]
+        with self._lock:
+            # Never those of an older view: what is in use would lack the newest span.
+            self._seqs = max(self._seqs, seqs, key=len)
         return found
 
     def _checkpoints_in(self, item: JournalFile) -> list[tuple[int, int]]:

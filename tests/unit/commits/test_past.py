@@ -340,6 +340,20 @@ def test_a_graph_made_in_place_of_another_is_not_taken_for_it(
         growing.reader.capture(fresh=False)
 
 
+def test_checkpoints_that_are_known_stay_known_to_who_looks_at_an_older_view(
+    growing: Line,
+) -> None:
+    reader = growing.open()
+    old = reader.view
+    growing.grow(40, seed=13)
+    reader.capture()
+    reader.ledger.commit_of("never")
+    past = reader._past
+    known = past._ends(reader.ledger.recent.floor)
+    past._places(old)
+    assert past._seqs[: len(known)] == known
+
+
 def test_an_append_from_an_old_state_is_refused_as_before(growing: Line) -> None:
     behind = growing.open()
     state = behind.capture()
