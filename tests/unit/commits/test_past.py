@@ -340,6 +340,24 @@ def test_a_graph_made_in_place_of_another_is_not_taken_for_it(
         growing.reader.capture(fresh=False)
 
 
+@pytest.mark.parametrize("lost", [1, 2, 5])
+@pytest.mark.parametrize("made", [5, 6, 30])
+def test_an_older_copy_that_was_put_back_is_not_taken_for_what_was_there(
+    growing: Line, tmp_path: Path, lost: int, made: int
+) -> None:
+    shutil.copytree(tmp_path / "__manifest", tmp_path / "copy")
+    growing.grow(lost, seed=11)
+    warm = growing.open()
+    warm.capture()
+    shutil.rmtree(tmp_path / "__manifest")
+    (tmp_path / "copy").rename(tmp_path / "__manifest")
+    growing.reader = growing.open()
+    growing.grow(made, seed=12)
+    with pytest.raises(GraphReplacedError):
+        warm.capture()
+    assert growing.open().capture().head == growing.reader.capture().head
+
+
 def test_checkpoints_that_are_known_stay_known_to_who_looks_at_an_older_view(
     growing: Line,
 ) -> None:
