@@ -203,14 +203,16 @@ def test_a_commit_that_arrives_while_it_is_looked_for_is_no_failure(growing: Lin
     assert before.starting_with(new) == []
 
 
-def test_ids_are_compared_while_commits_arrive(growing: Line) -> None:
+def test_commits_and_tables_are_gone_through_while_others_arrive(growing: Line) -> None:
     history, head = History(), growing.reader.capture().head
+    pin = growing.pin("node:A", 1)
     done = threading.Event()
 
     def write() -> None:
-        for number in range(3_000):
+        for number in range(1, 2_000):
             name = growing.ids.next()
-            history.fold([replace(head, graph_commit_id=name, manifest_version=number)])
+            commit = replace(head, graph_commit_id=name, manifest_version=number)
+            history.fold([replace(pin, incarnation=number, seq=number), commit])
         done.set()
 
     interval = sys.getswitchinterval()
@@ -220,6 +222,7 @@ def test_ids_are_compared_while_commits_arrive(growing: Line) -> None:
         writer.start()
         while not done.is_set():
             assert history.starting_with("?") == []
+            assert list(history.pins_back(0, 2_000)) == []
     finally:
         writer.join()
         sys.setswitchinterval(interval)
