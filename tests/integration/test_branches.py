@@ -612,6 +612,17 @@ def test_what_vanished_while_its_owner_was_stopped_is_a_conflict(new_graph: NewG
     graph.branches.create("after")
 
 
+def test_a_branch_in_sight_is_never_removed_for_good(graph: og.Graph) -> None:
+    """Whoever purges found it out of sight earlier; its maker may have finished it since."""
+    graph.branches.create("dev")
+    put(graph, "dev", c=1)
+    found = state(graph, "dev")
+    directory = graph._engine.lines.directory
+    with directory.control():
+        directory.purge(directory.find("dev").id)
+    assert state(graph, "dev") == found
+
+
 def test_a_first_write_whose_own_table_was_taken_for_left_behind_is_made_again(
     graph: og.Graph,
 ) -> None:

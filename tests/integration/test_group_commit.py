@@ -6,13 +6,15 @@ import json
 import threading
 from collections import Counter
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
-from omnigraph.failpoints import Failpoint
+from omnigraph.commits.branches import CONTROL_SLOT
+from omnigraph.failpoints import Failpoint, Pause
 from omnigraph.store import locate
 from tests.faults.rig import (
     ADD,
@@ -118,6 +120,21 @@ def test_stored_ids_are_looked_up_once_for_all_that_follow(root: AnyPath) -> Non
         answers = run_together(graph, [job(graph, ADD, s=f"new{n}") for n in range(5)])
         assert len(set(versions(graph, answers))) == 1
         assert [item.io.get("key_probes", 0) for item in answers] == [2, 0, 0, 0, 0]
+
+
+def test_a_write_that_landed_is_answered_though_its_ids_cannot_be_remembered(
+    root: AnyPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_given: object) -> None:
+        raise og.StorageError("the network is down")
+
+    with og.open(root) as graph:
+        probe = graph._engine.lines.main.writer.probe
+        monkeypatch.setattr(probe, "remember_new_ids", fail)
+        answers = run_together(graph, [job(graph, ADD, s=f"a{i}") for i in range(3)])
+        assert [item.commit.place for item in answers] == [0, 1, 2]
+        assert graph.mutate(ADD, {"s": "alone"}).commit == graph.commits.head()
+        assert {("Person", name) for name in ("a0", "a1", "a2", "alone")} <= set(state_of(graph))
 
 
 def test_a_refused_write_is_refused_alone(root: AnyPath) -> None:
@@ -588,11 +605,44 @@ def test_a_tag_can_name_a_commit_inside_a_publish(root: AnyPath) -> None:
             graph.mutate(ADD, {"s": f"later{number}"})
         graph.cleanup(keep=1, grace=0, dry_run=False)
         assert state_of(graph, tag="t") == wanted
+        graph.branches.create("dev", from_="t")
+        assert state_of(graph, branch="dev") == wanted
         graph.tags.delete("t")
         assert graph.tags.list() == []
         newest = graph.tags.create("t")
         assert newest.commit_id is None
         assert state_of(graph, tag="t") == state_of(graph)
+
+
+def test_a_tag_on_what_a_branch_took_over_keeps_where_branches_start(root: AnyPath) -> None:
+    with og.open(root) as graph:
+        answers = run_together(graph, jobs_of_four(graph))
+        names = [item.commit.graph_commit_id for item in answers]
+        wanted = state_of(graph, commit=names[1])
+        graph.branches.create("b2", from_=names[2])
+        graph.tags.create("t", branch="b2", commit=names[1])
+        for number in range(4):
+            graph.mutate(ADD, {"s": f"later{number}"}, branch="b2")
+            graph.mutate(ADD, {"s": f"later{number}"})
+        graph.cleanup(keep=1, grace=0, dry_run=False)
+        graph.branches.create("dev", from_="t")
+        assert state_of(graph, branch="dev") == wanted
+
+
+def test_a_branch_inside_a_publish_is_refused_when_the_version_before_is_gone(
+    root: AnyPath,
+) -> None:
+    with og.open(root) as graph:
+        answers = run_together(graph, jobs_of_four(graph))
+        name = answers[1].commit.graph_commit_id
+        graph.mutate(ADD, {"s": "later"})
+        graph.cleanup(keep=2, grace=0, dry_run=False)
+        wanted = state_of(graph, commit=name)
+        with pytest.raises(og.VersionReclaimedError, match="would be made from"):
+            graph.branches.create("dev", from_=name)
+        graph.tags.create("t", commit=name)
+        assert state_of(graph, tag="t") == wanted
+        assert graph.branches.list() == ["main"]
 
 
 @pytest.mark.parametrize(
@@ -625,6 +675,69 @@ def test_a_branch_from_inside_a_publish_is_made_whole_or_not_seen(
         assert state_of(graph, branch="dev") == wanted
         assert names_in(root / "__manifest" / "_retired") == []
     assert_sound(root)
+
+
+class Lapsing:
+    """A slot whose owner is stopped for longer than its lease when a test says so."""
+
+    def __init__(self, slot: Any) -> None:
+        self.slot, self.lapsed = slot, False
+
+    def __enter__(self) -> Lapsing:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
+
+    def remove(self) -> None:
+        if not self.lapsed:
+            self.slot.remove()
+
+    def lapse(self) -> None:
+        self.slot.remove()
+        self.lapsed = True
+
+
+def test_a_branch_that_a_cleanup_took_for_deleted_meanwhile_is_not_brought_into_sight(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new_graph(tmp_path / "graph")
+    with og.open(tmp_path / "graph") as graph, og.open(tmp_path / "graph") as other:
+        answers = run_together(graph, jobs_of_four(graph))
+        name = answers[1].commit.graph_commit_id
+        wanted = state_of(graph, commit=name)
+        directory = graph._engine.lines.directory
+        held: list[Lapsing] = []
+        take = directory._slots.take
+
+        def taken(slot: str, body: bytes) -> Any:
+            found = take(slot, body)
+            if slot == CONTROL_SLOT and found is not None:
+                held.append(Lapsing(found))
+                return held[-1]
+            return found
+
+        pause = Pause()
+        cleanup = threading.Thread(target=lambda: other.cleanup(keep=100, grace=0, dry_run=False))
+
+        def stop() -> None:
+            held[-1].lapse()
+            cleanup.start()
+            assert pause.reached.wait(60)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(directory._slots, "take", taken)
+            with (
+                failpoints.armed(Failpoint.CLEANUP_PRE_MANIFEST, pause),
+                failpoints.armed(Failpoint.PUBLISH_PRE_SLOT_DELETE, stop),
+                pytest.raises(og.ConflictError, match="being made for too long"),
+            ):
+                graph.branches.create("dev", from_=name)
+            pause.released.set()
+            cleanup.join(60)
+        assert graph.branches.list() == ["main"]
+        graph.branches.create("dev", from_=name)
+        assert state_of(graph, branch="dev") == wanted
 
 
 def test_a_feed_goes_on_inside_a_publish(root: AnyPath) -> None:

@@ -215,7 +215,7 @@ class BranchDirectory:
         it comes into sight when that is done; a cleanup takes one whose maker died before.
         """
         check_branch_name(name)
-        with self.control():
+        with self.control() as slot:
             for other in self.ids():
                 if collides(name, other.name):
                     raise AlreadyExistsError(
@@ -253,7 +253,11 @@ class BranchDirectory:
             self._syncer.sync(branch_files(self._files, self._root, branch.uid))
             if begin is not None:
                 begin(self.info(branch), view)
+                # Before: a cleanup that runs by now may have taken it for deleted. After: it
+                # would not have been seen by one that came between.
+                _refuse_lapsed(slot)
                 self._forget_retired(branch.uid)
+                _refuse_lapsed(slot)
                 view = None
             return self.info(branch), view
 
@@ -304,7 +308,12 @@ class BranchDirectory:
                 delete_forks(self._tables, path, prefix=f"{branch.uid}.")
 
     def purge(self, branch: BranchId) -> None:
-        """Remove the history of a retired branch for good. The caller holds `control`."""
+        """Remove the history of a retired branch for good. The caller holds `control`.
+
+        One that came into sight since the caller looked is left alone.
+        """
+        if self.exists(branch):
+            return
         self.delete_forks(branch)
         self._delete_line(branch)
         fire(Failpoint.BRANCH_PURGE_POST_NATIVE)
@@ -374,10 +383,13 @@ class BranchDirectory:
             branch = None if capture.branch.is_main else capture.branch.uid
             # What an interrupted call left would say something wrong of the new tag.
             self._forget_inner(name)
-            names = [name] if commit_id is None else [f"{_INNER_TAG}{commit_id}.{name}", name]
-            for item in names:
+            named = {name: capture.version}
+            if commit_id is not None:
+                inner = f"{_INNER_TAG}{commit_id}.{name}"
+                named = {inner: self._start_inside(capture), **named}
+            for item, version in named.items():
                 # The name itself comes last: from then on the tag can be seen.
-                create_tag(self._main.view.dataset, item, branch, capture.version)
+                create_tag(self._main.view.dataset, item, branch, version)
                 self._syncer.sync([tag_file(self._root, item)])
             try:
                 self.check_kept(capture.branch, capture.version)
@@ -385,6 +397,12 @@ class BranchDirectory:
                 delete_tag(self._main.view.dataset, name)
                 raise
             return self.find_tag(name)
+
+    def _start_inside(self, capture: BranchState) -> int:
+        """Return the version that branches from inside a version start at; itself if it is gone."""
+        before = capture.version - 1
+        gone = self._tables.is_gone(capture.branch.path, before)
+        return capture.version if gone else before
 
     def _forget_inner(self, name: str) -> None:
         """Forget which commit a tag that is gone named."""
@@ -407,6 +425,14 @@ class BranchDirectory:
             delete_tag(self._main.view.dataset, name)
             self._syncer.sync_folder(f"{self._root}/_refs/tags")
             self._forget_inner(name)
+
+
+def _refuse_lapsed(slot: HeldSlot) -> None:
+    if slot.lapsed:
+        raise ConflictError(
+            "the branch was being made for too long: another may be changing branches",
+            hint="look whether it exists, and try again",
+        )
 
 
 def _inner_tag(text: str) -> tuple[str, str]:

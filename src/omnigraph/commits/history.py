@@ -238,15 +238,17 @@ class History:
         recent = self.recent
         found = recent.commits.get(commit_id)
         if found is None and recent.floor and self._past is not None:
-            found = self._past.find(commit_id)
+            found = self._past.find(commit_id, recent.floor)
         return found
 
     def starting_with(self, prefix: str) -> list[GraphCommit]:
         """Return the commits whose ids begin so, oldest first."""
         recent = self.recent
-        found = [item for name, item in recent.commits.items() if name.startswith(prefix)]
+        # A copy: a writer may add to it meanwhile.
+        found = [item for name, item in list(recent.commits.items()) if name.startswith(prefix)]
         if recent.floor and self._past is not None:
-            found += [item for item in self._past.starting_with(prefix) if item not in found]
+            older = self._past.starting_with(prefix, recent.floor)
+            found += [item for item in older if item not in found]
         return sorted(found, key=lambda item: (item.manifest_version, item.place))
 
 

@@ -542,6 +542,11 @@ class _Attempts:
 
     def _learn(self, prepared: Prepared) -> None:
         """Remember the ids just added, so that the next write need not read them back."""
+        # The commit stands: what cannot be remembered is read back.
+        with contextlib.suppress(OmniGraphError):
+            self._remember(prepared)
+
+    def _remember(self, prepared: Prepared) -> None:
         steps = {item.pin.table_key: item.step for item in prepared.tables}
         for change in prepared.changes.effective():
             staged = steps[change.entity.table_key]

@@ -101,13 +101,14 @@ class ManifestReader:
     def _take_in(self, view: JournalView, known: Sequence[str]) -> None:
         """Take in the rows of a version that are not in files known already."""
         seen = self._view.version if known else 0
-        start, tables = newest_rows(self.journal, view, known, seen)
+        start, tables = newest_rows(self.journal, view, known)
         records = [item for rows in tables for item in decode(rows)]
+        head = self.ledger.head_at(seen) if seen else None
         if start is None:
+            self._replaced = self._replaced or self._tell_of_another(records, head, seen)
             self.ledger.fold(records)
             self._view = view
             return
-        head = self.ledger.head_at(seen) if seen else None
         recent = Span(start)
         recent.fold(records)
         # The view first: the older part of the new history is read from it.
@@ -117,6 +118,21 @@ class ManifestReader:
             # Rows that were not looked at must be those of the same graph.
             found = self.ledger.head_at(seen).graph_commit_id
             self._replaced = self._replaced or found != head.graph_commit_id
+
+    def _tell_of_another(
+        self, records: Sequence[Record], head: GraphCommit | None, seen: int
+    ) -> bool:
+        """Whether rows do not go on from the head that was seen: an older copy was put back."""
+        recent = self.ledger.recent
+        for item in records if head is not None else ():
+            if not isinstance(item, GraphCommit) or item.manifest_version <= recent.floor:
+                continue
+            if item.manifest_version <= seen and item.graph_commit_id not in recent.commits:
+                return True
+            follows = item.manifest_version == seen + 1 and item.place == 0
+            if follows and head is not None and item.parent_commit_id != head.graph_commit_id:
+                return True
+        return False
 
     def _advance(self) -> None:
         known = self._view.files
@@ -212,12 +228,12 @@ class ManifestReader:
 
 
 def newest_rows(
-    journal: Journal, view: JournalView, known: Collection[str], seen: int
+    journal: Journal, view: JournalView, known: Collection[str]
 ) -> tuple[Landmark | None, list[pa.Table]]:
     """Return the rows of a version that are in no file known already, as far as need be.
 
-    Long files end with a checkpoint: if it tells of a version that was not seen, nothing before it
-    is read, and it is returned as where to begin.
+    Long files end with a checkpoint: nothing before it is read, and it is returned as where to
+    begin.
     """
     wanted: list[JournalFile] = []
     start: Landmark | None = None
@@ -226,9 +242,8 @@ def newest_rows(
             break
         if item.is_long:
             tail = journal.read_part(item, item.rows - LANDMARK_ROWS, item.rows)
-            found = landmark(tail)
-            if found is not None:
-                start = found if found.checkpoint.seq > seen else None
+            start = landmark(tail)
+            if start is not None:
                 break
         wanted.append(item)
     return start, journal.read(view, wanted[::-1])

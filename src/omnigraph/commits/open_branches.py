@@ -360,6 +360,12 @@ class OpenBranches:
         group, commits = manifest.ledger.group_until(capture.head)
         after = manifest.at_version(capture.version)
         before = self.holding(manifest.at_version(capture.version - 1))
+        if self._tables.is_gone(before.branch.path, before.version):
+            raise VersionReclaimedError(
+                f"graph version {before.version}, which a branch at this commit would be made "
+                "from, is no longer kept",
+                hint="a cleanup removed it; tag commits that branches shall start at",
+            )
         operation = TakeOver(group, commits, after.pins)
         schema = self.schema_at(capture.head.schema_hash)
 

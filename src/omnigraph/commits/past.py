@@ -182,7 +182,10 @@ class Past:
             for number, item in enumerate(files)
             for row, seq in by_file.get(item.name, ())
         ]
-        self._seqs = [item.seq for item in found]
+        seqs = [item.seq for item in found]
+        with self._lock:
+            # Never those of an older view: what is in use would lack the newest span.
+            self._seqs = max(self._seqs, seqs, key=len)
         return found
 
     def _checkpoints_in(self, item: JournalFile) -> list[tuple[int, int]]:
@@ -208,22 +211,22 @@ class Past:
 
     # ---- by name --------------------------------------------------------------------------
 
-    def find(self, commit_id: str) -> GraphCommit | None:
-        """Return a commit by its id."""
+    def find(self, commit_id: str, to: int) -> GraphCommit | None:
+        """Return a commit made up to a checkpoint by its id."""
         for span in self._spans.values():
             if (known := span.commits.get(commit_id)) is not None:
                 return known
         if not is_ulid(commit_id):
             return None
-        where = f"object_type = '{COMMIT}' AND object_id = {quoted(commit_id)}"
+        where = f"{_commits_to(to)} AND object_id = {quoted(commit_id)}"
         rows = self._search(where, ["table_version"])
         if not rows:
             return None
         return self.span(rows[0]["table_version"]).commits.get(commit_id)
 
-    def starting_with(self, prefix: str) -> list[GraphCommit]:
-        """Return commits whose ids begin so, some of them if they are many."""
-        where = f"object_type = '{COMMIT}' AND starts_with(object_id, {quoted(prefix)})"
+    def starting_with(self, prefix: str, to: int) -> list[GraphCommit]:
+        """Return commits made up to a checkpoint whose ids begin so, some if they are many."""
+        where = f"{_commits_to(to)} AND starts_with(object_id, {quoted(prefix)})"
         rows = self._search(where, ["table_version", "object_id"])[:PREFIX_COMMITS_MAX]
         found = [self.span(row["table_version"]).commits.get(row["object_id"]) for row in rows]
         return [item for item in found if item is not None]
@@ -330,6 +333,11 @@ class Past:
     def _told(self, since: int, seq: int) -> Checkpoint:
         """Return what a checkpoint should say of the commits of its span."""
         return checkpoint(seq, since, (), self.span(seq).commits_between(since, seq))
+
+
+def _commits_to(version: int) -> str:
+    """Return the filter for commits of spans; a view also has later ones, which are in none."""
+    return f"object_type = '{COMMIT}' AND table_version <= {version}"
 
 
 def landmark(rows: pa.Table) -> Landmark | None:

@@ -144,7 +144,8 @@ class Span:
         """
         found = [
             pin
-            for (_key, number), history in self._pins.items()
+            # A copy: a writer may add a table meanwhile.
+            for (_key, number), history in list(self._pins.items())
             if number == incarnation
             for pin in history
             if isinstance(pin, Pin) and self.floor < pin.seq <= version

@@ -171,6 +171,9 @@ class Maintenance:
         directory = self._lines.directory
         for tag in directory.tags():
             yield tag.branch, tag.version
+            if tag.commit_id is not None:
+                # A branch from inside a version is made from the one before.
+                yield tag.branch, tag.version - 1
         for info in (*directory.branches(), *directory.retired()):
             parent = parse_branch_uid(info.parent or MAIN)
             if not info.id.is_main and parent is not None and info.id not in gone:

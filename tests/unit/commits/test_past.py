@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import shutil
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -185,6 +187,47 @@ def test_commits_are_found_by_id_and_by_operation(line: Line) -> None:
         assert history.commit_of("never") is None
 
 
+def test_commits_are_found_by_how_their_ids_begin(line: Line) -> None:
+    for history in readers(line):
+        for name, commit in list(all_held(line).commits.items())[::-11]:
+            assert history.starting_with(name) == [commit]
+        assert history.starting_with(line.ids.next()) == []
+
+
+def test_a_commit_that_arrives_while_it_is_looked_for_is_no_failure(growing: Line) -> None:
+    reader = growing.open()
+    before = History(reader._past, reader.ledger.recent.to(reader.view.version))
+    growing.publish(["node:A"])
+    new = reader.capture().head.graph_commit_id
+    assert before.find(new) is None
+    assert before.starting_with(new) == []
+
+
+def test_commits_and_tables_are_gone_through_while_others_arrive(growing: Line) -> None:
+    history, head = History(), growing.reader.capture().head
+    pin = growing.pin("node:A", 1)
+    done = threading.Event()
+
+    def write() -> None:
+        for number in range(1, 2_000):
+            name = growing.ids.next()
+            commit = replace(head, graph_commit_id=name, manifest_version=number)
+            history.fold([replace(pin, incarnation=number, seq=number), commit])
+        done.set()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    writer = threading.Thread(target=write)
+    try:
+        writer.start()
+        while not done.is_set():
+            assert history.starting_with("?") == []
+            assert list(history.pins_back(0, 2_000)) == []
+    finally:
+        writer.join()
+        sys.setswitchinterval(interval)
+
+
 def test_an_operation_is_not_looked_for_in_the_past_unless_asked_to(line: Line) -> None:
     history = line.open().ledger
     first = history.head_at(1)
@@ -298,6 +341,38 @@ def test_a_graph_made_in_place_of_another_is_not_taken_for_it(
         growing.reader.capture()
     with pytest.raises(GraphReplacedError):
         growing.reader.capture(fresh=False)
+
+
+@pytest.mark.parametrize("lost", [1, 2, 5])
+@pytest.mark.parametrize("made", [5, 6, 30])
+def test_an_older_copy_that_was_put_back_is_not_taken_for_what_was_there(
+    growing: Line, tmp_path: Path, lost: int, made: int
+) -> None:
+    shutil.copytree(tmp_path / "__manifest", tmp_path / "copy")
+    growing.grow(lost, seed=11)
+    warm = growing.open()
+    warm.capture()
+    shutil.rmtree(tmp_path / "__manifest")
+    (tmp_path / "copy").rename(tmp_path / "__manifest")
+    growing.reader = growing.open()
+    growing.grow(made, seed=12)
+    with pytest.raises(GraphReplacedError):
+        warm.capture()
+    assert growing.open().capture().head == growing.reader.capture().head
+
+
+def test_checkpoints_that_are_known_stay_known_to_who_looks_at_an_older_view(
+    growing: Line,
+) -> None:
+    reader = growing.open()
+    old = reader.view
+    growing.grow(40, seed=13)
+    reader.capture()
+    reader.ledger.commit_of("never")
+    past = reader._past
+    known = past._ends(reader.ledger.recent.floor)
+    past._places(old)
+    assert past._seqs[: len(known)] == known
 
 
 def test_an_append_from_an_old_state_is_refused_as_before(growing: Line) -> None:
