@@ -117,6 +117,11 @@ def mutate(
     if as_json:
         print_json(result.to_json())
         return
+    show_mutation(result, branch, dry_run=dry_run)
+
+
+def show_mutation(result: MutationResult, branch: str, *, dry_run: bool = False) -> None:
+    """Tell what a mutation did."""
     by = f" by {result.actor_id}" if result.actor_id else ""
     if result.repeated:
         click.echo(f"already changed {branch} via {result.query_name}, by this operation id")

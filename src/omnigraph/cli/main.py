@@ -59,6 +59,7 @@ COMMANDS = {
     "recover": "omnigraph.cli.recover:recover",
     "schema": "omnigraph.cli.schema:schema",
     "serve": "omnigraph.cli.serve:serve",
+    "shell": "omnigraph.cli.shell:shell",
     "tag": "omnigraph.cli.branch:tag",
     "version": "omnigraph.cli.version:version",
     "warm": "omnigraph.cli.warm:warm",
