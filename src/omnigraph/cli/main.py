@@ -27,6 +27,7 @@ COMMANDS = {
     "alias": "omnigraph.cli.served:alias",
     "blob": "omnigraph.cli.blob:blob",
     "commit": "omnigraph.cli.commit:commit",
+    "doctor": "omnigraph.cli.doctor:doctor",
     "ensure-indices": "omnigraph.cli.indexes:ensure_indices",
     "change": "omnigraph.cli.older:change",
     "branch": "omnigraph.cli.branch:branch",
