@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from omnigraph.cli.changes import filter_options, first_line, show_block
+from omnigraph.cli.complete_names import type_names
 from omnigraph.cli.scope import (
     actor_option,
     branch_option,
@@ -155,7 +156,7 @@ def changes(
 
 
 @commit.command("blame")
-@click.argument("type_name", metavar="TYPE")
+@click.argument("type_name", metavar="TYPE", shell_complete=type_names)
 @click.argument("entity_id", metavar="ID")
 @graph_argument
 @branch_option

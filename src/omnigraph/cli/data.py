@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from omnigraph.cli.complete_names import type_names
 from omnigraph.cli.files import form_of_file, read_text, write_table
 from omnigraph.cli.places import is_served
 from omnigraph.cli.scope import (
@@ -175,7 +176,14 @@ def snapshot(
 @click.command()
 @graph_argument
 @branch_option
-@click.option("--type", "types", multiple=True, metavar="T", help="Only this type (repeatable).")
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="T",
+    help="Only this type (repeatable).",
+    shell_complete=type_names,
+)
 @click.option(
     "--table", "tables", multiple=True, metavar="KEY", help="The same, as node:T or edge:T."
 )

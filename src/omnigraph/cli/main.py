@@ -32,6 +32,7 @@ COMMANDS = {
     "change": "omnigraph.cli.older:change",
     "branch": "omnigraph.cli.branch:branch",
     "cleanup": "omnigraph.cli.maintain:cleanup",
+    "completion": "omnigraph.cli.completion:completion",
     "cluster": "omnigraph.cli.cluster:cluster",
     "optimize": "omnigraph.cli.maintain:optimize",
     "repair": "omnigraph.cli.maintain:repair",
