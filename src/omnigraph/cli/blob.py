@@ -7,6 +7,7 @@ from typing import BinaryIO
 
 import click
 
+from omnigraph.cli.complete_names import branch_names
 from omnigraph.cli.scope import (
     json_option,
     open_graph,
@@ -25,7 +26,7 @@ def blob() -> None:
 
 def _selector(command: click.decorators.FC) -> click.decorators.FC:
     command = click.option("--snapshot", metavar="COMMIT", help="Read at this commit.")(command)
-    command = click.option("--branch", help="Branch (main).")(command)
+    command = click.option("--branch", help="Branch (main).", shell_complete=branch_names)(command)
     command = store_options(command)
     command = click.argument("prop", metavar="PROPERTY")(command)
     command = click.argument("entity_id", metavar="ID")(command)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from omnigraph.cli.complete_names import branch_names
 from omnigraph.cli.exit_codes import OK, PREVIEW_CONFLICTS, exit_code
 from omnigraph.cli.files import read_text
 from omnigraph.cli.merge_review import conflict_lines, merged_text, plan_lines
@@ -42,7 +43,14 @@ def branch() -> None:
 @branch.command("create")
 @click.argument("name")
 @graph_argument
-@click.option("--from", "source", default="main", show_default=True, metavar="STATE")
+@click.option(
+    "--from",
+    "source",
+    default="main",
+    show_default=True,
+    metavar="STATE",
+    shell_complete=branch_names,
+)
 @actor_option
 @quiet_option
 @json_option
@@ -86,7 +94,7 @@ def list_branches(
 
 
 @branch.command("delete")
-@click.argument("name")
+@click.argument("name", shell_complete=branch_names)
 @graph_argument
 @click.option("--yes", is_flag=True, help="Do not ask, on a server.")
 @actor_option
@@ -140,9 +148,11 @@ def _resolution(resolve: str | None) -> str | dict[str, object] | None:
 
 
 @branch.command("merge")
-@click.argument("source")
+@click.argument("source", shell_complete=branch_names)
 @graph_argument
-@click.option("--into", default="main", show_default=True, metavar="BRANCH")
+@click.option(
+    "--into", default="main", show_default=True, metavar="BRANCH", shell_complete=branch_names
+)
 @click.option("--preview", is_flag=True, help="Show every change and conflict; write nothing.")
 @click.option(
     "--resolve",
@@ -263,7 +273,12 @@ def tag() -> None:
 @tag.command("create")
 @click.argument("name")
 @graph_argument
-@click.option("--branch", default=None, help="Branch whose newest state is named (main).")
+@click.option(
+    "--branch",
+    default=None,
+    help="Branch whose newest state is named (main).",
+    shell_complete=branch_names,
+)
 @at_option
 @click.option("--commit", "commit_id", metavar="ID", help="Name this commit instead.")
 @actor_option

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from omnigraph.cli.complete_names import type_names
 from omnigraph.cli.scope import (
     branch_option,
     graph_argument,
@@ -32,7 +33,9 @@ def filter_options(command: F) -> F:
     command = click.option(
         "--kind", "kinds", multiple=True, type=click.Choice(["node", "edge"]), help="Only these."
     )(command)
-    command = click.option("--type", "types", multiple=True, help="Only these types.")(command)
+    command = click.option(
+        "--type", "types", multiple=True, help="Only these types.", shell_complete=type_names
+    )(command)
     return click.option(
         "--op",
         "ops",

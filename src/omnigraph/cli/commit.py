@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from omnigraph.cli.changes import filter_options, first_line, show_block
+from omnigraph.cli.complete_names import type_names
 from omnigraph.cli.scope import (
     actor_option,
     branch_option,
@@ -84,12 +85,13 @@ def list_commits(
         print_json({"commits": [item.to_json() for item in found]})
         return
     for item in found:
-        click.echo(_line(item))
+        click.echo(commit_line(item))
     if not found:
         click.echo("(no commits)")
 
 
-def _line(item: GraphCommit) -> str:
+def commit_line(item: GraphCommit) -> str:
+    """Return a commit on one line."""
     moment = item.created_at.strftime("%Y-%m-%d %H:%M:%S")
     actor = item.actor_id or "-"
     branch = f"  [{item.branch}]" if item.branch is not None else ""
@@ -117,7 +119,7 @@ def _draw(place: str, limit: int | None) -> None:
             if commit.graph_commit_id in names
             else ""
         )
-        click.echo(f"{prefix}  {_line(commit)}{marks}")
+        click.echo(f"{prefix}  {commit_line(commit)}{marks}")
 
 
 @commit.command("changes")
@@ -154,7 +156,7 @@ def changes(
 
 
 @commit.command("blame")
-@click.argument("type_name", metavar="TYPE")
+@click.argument("type_name", metavar="TYPE", shell_complete=type_names)
 @click.argument("entity_id", metavar="ID")
 @graph_argument
 @branch_option
@@ -174,7 +176,7 @@ def blame(
         found = graph.commits.last_change(type_name, entity_id, branch)
     if found is None:
         raise NotFoundError(f"{type_name} '{entity_id}' never existed on branch '{branch}'")
-    print_json(found.to_json()) if as_json else click.echo(_line(found))
+    print_json(found.to_json()) if as_json else click.echo(commit_line(found))
 
 
 def _apply_command(name: str, text: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from omnigraph.cli.complete_names import type_names
 from omnigraph.cli.files import form_of_file, read_text, write_table
 from omnigraph.cli.places import is_served
 from omnigraph.cli.scope import (
@@ -117,6 +118,11 @@ def mutate(
     if as_json:
         print_json(result.to_json())
         return
+    show_mutation(result, branch, dry_run=dry_run)
+
+
+def show_mutation(result: MutationResult, branch: str, *, dry_run: bool = False) -> None:
+    """Tell what a mutation did."""
     by = f" by {result.actor_id}" if result.actor_id else ""
     if result.repeated:
         click.echo(f"already changed {branch} via {result.query_name}, by this operation id")
@@ -170,7 +176,14 @@ def snapshot(
 @click.command()
 @graph_argument
 @branch_option
-@click.option("--type", "types", multiple=True, metavar="T", help="Only this type (repeatable).")
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="T",
+    help="Only this type (repeatable).",
+    shell_complete=type_names,
+)
 @click.option(
     "--table", "tables", multiple=True, metavar="KEY", help="The same, as node:T or edge:T."
 )

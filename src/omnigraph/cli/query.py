@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import click
 
+from omnigraph.cli.complete_names import branch_names
 from omnigraph.cli.files import form_of_file, read_text, write_table
 from omnigraph.cli.operator import load_operator
 from omnigraph.cli.places import is_served
@@ -42,7 +43,7 @@ CELL_WIDTH_MAX = 80
 @click.option("--query", "query_path", metavar="FILE", help="Query file (.gq).")
 @click.option("-e", "--query-string", "text", metavar="GQ", help="Query text.")
 @params_options
-@click.option("--branch", help="Branch (main).")
+@click.option("--branch", help="Branch (main).", shell_complete=branch_names)
 @at_option
 @click.option("--snapshot", metavar="COMMIT", help="Read at this commit.")
 @click.option("--version", "at_version", type=int, help="Read at this graph version.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from omnigraph.cli.complete_names import branch_names
 from omnigraph.cli.helper import warm_graph
 from omnigraph.cli.operator import load_operator
 from omnigraph.cli.places import find_place, is_local, is_served, note_scope, split_served
@@ -110,7 +111,9 @@ def quiet_option(command: F) -> F:
 
 def branch_option(command: F) -> F:
     """Add `--branch`."""
-    return click.option("--branch", default="main", show_default=True, help="Branch.")(command)
+    return click.option(
+        "--branch", default="main", show_default=True, help="Branch.", shell_complete=branch_names
+    )(command)
 
 
 def engine_options(command: F) -> F:

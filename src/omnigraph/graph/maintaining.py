@@ -8,6 +8,8 @@ from collections.abc import Callable
 from omnigraph.commits import MAIN, PendingWrite, RecoveryRecord, Verdict
 from omnigraph.graph.acting import Acting
 from omnigraph.graph.api import Path
+from omnigraph.graph.health import TableHealth, tables_health
+from omnigraph.graph.targets import At
 from omnigraph.graph.upkeep import Caretaker
 from omnigraph.ops.dump import DumpReport, dump
 from omnigraph.ops.indexing import PendingIndex
@@ -68,6 +70,13 @@ class MaintenanceOps:
         """Return the writes that are under way or wait for recovery."""
         self._acting.permit(Action.READ)
         return self._engine.lines.main.recovery.pending()
+
+    def tables(self, branch: str = MAIN) -> list[TableHealth]:
+        """Return how each table of a branch is doing: rows, files, bytes, what indexes cover."""
+        engine = self._engine
+        capture = self._acting.state(At(branch=branch))
+        catalog = engine.schema_of(capture.head.schema_hash).catalog
+        return tables_health(catalog, engine.opened(capture), engine.tables)
 
     def cache_stats(self) -> CacheStats:
         """Return how much of what queries read is kept in memory, and how often it helped."""
