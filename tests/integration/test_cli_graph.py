@@ -306,7 +306,7 @@ def test_snapshot_as_json_at_a_version_and_a_commit(cli: Cli, loaded: str) -> No
 def test_snapshot_failures_exit_with_their_codes(cli: Cli, loaded: str) -> None:
     assert cli("snapshot", loaded, "--version", "9").code == 3
     assert cli("snapshot", loaded, "--commit", "nope").code == 3
-    assert cli("snapshot", loaded, "--commit", "nope", "--version", "1").code == 1
+    assert cli("snapshot", loaded, "--commit", "nope", "--version", "1").code == 2
     assert cli("snapshot", loaded, "--branch", "x").code == 3
     assert cli("snapshot", "nowhere").code == 3
     assert cli("snapshot").code == 2
@@ -332,7 +332,10 @@ def test_export_selects_types_versions_and_a_file(cli: Cli, loaded: str, tmp_pat
     assert (written.out, written.err) == ("", "wrote 3 lines to out.jsonl\n")
     assert (tmp_path / "out.jsonl").read_text(encoding="utf-8") == cli("export", loaded).out
     unknown = cli("export", loaded, "--type", "Nope")
-    assert (unknown.code, unknown.err) == (3, "error: unknown export type 'Nope'\n")
+    assert (unknown.code, unknown.err) == (
+        3,
+        "error: unknown export type 'Nope'\nhelp: there are: Knows, Paper, Person, Wrote\n",
+    )
 
 
 def test_commit_list_shows_and_filters(cli: Cli, loaded: str) -> None:

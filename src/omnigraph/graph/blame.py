@@ -43,6 +43,8 @@ class Blame:
             touched = pin
             if image is not None:
                 touched = history.first_pin(pin, self._changed_at(pin, entity_id))
+                if touched != pin and self._image(touched, entity_id, touched.seq) != image:
+                    touched = self._changed_since(touched, pin, image, entity_id)
             before = next(history.pins_back(touched.incarnation, touched.seq - 1), None)
             older = None if before is None else self._image(before, entity_id, touched.seq - 1)
             if older != image:
@@ -50,6 +52,20 @@ class Blame:
             if before is None:
                 return None
             pin, image = before, older
+
+    def _changed_since(self, origin: Pin, pin: Pin, image: Image, entity_id: str) -> Pin:
+        """Return the published version that gave a row its image, after Lance last touched it.
+
+        A change of the schema adds and removes columns without touching a row.
+        """
+        newer = pin
+        for item in self._history.pins_back(pin.incarnation, pin.seq - 1):
+            if self._image(item, entity_id, newer.seq - 1) != image:
+                return newer
+            newer = item
+            if item.seq <= origin.seq:
+                break
+        return origin
 
     def _image(self, pin: Pin, entity_id: str, version: int) -> Image | None:
         """Return an entity as a published version has it; `version` is the last that names it."""

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from omnigraph import clock
 from omnigraph.commits import MAIN, BranchState, GraphCommit, Tag
+from omnigraph.commits.branch_ids import BranchName
 from omnigraph.commits.open_branches import OpenBranch
 from omnigraph.errors import NotFoundError, PolicyDeniedError
 from omnigraph.graph.permits import Reachable
@@ -98,6 +99,10 @@ def resolve_revision(
         line = lines.get(branch)
         line.coordinator.capture()
         return line, lines.state(line, name)
+    if isinstance(name, BranchName):
+        # One life of a branch, which its name alone would not tell from a namesake.
+        line = lines.get(name)
+        return line, line.coordinator.capture()
     revision = parse_revision(name)
     found = _anchored(lines, revision, branch)
     if found is None:

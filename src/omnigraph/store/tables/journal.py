@@ -171,7 +171,11 @@ class Journal:
             )
         if dataset.version != 1:
             raise AlreadyExistsError("the manifest was created by somebody else")
-        return JournalView(dataset, {_file(fragment): rows for fragment in fragments})
+        return JournalView(
+            dataset,
+            {_file(fragment): rows for fragment in fragments},
+            tag=self._identity(dataset.version),
+        )
 
     def open_latest(self, known: Mapping[str, pa.Table] | None = None) -> JournalView:
         """Open the newest version; `known` are rows of files it may share, read before."""
@@ -190,7 +194,7 @@ class Journal:
             raise NotFoundError(f"no graph at {self._place}") from error
         except OSError as error:
             raise translate(error, "opening the manifest") from error
-        view = JournalView(dataset, removal=removal)
+        view = JournalView(dataset, removal=removal, tag=self._identity(dataset.version))
         view.rows_by_file = {n: known[n] for n in view.files if n in known} if known else {}
         return view
 
@@ -232,6 +236,10 @@ class Journal:
             self._recognise(view, found[newest])
         return newest
 
+    def _identity(self, version: int) -> str | None:
+        """Return which file holds a version where a look is cheap; else the next listing tells."""
+        return file_identity(self.version_path(version)) if self._looks_are_cheap else None
+
     @staticmethod
     def _recognise(view: JournalView, tag: str) -> None:
         """Have a version read again that is in another file than before: of another graph, maybe.
@@ -269,7 +277,8 @@ class Journal:
         removal = self._removal()
         with translated("opening the manifest"):
             dataset = self._open()
-        return JournalView(dataset, dict(view.rows_by_file), removal)
+        tag = self._identity(dataset.version)
+        return JournalView(dataset, dict(view.rows_by_file), removal, tag=tag)
 
     def _open(self) -> LanceDataset:
         return lance.dataset(self.path, session=self._session, storage_options=self._options)
@@ -368,7 +377,8 @@ class Journal:
             cached[_file(staged.new[0])] = staged.rows
         version = os.path.join(self.path, version_file(Table("__manifest", dataset)))
         must_reopen = is_reopen_due(self.path, dataset.version)
-        return JournalView(dataset, cached, view.removal, must_reopen), version
+        tag = self._identity(dataset.version)
+        return JournalView(dataset, cached, view.removal, must_reopen, tag), version
 
     def version_path(self, version: int) -> str:
         """Return the file that holds a version."""
