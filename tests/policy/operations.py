@@ -21,6 +21,7 @@ from omnigraph.graph import seam
 from omnigraph.graph.blobs import Blobs
 from omnigraph.graph.branches import Branches, Tags
 from omnigraph.graph.changes import ChangeFeed
+from omnigraph.graph.entities import Entities
 from omnigraph.graph.graph import Graph
 from omnigraph.graph.history import Commits
 from omnigraph.graph.maintaining import MaintenanceOps
@@ -43,6 +44,7 @@ PARTS: dict[str, type] = {
     "graph.commits": Commits,
     "graph.feed": ChangeFeed,
     "graph.blobs": Blobs,
+    "graph.entities": Entities,
     "graph.schema": SchemaOps,
     "graph.maintenance": MaintenanceOps,
     "view": BranchView,
@@ -58,12 +60,14 @@ FREE = {
     "graph.maintenance.recovered": "known to whoever opened it",
     "graph.maintenance.cache_stats": "tells sizes and counts of memory, nothing of the graph",
     "graph.branch": "a view reads nothing; making the branch is asked for",
+    "graph.branches.allowed": "tells what the policy says, nothing of the graph",
     "graph.close": "ends the handle",
     "graph.refresh": "looks at heads, returns nothing",
     "graph.uri": "known to whoever opened it",
     "seam.check_schema": "returns nothing",
     "seam.check_writable": "returns nothing",
     "seam.domain": "for a server that serves the graph",
+    "seam.embed_query": "turns a text of the caller into a vector",
     "seam.permit": "is the question itself",
     "seam.request_keys": "for a server that serves the graph",
     "seam.reach": "known to whoever opened it",
@@ -167,6 +171,25 @@ OPERATIONS: dict[str, Operation] = {
     "graph.query": reads(lambda w: w.graph.query(READ, branch="dev"), "dev"),
     "graph.prepare": reads(lambda w: w.graph.prepare(READ), None),
     "graph.explain": reads(lambda w: w.graph.explain(READ), "main"),
+    "graph.branches.heads": reads(
+        lambda w: w.graph.branches.heads(), "main", None, "main", "dev", "spare"
+    ),
+    "graph.branches.history": reads(
+        lambda w: w.graph.branches.history(), None, None, "main", "dev", "spare", "main"
+    ),
+    "graph.entities.neighbours": reads(
+        lambda w: w.graph.entities.neighbours("P", "a", branch="dev"), "dev"
+    ),
+    "graph.entities.history": reads(lambda w: w.graph.entities.history("P", "a", "dev"), "dev"),
+    "graph.entities.subgraph": reads(
+        lambda w: w.graph.entities.subgraph([("P", "a")], branch="dev"), "dev"
+    ),
+    "graph.schema.describe": reads(lambda w: w.graph.schema.describe(branch="dev"), "dev"),
+    "graph.schema.lint": reads(lambda w: w.graph.schema.lint(READ, branch="dev"), "dev"),
+    "graph.maintenance.tables": reads(lambda w: w.graph.maintenance.tables("dev"), "dev"),
+    "seam.read_query": reads(
+        lambda w: seam.read_query(w.graph, w.state, READ, None, None), "dev"
+    ),
     "graph.snapshot": reads(lambda w: w.graph.snapshot(tag="t"), "main"),
     "graph.diff": reads(lambda w: w.graph.diff("main", "dev"), "main", "dev"),
     "seam.commit_steps": reads(lambda w: seam.commit_steps(w.graph, "dev").head(), "dev"),

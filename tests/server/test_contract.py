@@ -106,7 +106,15 @@ PARTS: dict[str, tuple[type, type, type]] = {
 }
 ON_STORAGE = {
     "graph": {"optimize", "repair", "cleanup", "bulk"},
-    "maintenance": {"ensure_indices", "dump", "recover", "recovered", "upkeep", "cache_stats"},
+    "maintenance": {
+        "ensure_indices",
+        "dump",
+        "recover",
+        "recovered",
+        "tables",
+        "upkeep",
+        "cache_stats",
+    },
 }
 # A token decides who acts, and every request is a session of its own.
 SESSIONS = {"session", "as_actor", "acting_for"}

@@ -43,7 +43,7 @@ class Blame:
             touched = pin
             if image is not None:
                 touched = history.first_pin(pin, self._changed_at(pin, entity_id))
-                if touched != pin and self._image(touched, entity_id, touched.seq) != image:
+                if self._schema_moved(touched, pin):
                     touched = self._changed_since(touched, pin, image, entity_id)
             before = next(history.pins_back(touched.incarnation, touched.seq - 1), None)
             older = None if before is None else self._image(before, entity_id, touched.seq - 1)
@@ -52,6 +52,10 @@ class Blame:
             if before is None:
                 return None
             pin, image = before, older
+
+    def _schema_moved(self, origin: Pin, pin: Pin) -> bool:
+        first, last = (self._history.head_at(item.seq).schema_hash for item in (origin, pin))
+        return first != last
 
     def _changed_since(self, origin: Pin, pin: Pin, image: Image, entity_id: str) -> Pin:
         """Return the published version that gave a row its image, after Lance last touched it.

@@ -9,7 +9,9 @@ from omnigraph.remote.connection import Connection
 from omnigraph.values.answers import RecoveryList
 from omnigraph.values.recoveries import PendingWrite, RecoveryRecord
 
-_ON_STORAGE = frozenset({"ensure_indices", "dump", "recover", "recovered", "upkeep", "cache_stats"})
+_ON_STORAGE = frozenset(
+    {"ensure_indices", "dump", "recover", "recovered", "tables", "upkeep", "cache_stats"}
+)
 
 
 def not_served(name: str) -> BadRequestError:
