@@ -524,8 +524,10 @@ def _lines_beside(path: Path) -> set[int]:
 def test_every_commit_of_an_existing_dataset_forbids_retries() -> None:
     """With retries a strict overwrite would erase what came between."""
     problems = []
+    # A dataset of the caller is replaced as a whole, whatever it held, or made.
+    of_callers = PACKAGE / "store" / "tables" / "plain_dataset.py"
     for path in files_under(PACKAGE / "store", "*.py"):
-        for node in ast.walk(tree_of(path)):
+        for node in ast.walk(tree_of(path)) if path != of_callers else ():
             if not (isinstance(node, ast.Call) and ast.unparse(node.func) == "LanceDataset.commit"):
                 continue
             words = {word.arg: ast.unparse(word.value) for word in node.keywords}

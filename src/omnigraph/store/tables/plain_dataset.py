@@ -38,9 +38,6 @@ def publish_dataset(uri: str, schema: pa.Schema, fragments: Sequence[str]) -> in
     found = [FragmentMetadata.from_json(item) for item in fragments]
     with translated(f"writing {uri}"):
         made = LanceDataset.commit(
-            uri,
-            LanceOperation.Overwrite(schema, found),
-            max_retries=0,
-            storage_options=_options(uri),
+            uri, LanceOperation.Overwrite(schema, found), storage_options=_options(uri)
         )
         return int(made.count_rows())
