@@ -244,8 +244,9 @@ class History:
     def starting_with(self, prefix: str) -> list[GraphCommit]:
         """Return the commits whose ids begin so, oldest first."""
         recent = self.recent
-        # A copy: a writer may add to it meanwhile.
-        found = [item for name, item in list(recent.commits.items()) if name.startswith(prefix)]
+        # A copy, made at once: a writer may add to it meanwhile.
+        commits = recent.commits.copy()
+        found = [item for name, item in commits.items() if name.startswith(prefix)]
         if recent.floor and self._past is not None:
             older = self._past.starting_with(prefix, recent.floor)
             found += [item for item in older if item not in found]

@@ -122,7 +122,7 @@ class Span:
     def pins_at(self, version: int) -> Mapping[str, Pin]:
         """Return the published version of every table at a version, by table key."""
         found: dict[str, Pin] = {}
-        for key in sorted(self._pins):
+        for key in sorted(self._pins.copy()):
             pin = self.pin_at(*key, version)
             if pin is not None:
                 other = found.get(pin.table_key)
@@ -145,7 +145,7 @@ class Span:
         found = [
             pin
             # A copy: a writer may add a table meanwhile.
-            for (_key, number), history in list(self._pins.items())
+            for (_key, number), history in self._pins.copy().items()
             if number == incarnation
             for pin in history
             if isinstance(pin, Pin) and self.floor < pin.seq <= version
@@ -164,7 +164,7 @@ class Span:
 
     def paths(self) -> Iterator[str]:
         """Yield where tables that were registered above the floor lie."""
-        return (item.path for item in list(self._tables.values()))
+        return (item.path for item in self._tables.copy().values())
 
 
 def _seq(item: Record) -> int:

@@ -69,7 +69,7 @@ class _Envelope(
     edge: str | msgspec.UnsetType = UNSET
     source: str | msgspec.UnsetType = UNSET
     target: str | msgspec.UnsetType = UNSET
-    id: str | msgspec.UnsetType = UNSET
+    id: str | msgspec.UnsetType | None = UNSET
     data: msgspec.Raw = _NO_DATA
 
 
@@ -280,7 +280,7 @@ class EnvelopeReader:
         except _UNREADABLE as error:
             self._problem(number, f"not valid JSON: {_reason(error)}")
             return False
-        if head.id is not UNSET:
+        if head.id is not UNSET and head.id is not None:
             # The id is the first field of every type.
             problem = _id_problem(rows.entity, row[0])
             if problem is not None:
