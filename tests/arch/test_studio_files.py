@@ -30,7 +30,8 @@ def test_the_page_loads_nothing_but_its_own_files() -> None:
     assert "http" not in page.replace("http-equiv", "")
 
 
-def test_the_lock_names_no_registry() -> None:
+def test_the_lock_holds_names_versions_and_hashes_only() -> None:
     lock = (ROOT / "studio" / "package-lock.json").read_text(encoding="utf-8")
     assert '"resolved"' not in lock
     assert "registry" not in lock
+    assert "://" not in lock, "remove the members `funding` that npm writes"

@@ -28,8 +28,13 @@ def test_a_cell_may_run_again(tmp_path: Path) -> None:
 def test_a_schema_file_is_read_both_times(tmp_path: Path) -> None:
     file = tmp_path / "s.pg"
     file.write_text(SCHEMA, encoding="utf-8")
+    made, found = [], []
     for _ in range(2):
-        connected(str(tmp_path / "plan"), str(file)).close()
+        with connected(str(tmp_path / "plan"), str(file)) as graph:
+            made.append(graph.commits.head().graph_commit_id)
+            found.append(sorted(graph.catalog.nodes))
+    assert found == [["Task"], ["Task"]]
+    assert made[0] == made[1]
 
 
 def test_another_schema_is_refused_and_nothing_changes(tmp_path: Path) -> None:
