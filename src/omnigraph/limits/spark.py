@@ -54,4 +54,4 @@ SPARK_WATCH_S: Final = 0.1
 """How often it is looked whether a query on Spark is to stop."""
 
 SPARK_HOPS_PLANNED: Final = 8
-"""Hops in one Spark plan: its planning takes 5 s for 4 hops, 8 s for 8 and 13 s for 16."""
+"""Hops in one Spark plan: planning takes longer with each, so longer walks are cut into several."""
