@@ -93,6 +93,8 @@ class Setup:
     without: frozenset[str] = frozenset()
     lease_s: float | None = None
     tolerated: tuple[str, ...] = ()
+    threads: int = 8
+    """How many threads of one process write at once, at most."""
 
     @property
     def place(self) -> AnyPath:

@@ -34,6 +34,7 @@ def arguments(given: list[str], description: str | None) -> argparse.Namespace:
     parser.add_argument("--place", choices=("disk", "s3"), default="disk")
     parser.add_argument("--seed", default=os.environ.get("OMNIGRAPH_SEED"))
     parser.add_argument("--writers", type=int, default=4)
+    parser.add_argument("--threads", type=int, default=8, help="of a writer that write at once")
     parser.add_argument("--maintainers", type=int, default=1)
     parser.add_argument("--readers", type=int, default=1)
     parser.add_argument("--kill-every", type=float, help="seconds between kills, on average")
@@ -96,6 +97,7 @@ def soak(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
             without=frozenset(asked.without),
             lease_s=asked.lease if asked.place == "s3" else None,
             tolerated=tuple(asked.tolerate),
+            threads=max(3, asked.threads),
         )
         roles = {f"w{number}": "writer" for number in range(asked.writers)}
         roles |= {f"m{number}": "maintainer" for number in range(asked.maintainers)}

@@ -102,7 +102,7 @@ def _burst(client: Client) -> None:
     """Let several threads write to one branch at once: small writes are published together."""
     dice, branch, extras = client.dice, _branch(client), _extras(client)
     asked: list[tuple[Any, str]] = []
-    for _number in range(dice.randrange(3, 9)):
+    for _number in range(dice.randint(3, client.setup.threads)):
         op = random_write(dice, f"{client.name}{dice.randrange(10**9)}", extras)
         if op["op"] != "set_extra" and not (_needs(op) and not client.setup.has(_needs(op))):
             asked.append((op, client.new_id()))
@@ -263,7 +263,7 @@ def _reopen(client: Client) -> None:
 
 ACTIONS: dict[str, tuple[float, str | None, Action]] = {
     "write": (100, None, _write),
-    "burst": (15, None, _burst),
+    "burst": (30, None, _burst),
     "repeat": (2, None, _repeat),
     "create": (6, "branches", _create),
     "merge": (7, "branches", _merge),
