@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 
 _ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
@@ -13,6 +15,7 @@ ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 TAIL_CHARS = 8
 _TAIL_BITS = 40
 _SHIFTS = range(125, -1, -5)
+_DRAWN_AT_ONCE = 64
 
 
 class UlidSource:
@@ -28,7 +31,7 @@ class UlidSource:
         entropy: Callable[[int], bytes] | None = None,
     ) -> None:
         self._clock = clock
-        self._entropy = entropy or _os_entropy
+        self._entropy = entropy or _drawn_ahead
         self._lock = threading.Lock()
         self._last = 0
 
@@ -46,10 +49,14 @@ class UlidSource:
 
     def _claim(self, size: int) -> int:
         """Reserve a run of values that does not carry beyond the last characters."""
+        # Asked before the lock: the system may let other threads run meanwhile.
+        randomness = int.from_bytes(self._entropy(_RANDOM_BITS // 8), "big")
         with self._lock:
             milliseconds = int(self._clock() * 1000)
-            randomness = int.from_bytes(self._entropy(_RANDOM_BITS // 8), "big")
-            value = max((milliseconds << _RANDOM_BITS) | randomness, self._last + 1)
+            value = (milliseconds << _RANDOM_BITS) | randomness
+            if value <= self._last:
+                # Not just the next one: a forked process goes on from the same last one.
+                value = self._last + 1 + (randomness >> _TAIL_BITS)
             room = (1 << _TAIL_BITS) - (value & ((1 << _TAIL_BITS) - 1))
             if size > room:
                 value += room
@@ -62,10 +69,22 @@ def _spelled(value: int) -> str:
     return "".join([ALPHABET[(value >> shift) & 31] for shift in _SHIFTS])
 
 
-def _os_entropy(size: int) -> bytes:
-    import os
+_ahead: deque[bytes] = deque()
+"""Randomness asked of the system for several ids at once: each time, all threads pause."""
+# A process and its child must not hand out the same.
+os.register_at_fork(after_in_child=_ahead.clear)
 
-    return os.urandom(size)
+
+def _drawn_ahead(size: int) -> bytes:
+    while True:
+        try:
+            found = _ahead.popleft()
+        except IndexError:
+            drawn = os.urandom(size * _DRAWN_AT_ONCE)
+            _ahead.extend(drawn[at : at + size] for at in range(0, len(drawn), size))
+            continue
+        if len(found) == size:
+            return found
 
 
 def is_ulid(text: str) -> bool:

@@ -131,7 +131,8 @@ class EntityType(Struct, frozen=True, kw_only=True):
     @property
     def table_key(self) -> str:
         """Name of the type's table in manifests and messages: `node:T` or `edge:T`."""
-        return f"{self.kind}:{self.name}"
+        # Asked for many times per write: spelled out, without the enumeration.
+        return f"edge:{self.name}" if isinstance(self, EdgeType) else f"node:{self.name}"
 
     @property
     def implicit_columns(self) -> tuple[str, ...]:

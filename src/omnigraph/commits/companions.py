@@ -133,13 +133,14 @@ class _Group:
         self._sessions: dict[str, set[int]] = {}
         self._rows = self._bytes = 0
         if leader.changes is not None:
-            self._take(leader, tuple(leader.changes.effective()))
+            effective = tuple(leader.changes.effective())
+            leader.touched = touched_by(effective)
+            self._take(leader, effective, *_weight(effective))
 
-    def _take(self, member: Member, changes: Sequence[TableChange]) -> None:
-        self._overlay.take(changes)
-        for change in changes:
-            self._sessions.setdefault(change.entity.table_key, set()).add(_session(member))
-        rows, size = _weight(changes)
+    def _take(self, member: Member, changes: Sequence[TableChange], rows: int, size: int) -> None:
+        self._overlay.take(changes, member.touched)
+        for key in member.touched:
+            self._sessions.setdefault(key, set()).add(_session(member))
         self._rows, self._bytes = self._rows + rows, self._bytes + size
 
     def look_up(self, waiting: Sequence[Ticket]) -> None:
@@ -211,7 +212,7 @@ class _Group:
             return Verdict.LATER
         self._known[member.identity.operation_id] = member
         member.first = member.first or self._capture
-        self._take(member, effective)
+        self._take(member, effective, rows, size)
         return Verdict.IN
 
 
@@ -240,11 +241,10 @@ def _weight(changes: Sequence[TableChange]) -> tuple[int, int]:
 
 def _mark_unseen(members: Sequence[Member]) -> None:
     """Tell each write which tables others changed after it: its caller has not seen those."""
-    for number, member in enumerate(members):
+    later: dict[str, set[int]] = {}
+    for member in reversed(members):
+        session = {_session(member)}
         if member.changes is not None and member.request.observed is not None:
-            member.changes.unseen = frozenset(
-                key
-                for other in members[number + 1 :]
-                if _session(other) != _session(member)
-                for key in other.touched
-            )
+            member.changes.unseen = frozenset(key for key in later if later[key] - session)
+        for key in member.touched:
+            later.setdefault(key, set()).update(session)

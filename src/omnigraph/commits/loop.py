@@ -30,7 +30,7 @@ from omnigraph.commits.operation import (
     Reserve,
     SchemaMovedError,
 )
-from omnigraph.commits.overlay import together, touched_by
+from omnigraph.commits.overlay import together
 from omnigraph.commits.plans import PlannedTable, PublishPlan
 from omnigraph.commits.preconditions import check_head, check_schema, check_strict
 from omnigraph.commits.publisher import HeadMoved, Publisher
@@ -500,10 +500,7 @@ class _Attempts:
         """Return the write and those that are published with it, in the order they came."""
         if self._companions is None:
             return (self._member,)
-        members = self._companions.join(self._member, base)
-        if len(members) > 1 and self._member.changes is not None:
-            self._member.touched = touched_by(self._member.changes.effective())
-        return tuple(members)
+        return tuple(self._companions.join(self._member, base))
 
     def _stage(self, base: Base, changes: ChangeSet, forks: Forks) -> tuple[PlannedTable, ...]:
         operation_id = self._request.operation_id

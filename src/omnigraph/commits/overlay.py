@@ -26,12 +26,11 @@ class _Written:
         self.there: set[str] = set()
         self.touched: set[str] = set()
 
-    def take(self, change: TableChange) -> None:
+    def take(self, change: TableChange, ids: RowIds) -> None:
         if (rows := change.rows()) is not None:
             self._parts.append(rows if rows.schema == self._schema else rows.cast(self._schema))
-            self.there.update(rows["id"].to_pylist())
-        self.touched |= self.there
-        self.touched.update(change.deleted)
+        self.there.update(ids.added, ids.changed)
+        self.touched.update(ids.added, ids.changed, ids.deleted)
 
     def rows(self) -> Any:
         """Return the rows that are written."""
@@ -84,11 +83,13 @@ class Overlay(Base):
         self.pin(entity)
         return self.stored[entity.table_key].intersection(ids)
 
-    def take(self, changes: Iterable[TableChange]) -> None:
-        """Lay the changes of one more write over it."""
+    def take(self, changes: Iterable[TableChange], touched: Touched) -> None:
+        """Lay the changes of one more write over it, which touch these rows."""
         for change in changes:
             key = change.entity.table_key
-            self.written.setdefault(key, _Written(change.entity)).take(change)
+            if key not in self.written:
+                self.written[key] = _Written(change.entity)
+            self.written[key].take(change, touched[key])
 
     def overlaps(self, touched: Touched) -> bool:
         """Whether a write touches a row that an earlier one touched."""

@@ -168,7 +168,7 @@ def _row(item: Record) -> dict[str, object]:
             return {
                 "object_id": f"group${item.members[-1].commit_id}",
                 "object_type": "graph_group",
-                "metadata": msgspec.json.encode({"seq": item.seq, "members": members}).decode(),
+                "metadata": _json({"seq": item.seq, "members": members}),
                 "table_key": "",
                 "table_version": item.seq,
             }
@@ -209,7 +209,7 @@ def _commit_row(item: GraphCommit) -> dict[str, object]:
 
 
 def _json(value: dict[str, object]) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return msgspec.json.encode(value).decode()
 
 
 def decode(rows: Any) -> Iterator[Record]:

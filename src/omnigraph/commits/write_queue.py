@@ -50,6 +50,8 @@ class WriteQueue:
         self._came = threading.Condition(self._guard)
         self._taken = False
         self._waiting: deque[Ticket] = deque()
+        self._awaited = 0
+        """How many have to wait before the leader that gathers them is woken."""
         self._last_size = 1
         self._last_s = 0.0
         self._last_end = 0.0
@@ -72,7 +74,9 @@ class WriteQueue:
                 self._taken = True
                 return True
             self._waiting.append(ticket)
-            self._came.notify()
+            if len(self._waiting) >= self._awaited or not ticket.shared:
+                # Not for each one: a leader that looks up every time holds all of them up.
+                self._came.notify()
         try:
             ticket.wait()
         except BaseException:
@@ -127,7 +131,8 @@ class WriteQueue:
             return
         until = time.monotonic() + min(self._last_s * GATHER_SHARE, GATHER_WAIT_MAX_S)
         with self._guard:
-            while size + len(self._waiting) < self._last_size:
+            self._awaited = self._last_size - size
+            while len(self._waiting) < self._awaited:
                 if self._waiting and not self._waiting[-1].shared:
                     return
                 if not self._came.wait(max(0.0, until - time.monotonic())):

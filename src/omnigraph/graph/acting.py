@@ -56,7 +56,8 @@ class SessionBase:
 
         What others committed after it was not seen, even if this process knows of it already.
         """
-        pins = line.coordinator.at_version(commit.manifest_version).pins
+        # Not by the coordinator, whose lock whoever publishes now may hold.
+        pins = line.coordinator.ledger.pins_at(commit.manifest_version)
         with self._lock:
             seen = self._of(line)
             for key in pins if table_keys is None else table_keys:

@@ -105,6 +105,12 @@ class Pending:
             self._rows = rows_schema(self._entity).empty_table()
         return self._rows
 
+    def ids(self) -> list[str]:
+        """Return the ids of all pending rows."""
+        if self._rows is None:
+            return list(self._fresh)
+        return list(self.table()["id"].to_pylist())
+
     def has(self, entity_id: str) -> bool:
         """Whether there is a pending row of this id."""
         if entity_id in self._fresh or self._rows is None:
@@ -248,12 +254,12 @@ class _Run:
         """Return what the statements amount to, ids told apart into new and existing."""
         found, catalog = ChangeSet(), self._base.schema.catalog
         for key, pending in self._pending.items():
-            rows = pending.table()
-            if rows.num_rows == 0:
+            ids = pending.ids()
+            if not ids:
                 continue
-            entity = catalog.entity_of_table(key)
+            entity, rows = catalog.entity_of_table(key), pending.table()
             change = found.of(entity)
-            known = self._existing(entity, rows["id"].to_pylist())
+            known = self._existing(entity, ids)
             if not known:
                 change.added = rows
                 continue
@@ -261,9 +267,9 @@ class _Run:
             exists = pc.is_in(rows["id"], value_set=pa.array(sorted(known), pa.string()))
             change.changed = rows.filter(exists)
             change.added = rows.filter(pc.invert(exists))
-        for key, ids in self._deleted.items():
-            if ids:
-                found.of(catalog.entity_of_table(key)).deleted = list(ids)
+        for key, gone in self._deleted.items():
+            if gone:
+                found.of(catalog.entity_of_table(key)).deleted = list(gone)
         return found
 
     def _refuse_known(self, entity: Entity, known: set[str]) -> None:
