@@ -66,31 +66,44 @@ class Terminal:
         os.close(slave)
         self.shown = ""
 
-    def expect(self, text: str) -> str:
-        """Wait until the text is shown; return what was shown up to its end."""
-        deadline = time.monotonic() + ANSWER_S
+    def _is_shown(self, text: str, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
         while text not in self.shown:
             left = deadline - time.monotonic()
             ready, _, _ = select.select([self._master], [], [], max(left, 0))
-            assert ready, f"{text!r} was not shown, but {self.shown!r}"
+            if not ready:
+                return False
             try:
                 self.shown += os.read(self._master, 65536).decode().replace("\r\n", "\n")
             except OSError:  # The other end is closed.
                 pytest.fail(f"{text!r} was not shown before the end, but {self.shown!r}")
+        return True
+
+    def expect(self, text: str) -> str:
+        """Wait until the text is shown; return what was shown up to its end."""
+        assert self._is_shown(text, ANSWER_S), f"{text!r} was not shown, but {self.shown!r}"
         found, _, self.shown = self.shown.partition(text)
         return found + text
 
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
 
-    def interrupt(self, prompt: str = "\nmain> ") -> None:
-        """Press Ctrl-C until the prompt is back: a key may come before anybody reads keys."""
-        for _press in range(int(ANSWER_S)):
+    def interrupt(self) -> None:
+        """Press Ctrl-C until a typed line is answered: a key may come before anybody reads keys.
+
+        A press takes away what is typed with it, so the line comes after its prompt.
+        """
+        for press in range(int(ANSWER_S)):
             self.type("\x03")
-            ready, _, _ = select.select([self._master], [], [], 1)
-            if ready:
-                break
-        self.expect(prompt)
+            if not self._is_shown("\nmain> ", 2.0):
+                continue
+            self.expect("\nmain> ")
+            self.type(f".press{press}\n")
+            if self._is_shown(f"no command '.press{press}'", 2.0):
+                self.expect(f"no command '.press{press}'")
+                self.expect("\nmain> ")
+                return
+        pytest.fail(f"nothing was interrupted, but shown {self.shown!r}")
 
     def ask(self, line: str, prompt: str = "\nmain> ") -> str:
         """Type a line and return all that is shown until the next prompt."""
