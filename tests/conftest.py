@@ -45,6 +45,7 @@ S3_ONLY_IN_FULL = {
     "test_branches",
     "test_cli_query",
     "test_cli_schema",
+    "test_edge_unions",
     "test_export",
     "test_history",
     "test_load",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from omnigraph.catalog import members_of
 from omnigraph.lang.gq_clauses import Binding, Block, Clause, Condition, Subquery, Traversal
 from omnigraph.plan import ReadPlan
 from omnigraph.plan.expression import variables_of
@@ -62,7 +63,11 @@ class _ClauseOracle(Oracle):
                     domains.setdefault(item.left, self._data.nodes[item.left_type])
                     domains.setdefault(item.right, self._data.nodes[item.right_type])
                     if item.edge_variable is not None:
-                        domains[item.edge_variable] = self._data.edges[item.edge.name]
+                        domains[item.edge_variable] = [
+                            edge
+                            for member in members_of(item.edge)
+                            for edge in self._data.edges[member.name]
+                        ]
                     checks.append(self._traversal(item))
                 case Condition():
                     names = variables_of(item.expression)
@@ -104,7 +109,7 @@ class _ClauseOracle(Oracle):
         step = ExpandInto(
             source=item.left,
             target=item.right,
-            edge=item.edge.name,
+            edges=tuple(edge.name for edge in members_of(item.edge)),
             direction=direction,
             min_hops=item.min_hops,
             max_hops=item.max_hops,
@@ -118,7 +123,10 @@ class _ClauseOracle(Oracle):
             if item.edge_variable is not None:
                 edge = row[item.edge_variable]
                 assert edge is not None
-                pair = (left["id"], right["id"]) if item.forward else (right["id"], left["id"])
+                forward = item.forward
+                if self._data.ends[self._data.type_of(edge)][0] != item.edge.source:
+                    forward = not forward
+                pair = (left["id"], right["id"]) if forward else (right["id"], left["id"])
                 there = (edge["src"], edge["dst"]) == pair
                 return there or (item.undirected and (edge["dst"], edge["src"]) == pair)
             if left["id"] not in ends:

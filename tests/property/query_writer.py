@@ -6,7 +6,25 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.property.query_worlds import DAYS, ENDS, HALF, MOMENTS, PROPERTIES, TEXTS, WHOLES, WILD
+from tests.property.query_worlds import (
+    DAYS,
+    ENDS,
+    HALF,
+    MOMENTS,
+    PROPERTIES,
+    TEXTS,
+    UNIONS,
+    WHOLES,
+    WILD,
+)
+
+FOLLOWED = {**ENDS, **UNIONS}
+WILDCARDS = {
+    ("Person", "Person"): "Knows|Likes",
+    ("Person", "Thing"): "Owns",
+    ("Thing", "Thing"): "Near",
+    ("Thing", "Person"): "Held",
+}
 
 
 @dataclass(slots=True)
@@ -202,10 +220,10 @@ class Writer:
         return f"${name}: {type_name} ({' and '.join(links)})"
 
     def _traversal(self, scope: Scope, must: str | None = None) -> str:
-        edge = self.r.choice(list(ENDS))
+        edge = self.r.choice(list(FOLLOWED))
         if must is not None:
-            edge = self.r.choice([e for e, ends in ENDS.items() if scope.nodes[must] in ends])
-        source, target = ENDS[edge]
+            edge = self.r.choice([e for e, ends in FOLLOWED.items() if scope.nodes[must] in ends])
+        source, target = FOLLOWED[edge]
         forward = source == target or self.chance(0.6)
         left_type, right_type = (source, target) if forward else (target, source)
         if must is not None and scope.nodes[must] not in (left_type, right_type):
@@ -223,9 +241,19 @@ class Writer:
             # With neither end known the edge is read forward.
             left_type, right_type = source, target
         word = edge.lower()
-        form = word
+        form = f"({word})" if "|" in edge else word
+        first = ""
         if source == target and self.chance(0.3):
             form = f"<{word}>"
+        elif "_" not in (left, right) and self.chance(0.15):
+            # All types that go from one type to the other.
+            first = f"${left}: {left_type} ${right}: {right_type} "
+            form, edge = "->", WILDCARDS[left_type, right_type]
+        elif not any(known) and source != target and "|" in edge:
+            # The types of several edges must agree on their ends.
+            if left == "_":
+                left = self._fresh("v")
+            first = f"${left}: {left_type} "
         style = self.r.random()
         names = [(left, left_type), (right, right_type)]
         if style < 0.25:
@@ -240,7 +268,7 @@ class Writer:
         for name, type_name in names:
             if name != "_":
                 scope.nodes[name] = type_name
-        return f"${left} {form} ${right}"
+        return f"{first}${left} {form} ${right}"
 
     def _end(self, scope: Scope, type_name: str) -> str:
         known = sorted(name for name, kind in scope.nodes.items() if kind == type_name)
@@ -335,6 +363,9 @@ class Writer:
         vanishing = self.chance(0.2)
         if self._depth < 2 and self.chance(0.08):
             return self._subquery(scope)
+        if self.chance(0.06):
+            names = scope.all()[variable].split("|")
+            return f'type(${variable}) {self.r.choice(["=", "!=", "<"])} "{self.r.choice(names)}"'
         if "bool" in kinds and self.chance(0.1):
             # A group key reads a variable.
             if self._matching and self.chance(0.4):
@@ -503,6 +534,8 @@ class Writer:
             return self.r.choice(choices)
         variable = self.r.choice(sorted(scope.all()))
         type_name = scope.all()[variable]
+        if self.chance(0.08) or ("|" in type_name and self.chance(0.3)):
+            return f"type(${variable})"
         kind = self.r.choice(sorted(PROPERTIES[type_name]))
         return self._property(variable, PROPERTIES[type_name][kind])
 
@@ -529,7 +562,12 @@ class Writer:
         type_name = scope.all()[variable]
         kind = self.r.choice(sorted(PROPERTIES[type_name]))
         prop = self._property(variable, PROPERTIES[type_name][kind])
-        choices = ["count(*)", f"count({prop})", f"count(distinct {prop})"]
+        choices = [
+            "count(*)",
+            f"count(distinct type(${variable}))",
+            f"count({prop})",
+            f"count(distinct {prop})",
+        ]
         word = self.r.choice(["", "distinct "])
         choices.append(f"count({word}({self._boolean(scope, 1)}))")
         choices.append(f"count({word}({self._number(scope)}))")

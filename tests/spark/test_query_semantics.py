@@ -297,3 +297,20 @@ def test_a_mean_of_large_floats_is_finite(spark: Any, graph: og.Graph) -> None:
     big = "($v.real * 100000000.0)"
     text = f'match {{ $v: Value $u: Value $v.name = "a" }} return {{ avg({big}) as a }}'
     assert math.isfinite(both(spark, graph, text)[0][0])
+
+
+def test_edges_of_several_types_are_followed_as_one(spark: Any, graph: og.Graph) -> None:
+    pattern = "$v: Value $v (next|only) $w"
+    assert both(spark, graph, f"match {{ {pattern} }} return {{ count(*) as n }}") == [(6,)]
+    found = both(
+        spark,
+        graph,
+        "match { $v: Value $w: Value $v $e:-> $w not { $x: Value $x.name = $e.to $x.small = 2 } }"
+        " return { type($e) as kind, type($v) as node, count(*) as n, sum($v.small) as sum }"
+        " order { kind }",
+    )
+    assert found == [("Next", "Value", 5, -(2**31) + 2 + 0 + 0 + 2)] + [
+        ("Only", "Value", 5, -(2**31) + 2 + 0 + 0 + 2)
+    ]
+    hops = f"match {{ {pattern.replace('only)', 'only){2,3}')} $w.name = \"c\" }}"
+    assert both(spark, graph, f"{hops} return {{ $v.name }} order {{ $v.name }}") == [("a",), ("d",)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from omnigraph.catalog import NUMERICS, TEMPORALS, PropertyType, Scalar
+from omnigraph.catalog import NUMERICS, TEMPORALS, PropertyType, Scalar, members_of
 from omnigraph.lang.gq_ast import (
     CallNode,
     ClauseNode,
@@ -21,7 +21,7 @@ from omnigraph.lang.gq_clauses import (
     used_variables,
 )
 from omnigraph.lang.gq_expressions import AGGREGATES, RANKINGS, TEXT_PREDICATES
-from omnigraph.lang.gq_scope import EdgeVariable, Scope
+from omnigraph.lang.gq_scope import EdgeVariable, MatchVariable, Scope
 from omnigraph.lang.gq_values import ValueChecker
 from omnigraph.limits import RRF_K_DEFAULT
 from omnigraph.plan.expression import (
@@ -47,6 +47,7 @@ from omnigraph.plan.expression import (
     SubqueryValue,
     TextMatch,
     TextOp,
+    TypeOf,
     variables_of,
 )
 
@@ -82,6 +83,8 @@ class ExpressionChecker(ValueChecker):
             was_condition = self.enter_condition()
             found = self._text_match(node)
             return self.leave_condition(found, was_condition=was_condition)
+        if node.function == "type":
+            return self._type(node)
         if node.function in RANKINGS or node.function == "object":
             if not self._rankings:
                 self.scope.error(
@@ -150,17 +153,36 @@ class ExpressionChecker(ValueChecker):
             variable=found.variable, type=BOOL if aggregate is None else aggregate.type
         )
 
-    # ---- objects --------------------------------------------------------------------------
+    # ---- types and objects ----------------------------------------------------------------
 
-    def _object(self, node: CallNode) -> Expression | None:
-        """Resolve `object($v)`: everything of a node or edge that can be read, as one value."""
+    def _entity(self, node: CallNode) -> MatchVariable | None:
+        """Resolve the node or edge variable a function is about."""
         argument = node.arguments[0]
         found = self.scope.lookup(argument.name) if isinstance(argument, VariableNode) else None
         if found is None:
             known = isinstance(argument, VariableNode) and argument.name in self.scope.poisoned
             if not known:
-                message = "`object` needs a node or edge variable such as `$p`"
+                message = f"`{node.function}` needs a node or edge variable such as `$p`"
                 self.scope.error("T7", argument.span, message)
+            return None
+        return found
+
+    def _type(self, node: CallNode) -> Expression | None:
+        """Resolve `type($v)`: the name of the type, one of those the variable may have."""
+        found = self._entity(node)
+        if found is None:
+            return None
+        types = members_of(found.edge) if isinstance(found, EdgeVariable) else (found.node,)
+        names = [item.name for item in types]
+        kind = PropertyType(
+            scalar=Scalar.STRING, nullable=found.optional, enum_values=tuple(sorted(names))
+        )
+        return TypeOf(variable=found.name, type=kind)
+
+    def _object(self, node: CallNode) -> Expression | None:
+        """Resolve `object($v)`: everything of a node or edge that can be read, as one value."""
+        found = self._entity(node)
+        if found is None:
             return None
         owner = found.edge if isinstance(found, EdgeVariable) else found.node
         text = TEXT.as_nullable(nullable=found.optional)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from omnigraph.catalog import INTEGERS, PropertyType, Scalar, scalar_range
+from omnigraph.catalog import INTEGERS, EdgeUnion, Entity, PropertyType, Scalar, scalar_range
 from omnigraph.lang.gq_ast import (
     BinaryNode,
     CallNode,
@@ -277,7 +277,7 @@ class ValueChecker:
             self.scope.error(
                 "T6",
                 node.property_span,
-                f"{owner.kind} type {owner.name} has no property `{node.property}`",
+                _without_property(owner, node.property),
                 hint=f"did you mean `{endpoint}`?"
                 if endpoint
                 else did_you_mean(node.property, known),
@@ -491,6 +491,16 @@ class ValueChecker:
         else:
             found = self.resolve(node.operand)
         return None if found is None else IsNull(operand=found, negated=node.negated)
+
+
+def _without_property(owner: Entity, name: str) -> str:
+    """Say that a type has no such property; of several types, which one has not."""
+    if not isinstance(owner, EdgeUnion):
+        return f"{owner.kind} type {owner.name} has no property `{name}`"
+    lacking = [edge.name for edge in owner.members if name not in edge.properties]
+    if lacking:
+        return f"edge type {lacking[0]} has no property `{name}`, and the edge may be one of it"
+    return f"`{name}` has different types in {', '.join(edge.name for edge in owner.members)}"
 
 
 def _temporal_hint(left: Expression, right: Expression) -> str | None:
