@@ -53,6 +53,7 @@ S3_ONLY_IN_FULL = {
     "test_merge_options",
     "test_merge_rows",
     "test_merge_values",
+    "test_paths",
     "test_mutate",
     "test_mutate_values",
     "test_predicates",

@@ -50,7 +50,9 @@ class _ClauseOracle(Oracle):
         optional = {name for block in blocks if block.optional for name in block.variables}
         subqueries = [item for item in clauses if isinstance(item, Subquery)]
         # Known when the rest of the row is.
+        paths = [c for c in clauses if isinstance(c, Traversal) and c.path_variable is not None]
         computed = optional | {item.variable for item in subqueries}
+        computed |= {item.path_variable for item in paths if item.path_variable is not None}
         domains: dict[str, list[Entity]] = {}
         checks: list[Check] = []
         late: list[Check] = []
@@ -75,6 +77,8 @@ class _ClauseOracle(Oracle):
                 case Block() | Subquery():
                     pass
         found = list(_assign(row, [n for n in domains if n not in row], domains, checks))
+        for traversal in paths:
+            found = [self._with_path(_step(traversal), one) for one in found]
         for block in blocks:
             if not block.optional and not optional & set(block.outer):
                 found = [one for one in found if not self._solutions(block.clauses, one)]
@@ -102,18 +106,7 @@ class _ClauseOracle(Oracle):
         return lambda row: self._holds(item.expression, row)
 
     def _traversal(self, item: Traversal) -> Check:
-        if item.undirected:
-            direction = Direction.BOTH
-        else:
-            direction = Direction.OUT if item.forward else Direction.IN
-        step = ExpandInto(
-            source=item.left,
-            target=item.right,
-            edges=tuple(edge.name for edge in members_of(item.edge)),
-            direction=direction,
-            min_hops=item.min_hops,
-            max_hops=item.max_hops,
-        )
+        step = _step(item)
         ends: dict[str, set[str]] = {}
 
         def joined(row: Row) -> bool:
@@ -135,6 +128,23 @@ class _ClauseOracle(Oracle):
 
         names = {item.left, item.right, item.edge_variable or item.left}
         return frozenset(names), joined
+
+
+def _step(item: Traversal) -> ExpandInto:
+    """Return a traversal as it is written: from left to right."""
+    if item.undirected:
+        direction = Direction.BOTH
+    else:
+        direction = Direction.OUT if item.forward else Direction.IN
+    return ExpandInto(
+        source=item.left,
+        target=item.right,
+        edges=tuple(edge.name for edge in members_of(item.edge)),
+        direction=direction,
+        min_hops=item.min_hops,
+        max_hops=item.max_hops,
+        path_variable=item.path_variable,
+    )
 
 
 def _is_there(variable: str) -> Callable[[Row], bool]:

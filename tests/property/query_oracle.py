@@ -35,6 +35,8 @@ from omnigraph.plan.expression import (
     ObjectOf,
     Or,
     Parameter,
+    PathOf,
+    PathPart,
     PropertyOf,
     SubqueryValue,
     Substring,
@@ -232,7 +234,8 @@ class Oracle:
         for id in self._reached(step, start["id"]):
             node = self._data.node(step.target_type, id)
             if node is not None:
-                yield from self._kept({**row, step.target: node}, step.target_condition)
+                new = self._with_path(step, {**row, step.target: node})
+                yield from self._kept(new, step.target_condition)
 
     def _expand_into(self, step: ExpandInto, row: Row) -> Iterator[Row]:
         start, end = row[step.source], row[step.target]
@@ -243,7 +246,31 @@ class Oracle:
                 if other == end["id"]:
                     yield from self._kept({**row, step.edge_variable: edge}, step.edge_condition)
         elif end["id"] in self._reached(step, start["id"]):
-            yield row
+            yield self._with_path(step, row)
+
+    def _with_path(self, step: Expand | ExpandInto, row: Row) -> Row:
+        start, end = row[step.source], row[step.target]
+        if step.path_variable is None or start is None or end is None:
+            return row
+        return {**row, step.path_variable: {"value": self._path(step, start["id"], end["id"])}}
+
+    def _path(self, step: Expand | ExpandInto, start: str, end: str) -> list[str]:
+        """Return the first of all shortest paths between two nodes that are joined by one."""
+        source_type, target_type = self._data.ends[step.edges[0]]
+        if start == end or source_type != target_type:
+            return [end, start] if step.path_backwards else [start, end]
+        paths: set[tuple[str, ...]] = {(start,)}
+        seen = {start}
+        while not any(path[-1] == end for path in paths):
+            paths = {
+                (*path, other)
+                for path in paths
+                for _edge, other in self._touching(step, path[-1])
+                if other not in seen
+            }
+            seen |= {path[-1] for path in paths}
+        way = -1 if step.path_backwards else 1
+        return min(list(path)[::way] for path in paths if path[-1] == end)
 
     def _touching(self, step: Expand | ExpandInto, start: str) -> Iterator[tuple[Entity, str]]:
         """Yield every edge at a node with its other end, a self-loop once."""
@@ -296,6 +323,11 @@ class Oracle:
                 parts = [self._value(part, row) for part in expression.parts]
                 names = [name for name, _type in expression.type.fields]
                 return None if parts[0] is None else dict(zip(names, parts, strict=True))
+            case PathOf():
+                found = row[expression.variable]
+                if found is None or expression.part is PathPart.NODES:
+                    return None if found is None else found["value"]
+                return len(found["value"]) - 1
             case TypeOf():
                 entity = row[expression.variable]
                 return None if entity is None else self._data.type_of(entity)

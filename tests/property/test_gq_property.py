@@ -92,7 +92,7 @@ VALUES = """
     max($p.born); object($p); object($w); bm25($p.name, "x"); nearest($p.face, $x); optional
     rrf(bm25($p.name, "x"), bm25($q.name, "y"), 3); exists { $p knows $q }; count { $p knows $r }
     sum($r.age) { $p $w:knows $r $r.active }; count(distinct $r) { $p knows $r }; min($p.age) { $p }
-    type($w)
+    type($w); length($w); nodes($w)
 """
 PATTERNS = """
     $p: Person; $q: Person { name: $x, age: 3, }; $q: Person { age: $p.age + 1 }; $p knows $q
@@ -100,6 +100,7 @@ PATTERNS = """
     not { $p knows $r }; optional { $p $w:<knows> $r  $r.age is null }; $_ is $_
     search($p.name, "x"); not { not { $p: Person } }
     $p -> $q; $p (knows|follows) $q; $p $w:<knows|follows>{1,2} $q; $p $w:->{1,2} $q; $p (a) $q
+    $p $w:knows{1,2} $q
 """
 
 

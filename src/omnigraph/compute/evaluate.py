@@ -31,6 +31,8 @@ from omnigraph.plan.expression import (
     Not,
     ObjectOf,
     Or,
+    PathOf,
+    PathPart,
     PropertyOf,
     SubqueryValue,
     Substring,
@@ -84,6 +86,11 @@ class Evaluator:
                 return self._columns.column(expression.variable, "id")
             case EndpointOf():
                 return self._columns.column(expression.variable, _ENDPOINTS[expression.end])
+            case PathOf():
+                nodes = self._columns.column(expression.variable, "value")
+                if expression.part is PathPart.NODES:
+                    return nodes
+                return pc.subtract(pc.cast(pc.list_value_length(nodes), pa.int64()), 1)
             case TypeOf():
                 return self._columns.column(expression.variable, TYPE)
             case SubqueryValue():

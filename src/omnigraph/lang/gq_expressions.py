@@ -45,6 +45,8 @@ ARITY = {
     "match_text": (2, 2),
     "object": (1, 1),
     "type": (1, 1),
+    "length": (1, 1),
+    "nodes": (1, 1),
     **dict.fromkeys(AGGREGATES, (1, 1)),
 }
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")

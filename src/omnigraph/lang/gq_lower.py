@@ -194,6 +194,8 @@ class _Lowering:
                     min_hops=item.min_hops,
                     max_hops=item.max_hops,
                     edge_variable=item.edge_variable,
+                    path_variable=item.path_variable,
+                    path_backwards=item.path_variable is not None and not from_left,
                 )
             )
         else:
@@ -207,11 +209,15 @@ class _Lowering:
                     min_hops=item.min_hops,
                     max_hops=item.max_hops,
                     edge_variable=item.edge_variable,
+                    path_variable=item.path_variable,
+                    path_backwards=item.path_variable is not None and not from_left,
                 )
             )
             self._introduce(target)
         if item.edge_variable is not None:
             self._introduce(item.edge_variable, is_edge=True)
+        if item.path_variable is not None:
+            self._bind(item.path_variable)
         self._place_conditions()
 
     def _place_conditions(self) -> None:

@@ -29,7 +29,7 @@ from omnigraph.lang.gq_clauses import (
     used_variables,
 )
 from omnigraph.lang.gq_functions import ExpressionChecker
-from omnigraph.lang.gq_scope import EdgeVariable, Scope
+from omnigraph.lang.gq_scope import EdgeVariable, NodeVariable, Scope
 from omnigraph.lang.gq_traversals import optional_misuse, resolve_traversal
 from omnigraph.lang.source import did_you_mean
 from omnigraph.plan.expression import (
@@ -93,8 +93,9 @@ class PatternChecker:
         self._reads.nodes.add(declared.name)
         variable = scope.fresh() if node.variable == ANONYMOUS else node.variable
         known = scope.lookup(variable)
-        if isinstance(known, EdgeVariable):
-            scope.error("T23", node.variable_span, f"`${variable}` is an edge variable, not a node")
+        if known is not None and not isinstance(known, NodeVariable):
+            kind = "an edge" if isinstance(known, EdgeVariable) else "a path"
+            scope.error("T23", node.variable_span, f"`${variable}` is {kind} variable, not a node")
             return []
         if known is not None and known.node.name != declared.name:
             scope.error(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from omnigraph.catalog import EdgeType, united
 from omnigraph.lang.gq_ast import EdgeWord, TraversalNode
 from omnigraph.lang.gq_clauses import ANONYMOUS, ReadTypes, Traversal
-from omnigraph.lang.gq_scope import EdgeVariable, Scope
+from omnigraph.lang.gq_scope import EdgeVariable, NodeVariable, Scope
 from omnigraph.lang.source import Span, did_you_mean
 
 
@@ -57,7 +57,8 @@ class _Traversal:
             min_hops=low,
             # Between different types a second hop has nothing to start from.
             max_hops=high if edge.source == edge.target else min(high, 1),
-            edge_variable=self._edge_variable(edge),
+            edge_variable=None if node.hops else self._new_variable(edge),
+            path_variable=self._new_variable(edge) if node.hops else None,
         )
 
     # ---- edge types -----------------------------------------------------------------------
@@ -144,9 +145,10 @@ class _Traversal:
         found = self._scope.lookup(name)
         if found is None:
             return None
-        if isinstance(found, EdgeVariable):
+        if not isinstance(found, NodeVariable):
+            kind = "edge" if isinstance(found, EdgeVariable) else "path"
             self._scope.error(
-                "T23", span, f"edge variable `${name}` cannot be the end of a traversal"
+                "T23", span, f"{kind} variable `${name}` cannot be the end of a traversal"
             )
             return False
         if found.optional and not self._scope.is_outer(name):
@@ -188,11 +190,6 @@ class _Traversal:
             return 1, 1
         low, high = node.hops
         span = node.hops_span or node.span
-        if node.edge_variable not in (None, ANONYMOUS):
-            self._scope.error(
-                "T23", span, f"`${node.edge_variable}` binds one edge, so it takes no hop bounds"
-            )
-            return None
         if high is None:
             self._scope.error(
                 "T15", span, "the number of hops needs an upper bound", hint=f"{{{low},{low + 4}}}"
@@ -213,11 +210,12 @@ class _Traversal:
             return known.name
         return self._scope.bind_node(name, self._scope.catalog.nodes[type_name])
 
-    def _edge_variable(self, edge: EdgeType) -> str | None:
+    def _new_variable(self, edge: EdgeType) -> str | None:
+        """Bind the variable of the edge or, over several hops, of the path; None without one."""
         name, span = self._node.edge_variable, self._node.edge_variable_span
         if name is None or name == ANONYMOUS or span is None:
             return None
         if self._scope.lookup(name) is not None or name in self._scope.parameters:
             self._scope.error("T23", span, f"edge variable `${name}` must be a new name")
             return None
-        return self._scope.bind_edge(name, edge)
+        return self._scope.bind_path(name) if self._node.hops else self._scope.bind_edge(name, edge)

@@ -23,7 +23,7 @@ from omnigraph.lang.gq_ast import (
     WordNode,
 )
 from omnigraph.lang.gq_expressions import COMPARISONS, is_condition
-from omnigraph.lang.gq_scope import EdgeVariable, Scope
+from omnigraph.lang.gq_scope import EdgeVariable, NodeVariable, PathVariable, Scope
 from omnigraph.lang.source import Span, did_you_mean
 from omnigraph.plan.expression import (
     FLOAT,
@@ -176,6 +176,13 @@ class ValueChecker:
         if found is None:
             if node.name not in self.scope.poisoned:
                 self._unbound(node)
+        elif isinstance(found, PathVariable):
+            self.scope.error(
+                "T23",
+                node.span,
+                f"path variable `${node.name}` cannot be used alone",
+                hint=f"read `length(${node.name})` or `nodes(${node.name})`",
+            )
         elif isinstance(found, EdgeVariable):
             self.scope.error(
                 "T23",
@@ -229,8 +236,8 @@ class ValueChecker:
     def entity(self, node: VariableNode) -> Expression | None:
         """Resolve `$x` where a node or edge may stand for its id; parameters come first."""
         found = self.scope.lookup(node.name)
-        plain = found is None or isinstance(found, EdgeVariable) or node.vanishing
-        if found is None or plain or node.name in self.scope.parameters:
+        known = isinstance(found, NodeVariable) and not node.vanishing
+        if found is None or not known or node.name in self.scope.parameters:
             return self.variable(node)
         return IdOf(variable=found.name, type=TEXT.as_nullable(nullable=found.optional))
 
@@ -261,6 +268,14 @@ class ValueChecker:
                 if parameter
                 else f"unbound variable `${node.variable}`",
                 hint=None if parameter else self.scope.suggest_variable(node.variable),
+            )
+            return None
+        if isinstance(found, PathVariable):
+            self.scope.error(
+                "T6",
+                node.span,
+                f"path variable `${node.variable}` has no properties",
+                hint=f"read `length(${node.variable})` or `nodes(${node.variable})`",
             )
             return None
         edge = isinstance(found, EdgeVariable)

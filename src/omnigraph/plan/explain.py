@@ -27,6 +27,7 @@ from omnigraph.plan.expression import (
     ObjectOf,
     Or,
     Parameter,
+    PathOf,
     PropertyOf,
     Rrf,
     SubqueryValue,
@@ -119,7 +120,8 @@ def _where(label: str, condition: Expression | None) -> str:
 
 def _arrow(step: Expand | ExpandInto) -> str:
     edges = "|".join(step.edges)
-    name = edges if step.edge_variable is None else f"${step.edge_variable}:{edges}"
+    variable = step.edge_variable or step.path_variable
+    name = edges if variable is None else f"${variable}:{edges}"
     single = (step.min_hops, step.max_hops) == (1, 1)
     hops = "" if single else f"{{{step.min_hops},{step.max_hops}}}"
     left = "<-" if step.direction is Direction.IN else "-"
@@ -225,6 +227,8 @@ def expression_text(item: Expression) -> str:
             return _leaf_text(item)
         case TypeOf():
             return f"type(${item.variable})"
+        case PathOf():
+            return f"{item.part}(${item.variable})"
         case ObjectOf():
             return f"object({_variables(tuple(sorted(variables_of(item))))})"
         case Arithmetic() | Compare():

@@ -253,6 +253,21 @@ class SubqueryValue(Struct, frozen=True, kw_only=True):
     type: PropertyType
 
 
+class PathPart(StrEnum):
+    """What can be read of a path."""
+
+    LENGTH = "length"
+    NODES = "nodes"
+
+
+class PathOf(Struct, frozen=True, kw_only=True):
+    """The number of hops of a path, or the ids of its nodes."""
+
+    variable: str
+    part: PathPart
+    type: PropertyType
+
+
 class TypeOf(Struct, frozen=True, kw_only=True):
     """The name of the type of a node or edge."""
 
@@ -302,13 +317,14 @@ Expression = (
     | Aggregate
     | SubqueryValue
     | TypeOf
+    | PathOf
     | ObjectOf
     | ColumnOf
 )
 
 
 _OF_A_VARIABLE = (
-    PropertyOf | IdOf | EndpointOf | TypeOf | TextMatch | Nearest | Bm25 | SubqueryValue
+    PropertyOf | IdOf | EndpointOf | TypeOf | PathOf | TextMatch | Nearest | Bm25 | SubqueryValue
 )
 
 

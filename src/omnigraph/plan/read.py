@@ -38,6 +38,9 @@ class Expand(Struct, frozen=True, kw_only=True):
     Without `edge_variable` each distinct reached node gives one row; with it, each edge does. Over
     several hops a node counts at its shortest distance only; the start is reached at hop 1 if it
     has an edge to itself. `edge_condition` and `target_condition` apply to the reached side.
+
+    `path_variable` is the shortest path to the node. It begins at the source, with `path_backwards`
+    at the target; of several paths it is the one whose ids come first, compared from there.
     """
 
     source: str
@@ -48,6 +51,8 @@ class Expand(Struct, frozen=True, kw_only=True):
     min_hops: int = 1
     max_hops: int = 1
     edge_variable: str | None = None
+    path_variable: str | None = None
+    path_backwards: bool = False
     edge_condition: Expression | None = None
     target_condition: Expression | None = None
 
@@ -62,6 +67,8 @@ class ExpandInto(Struct, frozen=True, kw_only=True):
     min_hops: int = 1
     max_hops: int = 1
     edge_variable: str | None = None
+    path_variable: str | None = None
+    path_backwards: bool = False
     edge_condition: Expression | None = None
 
 

@@ -19,6 +19,16 @@ from omnigraph.read.columns import Columns
 from omnigraph.read.running import checkpoint, reserve
 from omnigraph.store import Pin
 
+_NO_TABLE = Pin(
+    table_key="#value",
+    incarnation=0,
+    path="#value",
+    version=0,
+    row_count=0,
+    transaction_uuid="",
+    seq=0,
+)
+
 
 class Source(Struct, frozen=True):
     """Where the values of a variable are read from."""
@@ -29,6 +39,11 @@ class Source(Struct, frozen=True):
     """What a variable that stands for no stored row but for a computed value is."""
     members: tuple[Source, ...] = ()
     """Where edges of several types are read from: their tables, one after the other."""
+
+    @staticmethod
+    def computed(variable: str, values: pa.Array) -> Source:
+        """Return the source of a variable that stands for computed values."""
+        return Source(NodeType(name=variable, properties={}), _NO_TABLE, values)
 
     def column(self, columns: Columns, name: str) -> pa.Array:
         """Return a whole stored column."""

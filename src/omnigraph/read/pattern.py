@@ -33,6 +33,7 @@ from omnigraph.read.frame import (
 )
 from omnigraph.read.hops import reach
 from omnigraph.read.joining import join_parts
+from omnigraph.read.paths import expand_path, expand_path_into
 from omnigraph.read.running import traced
 from omnigraph.read.subqueries import ROW, apply_subquery, correlated, solutions
 from omnigraph.read.topology import Topology
@@ -111,6 +112,8 @@ def _scan(context: Context, step: NodeScan, frame: Frame) -> Frame:
 
 
 def _expand(context: Context, step: Expand, frame: Frame) -> Frame:
+    if step.path_variable is not None:
+        return expand_path(context, step, step.path_variable, frame)
     topology = context.topology(step.edges)
     starts = frame.numbers[step.source]
     edges: Rows | None = None
@@ -157,6 +160,8 @@ def _kept(
 
 
 def _expand_into(context: Context, step: ExpandInto, frame: Frame) -> Frame:
+    if step.path_variable is not None:
+        return expand_path_into(context, step, step.path_variable, frame)
     topology = context.topology(step.edges)
     starts, ends = frame.numbers[step.source], frame.numbers[step.target]
     if step.min_hops > step.max_hops:

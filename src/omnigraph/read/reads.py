@@ -83,7 +83,7 @@ def reads_of(plan: ReadPlan) -> Reads:
             found.setdefault(name, set()).add("id")
     types: dict[str, str] = {}
     edges: dict[str, tuple[str, ...]] = {}
-    for step in _all_steps(plan.steps):
+    for step in all_steps(plan.steps):
         match step:
             case NodeScan():
                 types[step.variable] = step.type_name
@@ -112,8 +112,9 @@ def _expressions(plan: ReadPlan) -> Iterator[Expression]:
     yield from conditions_of(plan.steps)
 
 
-def _all_steps(steps: tuple[Step, ...]) -> Iterator[Step]:
+def all_steps(steps: tuple[Step, ...]) -> Iterator[Step]:
+    """Yield steps, and those inside them."""
     for step in steps:
         yield step
         if isinstance(step, AntiJoin | OptionalJoin | Join | Apply):
-            yield from _all_steps(step.steps)
+            yield from all_steps(step.steps)
