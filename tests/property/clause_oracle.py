@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from omnigraph.catalog import members_of
 from omnigraph.lang.gq_clauses import Binding, Block, Clause, Condition, Subquery, Traversal
 from omnigraph.plan import ReadPlan
 from omnigraph.plan.expression import variables_of
@@ -49,7 +50,9 @@ class _ClauseOracle(Oracle):
         optional = {name for block in blocks if block.optional for name in block.variables}
         subqueries = [item for item in clauses if isinstance(item, Subquery)]
         # Known when the rest of the row is.
+        paths = [c for c in clauses if isinstance(c, Traversal) and c.path_variable is not None]
         computed = optional | {item.variable for item in subqueries}
+        computed |= {item.path_variable for item in paths if item.path_variable is not None}
         domains: dict[str, list[Entity]] = {}
         checks: list[Check] = []
         late: list[Check] = []
@@ -62,7 +65,11 @@ class _ClauseOracle(Oracle):
                     domains.setdefault(item.left, self._data.nodes[item.left_type])
                     domains.setdefault(item.right, self._data.nodes[item.right_type])
                     if item.edge_variable is not None:
-                        domains[item.edge_variable] = self._data.edges[item.edge.name]
+                        domains[item.edge_variable] = [
+                            edge
+                            for member in members_of(item.edge)
+                            for edge in self._data.edges[member.name]
+                        ]
                     checks.append(self._traversal(item))
                 case Condition():
                     names = variables_of(item.expression)
@@ -70,6 +77,8 @@ class _ClauseOracle(Oracle):
                 case Block() | Subquery():
                     pass
         found = list(_assign(row, [n for n in domains if n not in row], domains, checks))
+        for traversal in paths:
+            found = [self._with_path(_step(traversal), one) for one in found]
         for block in blocks:
             if not block.optional and not optional & set(block.outer):
                 found = [one for one in found if not self._solutions(block.clauses, one)]
@@ -97,18 +106,7 @@ class _ClauseOracle(Oracle):
         return lambda row: self._holds(item.expression, row)
 
     def _traversal(self, item: Traversal) -> Check:
-        if item.undirected:
-            direction = Direction.BOTH
-        else:
-            direction = Direction.OUT if item.forward else Direction.IN
-        step = ExpandInto(
-            source=item.left,
-            target=item.right,
-            edge=item.edge.name,
-            direction=direction,
-            min_hops=item.min_hops,
-            max_hops=item.max_hops,
-        )
+        step = _step(item)
         ends: dict[str, set[str]] = {}
 
         def joined(row: Row) -> bool:
@@ -118,7 +116,10 @@ class _ClauseOracle(Oracle):
             if item.edge_variable is not None:
                 edge = row[item.edge_variable]
                 assert edge is not None
-                pair = (left["id"], right["id"]) if item.forward else (right["id"], left["id"])
+                forward = item.forward
+                if self._data.ends[self._data.type_of(edge)][0] != item.edge.source:
+                    forward = not forward
+                pair = (left["id"], right["id"]) if forward else (right["id"], left["id"])
                 there = (edge["src"], edge["dst"]) == pair
                 return there or (item.undirected and (edge["dst"], edge["src"]) == pair)
             if left["id"] not in ends:
@@ -127,6 +128,23 @@ class _ClauseOracle(Oracle):
 
         names = {item.left, item.right, item.edge_variable or item.left}
         return frozenset(names), joined
+
+
+def _step(item: Traversal) -> ExpandInto:
+    """Return a traversal as it is written: from left to right."""
+    if item.undirected:
+        direction = Direction.BOTH
+    else:
+        direction = Direction.OUT if item.forward else Direction.IN
+    return ExpandInto(
+        source=item.left,
+        target=item.right,
+        edges=tuple(edge.name for edge in members_of(item.edge)),
+        direction=direction,
+        min_hops=item.min_hops,
+        max_hops=item.max_hops,
+        path_variable=item.path_variable,
+    )
 
 
 def _is_there(variable: str) -> Callable[[Row], bool]:

@@ -35,9 +35,12 @@ from omnigraph.plan.expression import (
     ObjectOf,
     Or,
     Parameter,
+    PathOf,
+    PathPart,
     PropertyOf,
     SubqueryValue,
     Substring,
+    TypeOf,
     Vanishing,
     children,
     walk,
@@ -84,6 +87,10 @@ class GraphData:
 
     def node(self, type_name: str, id: str) -> Entity | None:
         return next((item for item in self.nodes[type_name] if item["id"] == id), None)
+
+    def type_of(self, entity: Entity) -> str:
+        tables = (*self.nodes.items(), *self.edges.items())
+        return next(name for name, items in tables if any(item is entity for item in items))
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +225,7 @@ class Oracle:
         if start is None:
             return
         if step.edge_variable is not None:
-            for edge, other in self._touching(step.edge, step.direction, start["id"]):
+            for edge, other in self._touching(step, start["id"]):
                 node = self._data.node(step.target_type, other)
                 if node is not None:
                     new = {**row, step.target: node, step.edge_variable: edge}
@@ -227,42 +234,72 @@ class Oracle:
         for id in self._reached(step, start["id"]):
             node = self._data.node(step.target_type, id)
             if node is not None:
-                yield from self._kept({**row, step.target: node}, step.target_condition)
+                new = self._with_path(step, {**row, step.target: node})
+                yield from self._kept(new, step.target_condition)
 
     def _expand_into(self, step: ExpandInto, row: Row) -> Iterator[Row]:
         start, end = row[step.source], row[step.target]
         if start is None or end is None:
             return
         if step.edge_variable is not None:
-            for edge, other in self._touching(step.edge, step.direction, start["id"]):
+            for edge, other in self._touching(step, start["id"]):
                 if other == end["id"]:
                     yield from self._kept({**row, step.edge_variable: edge}, step.edge_condition)
         elif end["id"] in self._reached(step, start["id"]):
-            yield row
+            yield self._with_path(step, row)
 
-    def _touching(
-        self, edge_type: str, direction: Direction, start: str
-    ) -> Iterator[tuple[Entity, str]]:
+    def _with_path(self, step: Expand | ExpandInto, row: Row) -> Row:
+        start, end = row[step.source], row[step.target]
+        if step.path_variable is None or start is None or end is None:
+            return row
+        return {**row, step.path_variable: {"value": self._path(step, start["id"], end["id"])}}
+
+    def _path(self, step: Expand | ExpandInto, start: str, end: str) -> list[str]:
+        """Return the first of all shortest paths between two nodes that are joined by one."""
+        source_type, target_type = self._data.ends[step.edges[0]]
+        if start == end or source_type != target_type:
+            return [end, start] if step.path_backwards else [start, end]
+        paths: set[tuple[str, ...]] = {(start,)}
+        seen = {start}
+        while not any(path[-1] == end for path in paths):
+            paths = {
+                (*path, other)
+                for path in paths
+                for _edge, other in self._touching(step, path[-1])
+                if other not in seen
+            }
+            seen |= {path[-1] for path in paths}
+        way = -1 if step.path_backwards else 1
+        return min(list(path)[::way] for path in paths if path[-1] == end)
+
+    def _touching(self, step: Expand | ExpandInto, start: str) -> Iterator[tuple[Entity, str]]:
         """Yield every edge at a node with its other end, a self-loop once."""
-        for edge in self._data.edges[edge_type]:
-            if direction is not Direction.IN and edge["src"] == start:
-                yield edge, edge["dst"]
-            elif direction is not Direction.OUT and edge["dst"] == start:
-                yield edge, edge["src"]
+        first = self._data.ends[step.edges[0]]
+        for name in step.edges:
+            direction = step.direction
+            if self._data.ends[name] != first and direction is not Direction.BOTH:
+                # It joins the same types the other way round.
+                direction = Direction.IN if direction is Direction.OUT else Direction.OUT
+            for edge in self._data.edges[name]:
+                if direction is not Direction.IN and edge["src"] == start:
+                    yield edge, edge["dst"]
+                elif direction is not Direction.OUT and edge["dst"] == start:
+                    yield edge, edge["src"]
 
     def _reached(self, step: Expand | ExpandInto, start: str) -> set[str]:
         """Return nodes by shortest distance; the start is reached at hop 1 by its own loop."""
-        source_type, target_type = self._data.ends[step.edge]
+        source_type, target_type = self._data.ends[step.edges[0]]
         if source_type != target_type:
-            others = {other for _edge, other in self._touching(step.edge, step.direction, start)}
+            others = {other for _edge, other in self._touching(step, start)}
             return others if step.min_hops <= 1 <= step.max_hops else set()
         distance, frontier = {start: 0}, [start]
         for node in frontier:
-            for _edge, other in self._touching(step.edge, step.direction, node):
+            for _edge, other in self._touching(step, node):
                 if other not in distance:
                     distance[other] = distance[node] + 1
                     frontier.append(other)
-        loops = {edge["src"] for edge in self._data.edges[step.edge] if edge["src"] == edge["dst"]}
+        edges = [edge for name in step.edges for edge in self._data.edges[name]]
+        loops = {edge["src"] for edge in edges if edge["src"] == edge["dst"]}
         found = {node for node, hops in distance.items() if step.min_hops <= hops <= step.max_hops}
         found.discard(start)
         if start in loops and step.min_hops == 1:
@@ -286,6 +323,14 @@ class Oracle:
                 parts = [self._value(part, row) for part in expression.parts]
                 names = [name for name, _type in expression.type.fields]
                 return None if parts[0] is None else dict(zip(names, parts, strict=True))
+            case PathOf():
+                found = row[expression.variable]
+                if found is None or expression.part is PathPart.NODES:
+                    return None if found is None else found["value"]
+                return len(found["value"]) - 1
+            case TypeOf():
+                entity = row[expression.variable]
+                return None if entity is None else self._data.type_of(entity)
             case SubqueryValue():
                 return (row[expression.variable] or {})["value"]
             case Parameter():

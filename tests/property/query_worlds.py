@@ -53,8 +53,23 @@ edge Owns: Person -> Thing {
     ratio: F64?
 }
 edge Near: Thing -> Thing
+edge Likes: Person -> Person {
+    weight: F64
+    since: Date?
+    note: I32?
+}
+edge Held: Thing -> Person {
+    small: I32?
+}
 """
-ENDS = {"Knows": ("Person", "Person"), "Owns": ("Person", "Thing"), "Near": ("Thing", "Thing")}
+ENDS = {
+    "Knows": ("Person", "Person"),
+    "Owns": ("Person", "Thing"),
+    "Near": ("Thing", "Thing"),
+    "Likes": ("Person", "Person"),
+    "Held": ("Thing", "Person"),
+}
+UNIONS = {"Knows|Likes": ("Person", "Person"), "Owns|Held": ("Person", "Thing")}
 
 # A kind of value groups the properties that compare with each other.
 PROPERTIES = {
@@ -95,6 +110,23 @@ PROPERTIES = {
         "text": ["id", "from", "to"],
     },
     "Near": {"text": ["id", "from", "to"]},
+    "Likes": {
+        "whole": ["note"],
+        "little": ["note"],
+        "float": ["weight"],
+        "exact": ["weight"],
+        "text": ["id", "from", "to"],
+        "date": ["since"],
+    },
+    "Held": {"whole": ["small"], "little": ["small"], "text": ["id", "from", "to"]},
+    # What all of several types have.
+    "Knows|Likes": {
+        "float": ["weight"],
+        "exact": ["weight"],
+        "text": ["id", "from", "to"],
+        "date": ["since"],
+    },
+    "Owns|Held": {"whole": ["small"], "little": ["small"], "text": ["id", "from", "to"]},
 }
 TEXTS = ["", "a", "ab", "abc", "Ab", "b", "é", "e\u0301", "\U0001f600", "\uffff", "100%", 'q"\\']
 WHOLES = [0, 1, -1, 2, 3, 7, 2**31, 2**53 - 1, 2**53, 2**53 + 1, 2**62, 2**63 - 2000, -(2**53) - 1]
@@ -181,6 +213,14 @@ def _edge(r: random.Random, type_name: str) -> Entity:
         }
     if type_name == "Owns":
         return {"small": _maybe(r, [0, 1, 2]), "ratio": _maybe(r, NICE)}
+    if type_name == "Likes":
+        return {
+            "weight": r.choice(NICE),
+            "since": _maybe(r, DAYS),
+            "note": _maybe(r, [0, 1, 2]),
+        }
+    if type_name == "Held":
+        return {"small": _maybe(r, [0, 1, 2])}
     return {}
 
 
@@ -219,7 +259,7 @@ def make_world(seed: int, place: Path) -> World:
     graph = og.init(place, SCHEMA, durability="none")
     people = {f"p{n}": _person(r, f"p{n}") for n in range(_size(r, seed, 6))}
     things = {f"t{n}": _thing(r, f"t{n}") for n in range(_size(r, seed, 4))}
-    edges: dict[str, tuple[str, Entity]] = {}
+    edges: dict[tuple[str, str], Entity] = {}
     ends = {"Person": list(people), "Thing": list(things)}
     for type_name, (source, target) in ENDS.items():
         if not ends[source] or not ends[target]:
@@ -228,8 +268,9 @@ def make_world(seed: int, place: Path) -> World:
             one, two = r.choice(ends[source]), r.choice(ends[target])
             if source == target and r.random() < 0.2:
                 two = one
-            id = f"{type_name.lower()}{n}"
-            edges[id] = (type_name, {"src": one, "dst": two, **_edge(r, type_name)})
+            # An id is unique within its type only.
+            id = f"e{n}"
+            edges[type_name, id] = {"src": one, "dst": two, **_edge(r, type_name)}
     _store(graph, people, things, edges)
     if people and r.random() < 0.7:
         changed = {slug: _person(r, slug) for slug in r.sample(list(people), len(people) // 2)}
@@ -239,14 +280,14 @@ def make_world(seed: int, place: Path) -> World:
         gone = r.choice(list(people))
         graph.mutate("query d($s: String) { delete Person where slug = $s }", {"s": gone})
         del people[gone]
-        edges = {i: e for i, e in edges.items() if gone not in (e[1]["src"], e[1]["dst"])}
+        edges = {i: e for i, e in edges.items() if gone not in (e["src"], e["dst"])}
     data = GraphData(
         nodes={
             "Person": [{"id": slug, **_typed(values)} for slug, values in people.items()],
             "Thing": [{"id": slug, **_typed(values)} for slug, values in things.items()],
         },
         edges={
-            name: [{"id": i, **_typed(v)} for i, (kind, v) in edges.items() if kind == name]
+            name: [{"id": i, **_typed(v)} for (kind, i), v in edges.items() if kind == name]
             for name in ENDS
         },
         ends=ENDS,
@@ -260,12 +301,12 @@ def _store(
     graph: og.Graph,
     people: dict[str, Entity],
     things: dict[str, Entity],
-    edges: dict[str, tuple[str, Entity]],
+    edges: dict[tuple[str, str], Entity],
     mode: str = "append",
 ) -> None:
     rows: list[dict[str, Any]] = [{"type": "Person", "data": item} for item in people.values()]
     rows += [{"type": "Thing", "data": item} for item in things.values()]
-    for id, (type_name, values) in edges.items():
+    for (type_name, id), values in edges.items():
         data = {"id": id, **{k: v for k, v in values.items() if k not in ("src", "dst")}}
         rows.append({"edge": type_name, "from": values["src"], "to": values["dst"], "data": data})
     if rows:

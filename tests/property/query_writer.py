@@ -6,7 +6,25 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.property.query_worlds import DAYS, ENDS, HALF, MOMENTS, PROPERTIES, TEXTS, WHOLES, WILD
+from tests.property.query_worlds import (
+    DAYS,
+    ENDS,
+    HALF,
+    MOMENTS,
+    PROPERTIES,
+    TEXTS,
+    UNIONS,
+    WHOLES,
+    WILD,
+)
+
+FOLLOWED = {**ENDS, **UNIONS}
+WILDCARDS = {
+    ("Person", "Person"): "Knows|Likes",
+    ("Person", "Thing"): "Owns",
+    ("Thing", "Thing"): "Near",
+    ("Thing", "Person"): "Held",
+}
 
 
 @dataclass(slots=True)
@@ -16,10 +34,11 @@ class Scope:
     nodes: dict[str, str] = field(default_factory=dict)
     maybe: dict[str, str] = field(default_factory=dict)
     edges: dict[str, str] = field(default_factory=dict)
+    paths: set[str] = field(default_factory=set)
 
     def inner(self) -> Scope:
         # Inside a block, an optional variable of the pattern around it can be used like any other.
-        return Scope({**self.nodes, **self.maybe}, {}, dict(self.edges))
+        return Scope({**self.nodes, **self.maybe}, {}, dict(self.edges), set(self.paths))
 
     def all(self) -> dict[str, str]:
         return {**self.nodes, **self.maybe, **self.edges}
@@ -202,10 +221,10 @@ class Writer:
         return f"${name}: {type_name} ({' and '.join(links)})"
 
     def _traversal(self, scope: Scope, must: str | None = None) -> str:
-        edge = self.r.choice(list(ENDS))
+        edge = self.r.choice(list(FOLLOWED))
         if must is not None:
-            edge = self.r.choice([e for e, ends in ENDS.items() if scope.nodes[must] in ends])
-        source, target = ENDS[edge]
+            edge = self.r.choice([e for e, ends in FOLLOWED.items() if scope.nodes[must] in ends])
+        source, target = FOLLOWED[edge]
         forward = source == target or self.chance(0.6)
         left_type, right_type = (source, target) if forward else (target, source)
         if must is not None and scope.nodes[must] not in (left_type, right_type):
@@ -223,9 +242,19 @@ class Writer:
             # With neither end known the edge is read forward.
             left_type, right_type = source, target
         word = edge.lower()
-        form = word
+        form = f"({word})" if "|" in edge else word
+        first = ""
         if source == target and self.chance(0.3):
             form = f"<{word}>"
+        elif "_" not in (left, right) and self.chance(0.15):
+            # All types that go from one type to the other.
+            first = f"${left}: {left_type} ${right}: {right_type} "
+            form, edge = "->", WILDCARDS[left_type, right_type]
+        elif not any(known) and source != target and "|" in edge:
+            # The types of several edges must agree on their ends.
+            if left == "_":
+                left = self._fresh("v")
+            first = f"${left}: {left_type} "
         style = self.r.random()
         names = [(left, left_type), (right, right_type)]
         if style < 0.25:
@@ -235,12 +264,16 @@ class Writer:
         elif style < 0.55:
             low = self.r.choice([1, 1, 2, 3] if source == target else [1, 1, 1, 1, 2])
             form = f"{form}{{{low},{low + self.r.randint(0, 3)}}}"
+            if self.chance(0.4):
+                variable = self._fresh("w")
+                form = f"${variable}:{form}"
+                scope.paths.add(variable)
         elif style < 0.6:
             form = f"$_:{form}"
         for name, type_name in names:
             if name != "_":
                 scope.nodes[name] = type_name
-        return f"${left} {form} ${right}"
+        return f"{first}${left} {form} ${right}"
 
     def _end(self, scope: Scope, type_name: str) -> str:
         known = sorted(name for name, kind in scope.nodes.items() if kind == type_name)
@@ -255,6 +288,7 @@ class Writer:
             for found in (inner.nodes, inner.maybe):
                 scope.maybe |= {n: t for n, t in found.items() if n not in outer}
             scope.edges |= {n: t for n, t in inner.edges.items() if n not in outer}
+            scope.paths |= inner.paths
         return f"{kind} {text}"
 
     def _pattern(self, scope: Scope, depth: int) -> tuple[Scope, str]:
@@ -335,6 +369,11 @@ class Writer:
         vanishing = self.chance(0.2)
         if self._depth < 2 and self.chance(0.08):
             return self._subquery(scope)
+        if scope.paths and self.chance(0.2):
+            return self._on_path(scope, self.r.choice(sorted(scope.paths)))
+        if self.chance(0.06):
+            names = scope.all()[variable].split("|")
+            return f'type(${variable}) {self.r.choice(["=", "!=", "<"])} "{self.r.choice(names)}"'
         if "bool" in kinds and self.chance(0.1):
             # A group key reads a variable.
             if self._matching and self.chance(0.4):
@@ -378,6 +417,20 @@ class Writer:
         if self.chance(0.2) and not right.startswith("-"):
             left, right = f"({right})" if right.startswith("$") else right, left
         return f"{left} {self.r.choice(OPERATORS)} {right}"
+
+    def _on_path(self, scope: Scope, path: str) -> str:
+        """Return a condition on the length or the nodes of a path."""
+        style = self.r.random()
+        if style < 0.6:
+            op = self.r.choice(OPERATORS)
+            return f"length(${path}) {op} {self.r.choice(['0', '1', '2', '3', '1.5'])}"
+        if style < 0.8:
+            node = self.r.choice(['"p1"', '"t1"', '"p3"'])
+            if scope.nodes and self.chance(0.5):
+                node = f"${self.r.choice(sorted(scope.nodes))}.id"
+            return f"nodes(${path}) contains {node}"
+        word = self.r.choice(["is null", "is not null"])
+        return f"{self.r.choice(['nodes', 'length'])}(${path}) {word}"
 
     def _any_number(self, kind: str) -> str:
         """Return a kind that compares with a kind: numbers do so with each other."""
@@ -483,13 +536,20 @@ class Writer:
     @staticmethod
     def _is_list(key: str, columns: list[str]) -> bool:
         lists = (".tags", ".nums", ".shares", ".days")
-        return any(c.endswith(f" as {key}") and c.split(" as ")[0].endswith(lists) for c in columns)
+        return any(
+            c.endswith(f" as {key}")
+            and (c.split(" as ")[0].endswith(lists) or c.startswith("nodes("))
+            for c in columns
+        )
 
     def _column(self, scope: Scope, *, key: bool = False) -> str:
         style = self.r.random()
         nodes = sorted({**scope.nodes, **scope.maybe})
         if self.chance(0.08):
             return self._subquery(scope, only="number")
+        if scope.paths and self.chance(0.4):
+            path = self.r.choice(sorted(scope.paths))
+            return f"length(${path})" if key or self.chance(0.3) else f"nodes(${path})"
         if nodes and style < 0.15:
             return f"${self.r.choice(nodes)}"
         if style < 0.3:
@@ -503,6 +563,8 @@ class Writer:
             return self.r.choice(choices)
         variable = self.r.choice(sorted(scope.all()))
         type_name = scope.all()[variable]
+        if self.chance(0.08) or ("|" in type_name and self.chance(0.3)):
+            return f"type(${variable})"
         kind = self.r.choice(sorted(PROPERTIES[type_name]))
         return self._property(variable, PROPERTIES[type_name][kind])
 
@@ -529,7 +591,12 @@ class Writer:
         type_name = scope.all()[variable]
         kind = self.r.choice(sorted(PROPERTIES[type_name]))
         prop = self._property(variable, PROPERTIES[type_name][kind])
-        choices = ["count(*)", f"count({prop})", f"count(distinct {prop})"]
+        choices = [
+            "count(*)",
+            f"count(distinct type(${variable}))",
+            f"count({prop})",
+            f"count(distinct {prop})",
+        ]
         word = self.r.choice(["", "distinct "])
         choices.append(f"count({word}({self._boolean(scope, 1)}))")
         choices.append(f"count({word}({self._number(scope)}))")

@@ -42,6 +42,7 @@ VOCABULARY = r"""
     { } ( ) [ ] < > , : . ? = != <= >= + - * / % @ | # ! $ ' 0 7 1.5 99999999999999999999 "x" "\q"
     $p $q $w $_ $x $p.name $p.age $q.age $w.since $x? Person Company Knows String [I32] Vector(3)
     $p:Person $p:Person{age:1} {name:"x"} {1,2} {0,} <knows> $w:knows -1 [1,2] ["a",] [] [-1]
+    -> (knows|follows) (knows| <knows|follows> type($p)
     now() count(*) count( sum($p.age) date("2025-03-01") search($p.name,"x") nearest($p.face,$x)
     exists{$p knows $r} count{ exists sum($p.age){ $p.*
     bm25($p.name,"x") /*c*/ /* // @description("d") $q:Person $p__q Personx notx
@@ -91,12 +92,15 @@ VALUES = """
     max($p.born); object($p); object($w); bm25($p.name, "x"); nearest($p.face, $x); optional
     rrf(bm25($p.name, "x"), bm25($q.name, "y"), 3); exists { $p knows $q }; count { $p knows $r }
     sum($r.age) { $p $w:knows $r $r.active }; count(distinct $r) { $p knows $r }; min($p.age) { $p }
+    type($w); length($w); nodes($w)
 """
 PATTERNS = """
     $p: Person; $q: Person { name: $x, age: 3, }; $q: Person { age: $p.age + 1 }; $p knows $q
     $p <knows> $q; $p $w:knows $q; $p knows{1,3} $q; $p knows {2,} $q; $p in $q; $p contains $q
     not { $p knows $r }; optional { $p $w:<knows> $r  $r.age is null }; $_ is $_
     search($p.name, "x"); not { not { $p: Person } }
+    $p -> $q; $p (knows|follows) $q; $p $w:<knows|follows>{1,2} $q; $p $w:->{1,2} $q; $p (a) $q
+    $p $w:knows{1,2} $q
 """
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import omnigraph as og
+import omnigraph.spark as ogs
 from tests.spark.two_engines import both, both_refuse
 from tests.spark.worlds import FULL
 
@@ -297,3 +298,26 @@ def test_a_mean_of_large_floats_is_finite(spark: Any, graph: og.Graph) -> None:
     big = "($v.real * 100000000.0)"
     text = f'match {{ $v: Value $u: Value $v.name = "a" }} return {{ avg({big}) as a }}'
     assert math.isfinite(both(spark, graph, text)[0][0])
+
+
+def test_edges_of_several_types_are_followed_as_one(spark: Any, graph: og.Graph) -> None:
+    pattern = "$v: Value $v (next|only) $w"
+    assert both(spark, graph, f"match {{ {pattern} }} return {{ count(*) as n }}") == [(6,)]
+    found = both(
+        spark,
+        graph,
+        "match { $v: Value $w: Value $v $e:-> $w not { $x: Value $x.name = $e.to $x.small = 2 } }"
+        " return { type($e) as kind, type($v) as node, count(*) as n, sum($v.small) as sum }"
+        " order { kind }",
+    )
+    total = -(2**31) + 2 + 2
+    assert found == [("Next", "Value", 5, total), ("Only", "Value", 5, total)]
+    hops = 'match { $v: Value $v (next|only){2,3} $w $w.name = "c" }'
+    found = both(spark, graph, f"{hops} return {{ $v.name }} order {{ $v.name }}")
+    assert found == [("a",), ("d",)]
+
+
+def test_a_path_is_refused(spark: Any, graph: og.Graph) -> None:
+    text = "query q() { match { $v: Value $v $p:next{1,3} $w } return { length($p) } }"
+    with pytest.raises(og.BadRequestError, match="names a path"):
+        ogs.query(spark, graph, text)

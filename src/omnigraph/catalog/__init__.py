@@ -35,6 +35,7 @@ from omnigraph.catalog.types import (
     Scalar,
     scalar_range,
 )
+from omnigraph.catalog.unions import EdgeUnion, members_of, united
 
 __all__ = [
     "FLOATS",
@@ -47,6 +48,7 @@ __all__ = [
     "Catalog",
     "CheckConstraint",
     "EdgeType",
+    "EdgeUnion",
     "Embedding",
     "Entity",
     "EntityType",
@@ -61,7 +63,9 @@ __all__ = [
     "TypeKind",
     "UniqueConstraint",
     "accept_initial",
+    "members_of",
     "scalar_range",
     "shape_hash",
     "shape_json",
+    "united",
 ]

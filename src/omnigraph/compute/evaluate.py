@@ -31,13 +31,18 @@ from omnigraph.plan.expression import (
     Not,
     ObjectOf,
     Or,
+    PathOf,
+    PathPart,
     PropertyOf,
     SubqueryValue,
     Substring,
+    TypeOf,
     Vanishing,
     variables_of,
 )
 
+TYPE = "#type"
+"""The name of the type of a row, as a column; no property can be called so."""
 _ENDPOINTS = {"from": "src", "to": "dst"}
 _UNKNOWN = pa.scalar(None, pa.bool_())
 
@@ -50,7 +55,10 @@ class Columns(Protocol):
         """Number of rows."""
 
     def column(self, variable: str, name: str) -> Column:
-        """Return a stored column of a variable; ids and endpoints are `id`, `src`, `dst`."""
+        """Return a stored column of a variable; ids and endpoints are `id`, `src`, `dst`.
+
+        The name of a row's type is `TYPE`.
+        """
 
 
 class Evaluator:
@@ -78,6 +86,13 @@ class Evaluator:
                 return self._columns.column(expression.variable, "id")
             case EndpointOf():
                 return self._columns.column(expression.variable, _ENDPOINTS[expression.end])
+            case PathOf():
+                nodes = self._columns.column(expression.variable, "value")
+                if expression.part is PathPart.NODES:
+                    return nodes
+                return pc.subtract(pc.cast(pc.list_value_length(nodes), pa.int64()), 1)
+            case TypeOf():
+                return self._columns.column(expression.variable, TYPE)
             case SubqueryValue():
                 return self._columns.column(expression.variable, "value")
             case ObjectOf():

@@ -138,14 +138,24 @@ class BindingNode(Struct, frozen=True, kw_only=True):
     span: Span
 
 
+class EdgeWord(Struct, frozen=True, kw_only=True):
+    """The word of an edge type in a traversal."""
+
+    text: str
+    span: Span
+
+
 class TraversalNode(Struct, frozen=True, kw_only=True):
-    """`$a $w:edge{m,n} $b`, or with `<edge>` in both directions."""
+    """`$a $w:edge{m,n} $b`, or with `<edge>` in both directions.
+
+    `(one|two)` has several words, `->` none: it stands for every edge type that fits.
+    """
 
     left: str
     left_span: Span
     right: str
     right_span: Span
-    edge_word: str
+    edge_words: tuple[EdgeWord, ...]
     edge_span: Span
     undirected: bool
     edge_variable: str | None

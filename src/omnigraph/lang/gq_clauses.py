@@ -29,6 +29,7 @@ class Traversal(Struct, frozen=True, kw_only=True):
     min_hops: int
     max_hops: int
     edge_variable: str | None
+    path_variable: str | None = None
 
     @property
     def left_type(self) -> str:

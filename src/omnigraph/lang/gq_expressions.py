@@ -13,6 +13,7 @@ from omnigraph.lang.gq_ast import (
     BlockNode,
     CallNode,
     ClauseNode,
+    EdgeWord,
     ExpressionNode,
     FilterNode,
     LiteralKind,
@@ -43,6 +44,9 @@ ARITY = {
     "fuzzy": (2, 3),
     "match_text": (2, 2),
     "object": (1, 1),
+    "type": (1, 1),
+    "length": (1, 1),
+    "nodes": (1, 1),
     **dict.fromkeys(AGGREGATES, (1, 1)),
 }
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
@@ -331,11 +335,14 @@ def _clause(stream: TokenStream) -> ClauseNode:
 
 
 def _at_traversal(stream: TokenStream) -> bool:
-    """Whether a variable starts a traversal: a bare word (or `<word>`) leads to a variable."""
+    """Whether a variable starts a traversal: an edge leads from it to another variable."""
     first, second = stream.peek(), stream.peek(2)
     if first.kind is Kind.VARIABLE:
         return second.text == ":"
-    if first.text == "<" and second.kind is Kind.IDENT and stream.peek(3).text == ">":
+    if first.kind is Kind.PUNCT and second.kind is Kind.IDENT:
+        # No expression has a bare word between these.
+        return (first.text, stream.peek(3).text) in (("<", ">"), ("<", "|"), ("(", "|"))
+    if first.kind is Kind.PUNCT and first.text == "->":
         return True
     if first.kind is not Kind.IDENT or first.text in NO_EDGES:
         return False
@@ -379,12 +386,8 @@ def _traversal(stream: TokenStream) -> TraversalNode:
     if stream.current.kind is Kind.VARIABLE:
         edge_variable = stream.advance()
         stream.expect_punct(":", f"after `${edge_variable.text}`")
-    undirected = stream.take_punct("<") is not None
-    word = stream.expect(Kind.IDENT, "an edge", "in the traversal")
-    if word.text in NO_EDGES:
-        fail(stream.source, word.span, f"`{word.text}` cannot be an edge")
-    if undirected:
-        stream.expect_punct(">", f"after `<{word.text}`")
+    undirected = stream.at_punct("<")
+    words, edge_span = _edge_words(stream)
     hops: tuple[int, int | None] | None = None
     hops_span: Span | None = None
     if opening := stream.take_punct("{"):
@@ -395,8 +398,9 @@ def _traversal(stream: TokenStream) -> TraversalNode:
             high = stream.integer(stream.advance())
         closing = stream.expect_punct("}", "to close the hop bounds")
         hops, hops_span = (low, high), opening.span.to(closing.span)
-    right = stream.expect(Kind.VARIABLE, "a variable", f"after `{word.text}`")
-    if word.text == "in" and stream.at_punct("."):
+    last = words[-1].text if words else "->"
+    right = stream.expect(Kind.VARIABLE, "a variable", f"after `{last}`")
+    if last == "in" and stream.at_punct("."):
         hint = f"to test membership write `(${left.text}) in ${right.text}.property`"
         stream.unexpected("a clause", "after the traversal", hint=hint)
     return TraversalNode(
@@ -404,8 +408,8 @@ def _traversal(stream: TokenStream) -> TraversalNode:
         left_span=left.span,
         right=right.text,
         right_span=right.span,
-        edge_word=word.text,
-        edge_span=word.span,
+        edge_words=words,
+        edge_span=edge_span,
         undirected=undirected,
         edge_variable=None if edge_variable is None else edge_variable.text,
         edge_variable_span=None if edge_variable is None else edge_variable.span,
@@ -413,3 +417,24 @@ def _traversal(stream: TokenStream) -> TraversalNode:
         hops_span=hops_span,
         span=left.span.to(right.span),
     )
+
+
+def _edge_words(stream: TokenStream) -> tuple[tuple[EdgeWord, ...], Span]:
+    """Parse what a traversal follows: `word`, `<word>`, `(one|two)`, `<one|two>`, or `->`."""
+    if arrow := stream.take_punct("->"):
+        return (), arrow.span
+    opening = stream.take_punct("<") or stream.take_punct("(")
+    found = [_edge_word(stream)]
+    while opening is not None and stream.take_punct("|"):
+        found.append(_edge_word(stream))
+    if opening is not None:
+        closing = ">" if opening.text == "<" else ")"
+        stream.expect_punct(closing, f"after `{opening.text}{'|'.join(w.text for w in found)}`")
+    return tuple(found), found[0].span.to(found[-1].span)
+
+
+def _edge_word(stream: TokenStream) -> EdgeWord:
+    word = stream.expect(Kind.IDENT, "an edge", "in the traversal")
+    if word.text in NO_EDGES:
+        fail(stream.source, word.span, f"`{word.text}` cannot be an edge")
+    return EdgeWord(text=word.text, span=word.span)

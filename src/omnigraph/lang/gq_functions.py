@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from omnigraph.catalog import NUMERICS, TEMPORALS, PropertyType, Scalar
+from msgspec.structs import replace
+
+from omnigraph.catalog import NUMERICS, TEMPORALS, PropertyType, Scalar, members_of
 from omnigraph.lang.gq_ast import (
     CallNode,
     ClauseNode,
@@ -21,7 +23,7 @@ from omnigraph.lang.gq_clauses import (
     used_variables,
 )
 from omnigraph.lang.gq_expressions import AGGREGATES, RANKINGS, TEXT_PREDICATES
-from omnigraph.lang.gq_scope import EdgeVariable, Scope
+from omnigraph.lang.gq_scope import EdgeVariable, MatchVariable, NodeVariable, PathVariable, Scope
 from omnigraph.lang.gq_values import ValueChecker
 from omnigraph.limits import RRF_K_DEFAULT
 from omnigraph.plan.expression import (
@@ -41,12 +43,15 @@ from omnigraph.plan.expression import (
     Now,
     ObjectOf,
     Parameter,
+    PathOf,
+    PathPart,
     PropertyOf,
     Ranking,
     Rrf,
     SubqueryValue,
     TextMatch,
     TextOp,
+    TypeOf,
     variables_of,
 )
 
@@ -82,6 +87,10 @@ class ExpressionChecker(ValueChecker):
             was_condition = self.enter_condition()
             found = self._text_match(node)
             return self.leave_condition(found, was_condition=was_condition)
+        if node.function == "type":
+            return self._type(node)
+        if node.function in ("length", "nodes"):
+            return self._path(node)
         if node.function in RANKINGS or node.function == "object":
             if not self._rankings:
                 self.scope.error(
@@ -150,17 +159,50 @@ class ExpressionChecker(ValueChecker):
             variable=found.variable, type=BOOL if aggregate is None else aggregate.type
         )
 
-    # ---- objects --------------------------------------------------------------------------
+    # ---- types and objects ----------------------------------------------------------------
+
+    def _variable(self, node: CallNode, wanted: str) -> MatchVariable | None:
+        """Return the variable a function is about; one that is no such variable is reported."""
+        argument = node.arguments[0]
+        found = self.scope.lookup(argument.name) if isinstance(argument, VariableNode) else None
+        if found is not None and isinstance(found, PathVariable) == wanted.startswith("path"):
+            return found
+        if not isinstance(argument, VariableNode) or argument.name not in self.scope.poisoned:
+            message = f"`{node.function}` needs a {wanted}"
+            self.scope.error("T7", argument.span, message)
+        return None
+
+    def _entity(self, node: CallNode) -> NodeVariable | EdgeVariable | None:
+        """Resolve the node or edge variable a function is about."""
+        found = self._variable(node, "node or edge variable such as `$p`")
+        return None if isinstance(found, PathVariable) else found
+
+    def _path(self, node: CallNode) -> Expression | None:
+        """Resolve `length($w)` or `nodes($w)`."""
+        found = self._variable(node, "path variable: `$w` in `$a $w:edge{1,5} $b`")
+        if found is None:
+            return None
+        part = PathPart(node.function)
+        kind = INT if part is PathPart.LENGTH else replace(TEXT, is_list=True)
+        kind = kind.as_nullable(nullable=found.optional)
+        return PathOf(variable=found.name, part=part, type=kind)
+
+    def _type(self, node: CallNode) -> Expression | None:
+        """Resolve `type($v)`: the name of the type, one of those the variable may have."""
+        found = self._entity(node)
+        if found is None:
+            return None
+        types = members_of(found.edge) if isinstance(found, EdgeVariable) else (found.node,)
+        names = [item.name for item in types]
+        kind = PropertyType(
+            scalar=Scalar.STRING, nullable=found.optional, enum_values=tuple(sorted(names))
+        )
+        return TypeOf(variable=found.name, type=kind)
 
     def _object(self, node: CallNode) -> Expression | None:
         """Resolve `object($v)`: everything of a node or edge that can be read, as one value."""
-        argument = node.arguments[0]
-        found = self.scope.lookup(argument.name) if isinstance(argument, VariableNode) else None
+        found = self._entity(node)
         if found is None:
-            known = isinstance(argument, VariableNode) and argument.name in self.scope.poisoned
-            if not known:
-                message = "`object` needs a node or edge variable such as `$p`"
-                self.scope.error("T7", argument.span, message)
             return None
         owner = found.edge if isinstance(found, EdgeVariable) else found.node
         text = TEXT.as_nullable(nullable=found.optional)
@@ -316,7 +358,7 @@ class ExpressionChecker(ValueChecker):
 
     def _embedding_model(self, node: ExpressionNode, target: PropertyOf) -> str | None:
         found = self.scope.lookup(node.variable) if isinstance(node, PropertyNode) else None
-        if found is None or isinstance(found, EdgeVariable):
+        if not isinstance(found, NodeVariable):
             return None
         embedding = found.node.properties[target.property].embedding
         return None if embedding is None else embedding.model

@@ -13,6 +13,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from omnigraph.catalog import members_of
 from omnigraph.lang.gq_clauses import Binding, Block, Clause, Condition, Subquery, Traversal
 from omnigraph.lang.gq_parts import Parts
 from omnigraph.plan.expression import And, Expression, can_overflow, conjunction, variables_of
@@ -188,11 +189,13 @@ class _Lowering:
                 ExpandInto(
                     source=source,
                     target=target,
-                    edge=item.edge.name,
+                    edges=tuple(edge.name for edge in members_of(item.edge)),
                     direction=direction,
                     min_hops=item.min_hops,
                     max_hops=item.max_hops,
                     edge_variable=item.edge_variable,
+                    path_variable=item.path_variable,
+                    path_backwards=item.path_variable is not None and not from_left,
                 )
             )
         else:
@@ -200,17 +203,21 @@ class _Lowering:
                 Expand(
                     source=source,
                     target=target,
-                    edge=item.edge.name,
+                    edges=tuple(edge.name for edge in members_of(item.edge)),
                     direction=direction,
                     target_type=item.right_type if from_left else item.left_type,
                     min_hops=item.min_hops,
                     max_hops=item.max_hops,
                     edge_variable=item.edge_variable,
+                    path_variable=item.path_variable,
+                    path_backwards=item.path_variable is not None and not from_left,
                 )
             )
             self._introduce(target)
         if item.edge_variable is not None:
             self._introduce(item.edge_variable, is_edge=True)
+        if item.path_variable is not None:
+            self._bind(item.path_variable)
         self._place_conditions()
 
     def _place_conditions(self) -> None:

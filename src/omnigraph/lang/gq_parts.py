@@ -33,8 +33,9 @@ class Parts:
         self._outer = frozenset(outer)
         for item in traversals:
             self._unite(item.left, item.right)
-            if item.edge_variable is not None:
-                self._unite(item.left, item.edge_variable)
+            for named in (item.edge_variable, item.path_variable):
+                if named is not None:
+                    self._unite(item.left, named)
         self._starts = self._ordered(list(bindings), traversals)
         self._there = {self._part(name) for name in self._outer}
         self._links: dict[str, list[tuple[bool, frozenset[str]]]] = {}

@@ -6,7 +6,7 @@ result. The outcome is a list of resolved clauses that lowering puts into an ord
 
 from __future__ import annotations
 
-from omnigraph.catalog import EdgeType, PropertyType, Scalar
+from omnigraph.catalog import PropertyType, Scalar
 from omnigraph.lang.gq_ast import (
     BindingNode,
     BlockNode,
@@ -24,14 +24,14 @@ from omnigraph.lang.gq_clauses import (
     Clause,
     Condition,
     ReadTypes,
-    Traversal,
     direct_variables,
     introduced_names,
     used_variables,
 )
 from omnigraph.lang.gq_functions import ExpressionChecker
-from omnigraph.lang.gq_scope import EdgeVariable, Scope
-from omnigraph.lang.source import Span, did_you_mean
+from omnigraph.lang.gq_scope import EdgeVariable, NodeVariable, Scope
+from omnigraph.lang.gq_traversals import optional_misuse, resolve_traversal
+from omnigraph.lang.source import did_you_mean
 from omnigraph.plan.expression import (
     Compare,
     CompareOp,
@@ -93,8 +93,9 @@ class PatternChecker:
         self._reads.nodes.add(declared.name)
         variable = scope.fresh() if node.variable == ANONYMOUS else node.variable
         known = scope.lookup(variable)
-        if isinstance(known, EdgeVariable):
-            scope.error("T23", node.variable_span, f"`${variable}` is an edge variable, not a node")
+        if known is not None and not isinstance(known, NodeVariable):
+            kind = "an edge" if isinstance(known, EdgeVariable) else "a path"
+            scope.error("T23", node.variable_span, f"`${variable}` is {kind} variable, not a node")
             return []
         if known is not None and known.node.name != declared.name:
             scope.error(
@@ -104,7 +105,7 @@ class PatternChecker:
             )
             return []
         if known is not None and known.optional and not scope.is_outer(variable):
-            self._optional_misuse(variable, node.variable_span)
+            optional_misuse(scope, variable, node.variable_span)
             return []
         name = known.name if known is not None else scope.bind_node(variable, declared)
         found: list[Clause] = [Binding(variable=name, type_name=declared.name)]
@@ -116,14 +117,6 @@ class PatternChecker:
             if condition is not None:
                 found.append(Condition(expression=condition))
         return found
-
-    def _optional_misuse(self, variable: str, span: Span) -> None:
-        self._scope.error(
-            "T25",
-            span,
-            f"`${variable}` comes from an optional block and may be null",
-            hint="put the clause into an `optional { ... }` block",
-        )
 
     def _match(self, item: MatchNode, variable: str, type_name: str) -> Expression | None:
         node_type = self._scope.catalog.nodes[type_name]
@@ -205,145 +198,13 @@ class PatternChecker:
             return None
         return value
 
-    # ---- traversals -----------------------------------------------------------------------
-
     def _traversal(self, node: TraversalNode) -> list[Clause]:
-        found = self._resolve_traversal(node)
+        found = resolve_traversal(node, self._scope, self._reads)
         if found is None:
             names = [node.left, node.right, node.edge_variable or ANONYMOUS]
             self._scope.poison(*(name for name in names if name != ANONYMOUS))
             return []
         return [found]
-
-    def _resolve_traversal(self, node: TraversalNode) -> Traversal | None:
-        scope = self._scope
-        edge = scope.catalog.edge_by_word(node.edge_word)
-        if edge is None:
-            words = [name[:1].lower() + name[1:] for name in scope.catalog.edges]
-            scope.error(
-                "T4",
-                node.edge_span,
-                f"unknown edge `{node.edge_word}`",
-                hint="to test a parameter write `($x) in $list`"
-                if node.edge_word == "in"
-                else did_you_mean(node.edge_word, words),
-            )
-            return None
-        self._reads.edges.add(edge.name)
-        self._reads.nodes |= {edge.source, edge.target}
-        if node.undirected and edge.source != edge.target:
-            scope.error(
-                "T22",
-                node.edge_span,
-                f"`<{node.edge_word}>` needs an edge between nodes of one type; {edge.name} "
-                f"goes from {edge.source} to {edge.target}",
-                hint=f"write `{node.edge_word}`: the direction follows from the types",
-            )
-            return None
-        hops = self._hops(node, edge)
-        forward = self._orientation(node, edge)
-        if hops is None or forward is None:
-            return None
-        left = self._end(node.left, edge.source if forward else edge.target)
-        right = self._end(node.right, edge.target if forward else edge.source)
-        edge_variable = self._edge_variable(node, edge)
-        return Traversal(
-            left=left,
-            right=right,
-            edge=edge,
-            forward=forward,
-            undirected=node.undirected,
-            min_hops=hops[0],
-            max_hops=hops[1],
-            edge_variable=edge_variable,
-        )
-
-    def _hops(self, node: TraversalNode, edge: EdgeType) -> tuple[int, int] | None:
-        if node.hops is None:
-            return 1, 1
-        low, high = node.hops
-        span = node.hops_span or node.span
-        if node.edge_variable not in (None, ANONYMOUS):
-            self._scope.error(
-                "T23", span, f"`${node.edge_variable}` binds one edge, so it takes no hop bounds"
-            )
-            return None
-        if high is None:
-            self._scope.error(
-                "T15", span, "the number of hops needs an upper bound", hint=f"{{{low},{low + 4}}}"
-            )
-            return None
-        if not 1 <= low <= high:
-            self._scope.error(
-                "T15", span, f"hop bounds {{{low},{high}}} are invalid: 1 <= least <= most"
-            )
-            return None
-        # Between different types a second hop has nothing to start from.
-        return (low, high) if edge.source == edge.target else (low, min(high, 1))
-
-    def _known_type(self, name: str, span: Span) -> str | bool | None:
-        """Return a variable's node type, None when it is new, False after an error."""
-        if name == ANONYMOUS:
-            return None
-        found = self._scope.lookup(name)
-        if found is None:
-            return None
-        if isinstance(found, EdgeVariable):
-            self._scope.error(
-                "T23", span, f"edge variable `${name}` cannot be the end of a traversal"
-            )
-            return False
-        if found.optional and not self._scope.is_outer(name):
-            self._optional_misuse(name, span)
-            return False
-        return found.node.name
-
-    def _orientation(self, node: TraversalNode, edge: EdgeType) -> bool | None:
-        left = self._known_type(node.left, node.left_span)
-        right = self._known_type(node.right, node.right_span)
-        if left is False or right is False:
-            return None
-        forward = True
-        if edge.source != edge.target:
-            if left is not None:
-                forward = left != edge.target
-            elif right is not None:
-                forward = right != edge.source
-        ends = (edge.source, edge.target) if forward else (edge.target, edge.source)
-        fits = True
-        for name, span, known, wanted in (
-            (node.left, node.left_span, left, ends[0]),
-            (node.right, node.right_span, right, ends[1]),
-        ):
-            if known is not None and known != wanted:
-                self._scope.error(
-                    "T5",
-                    span,
-                    f"`${name}` is a {known}, but {edge.name} goes from {edge.source} to "
-                    f"{edge.target}",
-                )
-                fits = False
-                if edge.source != edge.target:
-                    # The direction was a guess, so nothing can be said of the other end.
-                    break
-        return forward if fits else None
-
-    def _end(self, name: str, type_name: str) -> str:
-        if name == ANONYMOUS:
-            return self._scope.fresh()
-        known = self._scope.lookup(name)
-        if known is not None:
-            return known.name
-        return self._scope.bind_node(name, self._scope.catalog.nodes[type_name])
-
-    def _edge_variable(self, node: TraversalNode, edge: EdgeType) -> str | None:
-        name, span = node.edge_variable, node.edge_variable_span
-        if name is None or name == ANONYMOUS or span is None:
-            return None
-        if self._scope.lookup(name) is not None or name in self._scope.parameters:
-            self._scope.error("T23", span, f"edge variable `${name}` must be a new name")
-            return None
-        return self._scope.bind_edge(name, edge)
 
     # ---- blocks ---------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from omnigraph.lang.gq_expressions import AGGREGATES, RANKINGS
 from omnigraph.lang.gq_functions import ExpressionChecker
 from omnigraph.lang.gq_lower import lower
 from omnigraph.lang.gq_patterns import PatternChecker
-from omnigraph.lang.gq_scope import EdgeVariable, NodeVariable, Scope
+from omnigraph.lang.gq_scope import EdgeVariable, NodeVariable, PathVariable, Scope
 from omnigraph.lang.source import Diagnostics, did_you_mean
 from omnigraph.plan.explain import expression_text
 from omnigraph.plan.expression import (
@@ -88,6 +88,12 @@ def _implicit_name(node: ExpressionNode, expression: Expression) -> str:
     return text[1:-1] if text.startswith("(") and text.endswith(")") else text
 
 
+def _entities(scope: Scope) -> tuple[str, ...]:
+    """Return the variables that have an id: nodes and edges."""
+    found = (n for n, item in scope.variables.items() if not isinstance(item, PathVariable))
+    return tuple(sorted(name for name in found if not name.startswith("#")))
+
+
 def has_aggregate(expression: Expression) -> bool:
     """Whether an expression aggregates."""
     return any(isinstance(part, Aggregate) for part in walk(expression))
@@ -119,7 +125,7 @@ def check_read(
         name=query.name,
         parameters=tuple(Parameter(name=n, type=t) for n, t in parameters.items()),
         steps=lower((*clauses, *output.subqueries)),
-        variables=tuple(sorted(name for name in scope.variables if not name.startswith("#"))),
+        variables=_entities(scope),
         columns=tuple(output.columns),
         grouped=output.grouped,
         distinct=read.distinct,
@@ -193,6 +199,14 @@ class _Output:
                         f"unbound variable `${item.variable}`",
                         hint=self._scope.suggest_variable(item.variable),
                     )
+                continue
+            if isinstance(variable, PathVariable):
+                self._scope.error(
+                    "T6",
+                    item.span,
+                    f"path variable `${item.variable}` has no properties",
+                    hint=f"read `length(${item.variable})` or `nodes(${item.variable})`",
+                )
                 continue
             owner = variable.edge if isinstance(variable, EdgeVariable) else variable.node
             for name, declared in owner.properties.items():

@@ -25,7 +25,14 @@ class EdgeVariable(Struct, frozen=True, kw_only=True):
     optional: bool = False
 
 
-MatchVariable = NodeVariable | EdgeVariable
+class PathVariable(Struct, frozen=True, kw_only=True):
+    """A variable bound to the shortest path of a traversal over several hops."""
+
+    name: str
+    optional: bool = False
+
+
+MatchVariable = NodeVariable | EdgeVariable | PathVariable
 
 
 class Scope(Struct):
@@ -101,6 +108,12 @@ class Scope(Struct):
     def bind_edge(self, name: str, edge: EdgeType) -> str:
         """Introduce an edge variable; return its plan name."""
         found = EdgeVariable(name=self.plan_name(name), edge=edge)
+        self.variables[name] = found
+        return found.name
+
+    def bind_path(self, name: str) -> str:
+        """Introduce a path variable; return its plan name."""
+        found = PathVariable(name=self.plan_name(name))
         self.variables[name] = found
         return found.name
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from omnigraph.catalog import INTEGERS, PropertyType, Scalar, scalar_range
+from omnigraph.catalog import INTEGERS, EdgeUnion, Entity, PropertyType, Scalar, scalar_range
 from omnigraph.lang.gq_ast import (
     BinaryNode,
     CallNode,
@@ -23,7 +23,7 @@ from omnigraph.lang.gq_ast import (
     WordNode,
 )
 from omnigraph.lang.gq_expressions import COMPARISONS, is_condition
-from omnigraph.lang.gq_scope import EdgeVariable, Scope
+from omnigraph.lang.gq_scope import EdgeVariable, NodeVariable, PathVariable, Scope
 from omnigraph.lang.source import Span, did_you_mean
 from omnigraph.plan.expression import (
     FLOAT,
@@ -176,6 +176,13 @@ class ValueChecker:
         if found is None:
             if node.name not in self.scope.poisoned:
                 self._unbound(node)
+        elif isinstance(found, PathVariable):
+            self.scope.error(
+                "T23",
+                node.span,
+                f"path variable `${node.name}` cannot be used alone",
+                hint=f"read `length(${node.name})` or `nodes(${node.name})`",
+            )
         elif isinstance(found, EdgeVariable):
             self.scope.error(
                 "T23",
@@ -229,8 +236,8 @@ class ValueChecker:
     def entity(self, node: VariableNode) -> Expression | None:
         """Resolve `$x` where a node or edge may stand for its id; parameters come first."""
         found = self.scope.lookup(node.name)
-        plain = found is None or isinstance(found, EdgeVariable) or node.vanishing
-        if found is None or plain or node.name in self.scope.parameters:
+        known = isinstance(found, NodeVariable) and not node.vanishing
+        if found is None or not known or node.name in self.scope.parameters:
             return self.variable(node)
         return IdOf(variable=found.name, type=TEXT.as_nullable(nullable=found.optional))
 
@@ -263,6 +270,14 @@ class ValueChecker:
                 hint=None if parameter else self.scope.suggest_variable(node.variable),
             )
             return None
+        if isinstance(found, PathVariable):
+            self.scope.error(
+                "T6",
+                node.span,
+                f"path variable `${node.variable}` has no properties",
+                hint=f"read `length(${node.variable})` or `nodes(${node.variable})`",
+            )
+            return None
         edge = isinstance(found, EdgeVariable)
         owner = found.edge if isinstance(found, EdgeVariable) else found.node
         id_type = TEXT.as_nullable(nullable=found.optional)
@@ -277,7 +292,7 @@ class ValueChecker:
             self.scope.error(
                 "T6",
                 node.property_span,
-                f"{owner.kind} type {owner.name} has no property `{node.property}`",
+                _without_property(owner, node.property),
                 hint=f"did you mean `{endpoint}`?"
                 if endpoint
                 else did_you_mean(node.property, known),
@@ -491,6 +506,16 @@ class ValueChecker:
         else:
             found = self.resolve(node.operand)
         return None if found is None else IsNull(operand=found, negated=node.negated)
+
+
+def _without_property(owner: Entity, name: str) -> str:
+    """Say that a type has no such property; of several types, which one has not."""
+    if not isinstance(owner, EdgeUnion):
+        return f"{owner.kind} type {owner.name} has no property `{name}`"
+    lacking = [edge.name for edge in owner.members if name not in edge.properties]
+    if lacking:
+        return f"edge type {lacking[0]} has no property `{name}`, and the edge may be one of it"
+    return f"`{name}` has different types in {', '.join(edge.name for edge in owner.members)}"
 
 
 def _temporal_hint(left: Expression, right: Expression) -> str | None:

@@ -41,12 +41,16 @@ def _variables(steps: Iterable[Step]) -> Iterator[tuple[str, tuple[str, str]]]:
                 yield step.variable, ("node", step.type_name)
             case Expand():
                 yield step.target, ("node", step.target_type)
-                if step.edge_variable is not None:
-                    yield step.edge_variable, ("edge", step.edge)
+                yield from _edge(step)
             case ExpandInto():
-                if step.edge_variable is not None:
-                    yield step.edge_variable, ("edge", step.edge)
+                yield from _edge(step)
             case OptionalJoin() | Join():
                 yield from _variables(step.steps)
             case AntiJoin():
                 pass
+
+
+def _edge(step: Expand | ExpandInto) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the edge variable of a step, if its edges are of one type."""
+    if step.edge_variable is not None and len(step.edges) == 1:
+        yield step.edge_variable, ("edge", step.edges[0])

@@ -245,6 +245,9 @@ QUERY_MEMORY_SHARE: Final = 4
 ROW_BYTES: Final = 8
 """Memory of a number: of a row, a weight, a place."""
 
+PATH_NODE_BYTES: Final = 40
+"""Memory of a node on a path, about: an id and its places."""
+
 HOP_STARTS: Final = 256
 """Nodes that hops are followed from together at first; then as many as suit the next limit."""
 

@@ -27,11 +27,13 @@ from omnigraph.plan.expression import (
     ObjectOf,
     Or,
     Parameter,
+    PathOf,
     PropertyOf,
     Rrf,
     SubqueryValue,
     Substring,
     TextMatch,
+    TypeOf,
     Vanishing,
     variables_of,
 )
@@ -117,7 +119,9 @@ def _where(label: str, condition: Expression | None) -> str:
 
 
 def _arrow(step: Expand | ExpandInto) -> str:
-    name = step.edge if step.edge_variable is None else f"${step.edge_variable}:{step.edge}"
+    edges = "|".join(step.edges)
+    variable = step.edge_variable or step.path_variable
+    name = edges if variable is None else f"${variable}:{edges}"
     single = (step.min_hops, step.max_hops) == (1, 1)
     hops = "" if single else f"{{{step.min_hops},{step.max_hops}}}"
     left = "<-" if step.direction is Direction.IN else "-"
@@ -221,6 +225,10 @@ def expression_text(item: Expression) -> str:
             return _place_text(item)
         case Parameter() | Constant() | Now() | ColumnOf():
             return _leaf_text(item)
+        case TypeOf():
+            return f"type(${item.variable})"
+        case PathOf():
+            return f"{item.part}(${item.variable})"
         case ObjectOf():
             return f"object({_variables(tuple(sorted(variables_of(item))))})"
         case Arithmetic() | Compare():

@@ -253,6 +253,28 @@ class SubqueryValue(Struct, frozen=True, kw_only=True):
     type: PropertyType
 
 
+class PathPart(StrEnum):
+    """What can be read of a path."""
+
+    LENGTH = "length"
+    NODES = "nodes"
+
+
+class PathOf(Struct, frozen=True, kw_only=True):
+    """The number of hops of a path, or the ids of its nodes."""
+
+    variable: str
+    part: PathPart
+    type: PropertyType
+
+
+class TypeOf(Struct, frozen=True, kw_only=True):
+    """The name of the type of a node or edge."""
+
+    variable: str
+    type: PropertyType
+
+
 class ObjectOf(Struct, frozen=True, kw_only=True):
     """A whole node or edge as one value, null if it is null. The fields of the type name its parts.
 
@@ -294,8 +316,15 @@ Expression = (
     | Rrf
     | Aggregate
     | SubqueryValue
+    | TypeOf
+    | PathOf
     | ObjectOf
     | ColumnOf
+)
+
+
+_OF_A_VARIABLE = (
+    PropertyOf | IdOf | EndpointOf | TypeOf | PathOf | TextMatch | Nearest | Bm25 | SubqueryValue
 )
 
 
@@ -358,8 +387,7 @@ def _transformed(value: object, change: Change) -> object:
 
 def variables_of(expression: Expression) -> frozenset[str]:
     """Return the variables an expression reads."""
-    with_variable = PropertyOf | IdOf | EndpointOf | TextMatch | Nearest | Bm25 | SubqueryValue
-    return frozenset(p.variable for p in walk(expression) if isinstance(p, with_variable))
+    return frozenset(p.variable for p in walk(expression) if isinstance(p, _OF_A_VARIABLE))
 
 
 def can_overflow(expression: Expression) -> bool:

@@ -32,21 +32,27 @@ class NodeScan(Struct, frozen=True, kw_only=True):
 
 
 class Expand(Struct, frozen=True, kw_only=True):
-    """Follow edges from a bound variable to a new one.
+    """Follow edges of one or several types from a bound variable to a new one.
 
+    Types that join two different node types may go either way; `direction` is that of the first.
     Without `edge_variable` each distinct reached node gives one row; with it, each edge does. Over
     several hops a node counts at its shortest distance only; the start is reached at hop 1 if it
     has an edge to itself. `edge_condition` and `target_condition` apply to the reached side.
+
+    `path_variable` is the shortest path to the node. It begins at the source, with `path_backwards`
+    at the target; of several paths it is the one whose ids come first, compared from there.
     """
 
     source: str
     target: str
-    edge: str
+    edges: tuple[str, ...]
     direction: Direction
     target_type: str
     min_hops: int = 1
     max_hops: int = 1
     edge_variable: str | None = None
+    path_variable: str | None = None
+    path_backwards: bool = False
     edge_condition: Expression | None = None
     target_condition: Expression | None = None
 
@@ -56,11 +62,13 @@ class ExpandInto(Struct, frozen=True, kw_only=True):
 
     source: str
     target: str
-    edge: str
+    edges: tuple[str, ...]
     direction: Direction
     min_hops: int = 1
     max_hops: int = 1
     edge_variable: str | None = None
+    path_variable: str | None = None
+    path_backwards: bool = False
     edge_condition: Expression | None = None
 
 

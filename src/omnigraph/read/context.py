@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 from msgspec import Struct, field
 
-from omnigraph.catalog import Catalog
+from omnigraph.catalog import Catalog, EdgeUnion, united
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.compute import evaluate_condition
 from omnigraph.plan.expression import Expression, variables_of
@@ -39,14 +39,19 @@ class Context(Struct, frozen=True):
         entity = self.catalog.nodes[name]
         return Source(entity, self.pins[entity.table_key])
 
-    def edge(self, name: str) -> Source:
-        """Return the source of an edge type."""
-        entity = self.catalog.edges[name]
-        return Source(entity, self.pins[entity.table_key])
+    def edge(self, names: tuple[str, ...]) -> Source:
+        """Return the source of edges of one type, or of several as one."""
+        members = [self.catalog.edges[name] for name in names]
+        sources = tuple(Source(edge, self.pins[edge.table_key]) for edge in members)
+        if len(sources) == 1:
+            return sources[0]
+        return Source(united(members), sources[0].pin, members=sources)
 
-    def topology(self, name: str) -> Topology:
-        """Return the adjacency of an edge type."""
-        edge = self.catalog.edges[name]
+    def topology(self, names: tuple[str, ...]) -> Topology:
+        """Return the adjacency of edges of one type, or of several as one."""
+        edge = united([self.catalog.edges[name] for name in names])
+        if isinstance(edge, EdgeUnion):
+            return self.topologies.united(edge, self.pins)
         return self.topologies.get(
             edge,
             self.pins[edge.table_key],

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Protocol
 
-from omnigraph.catalog import Catalog, PropertyType
+from omnigraph.catalog import Catalog, PropertyType, members_of, united
 from omnigraph.limits import (
     ADJACENCY_BYTES,
     CONDITION_SHARE,
@@ -52,14 +52,16 @@ def working_set_bytes(context: Sizes, plan: ReadPlan) -> int:
     reads = reads_of(plan)
     catalog, pins = context.catalog, context.pins
     found = 0.0
-    for variable, type_name in reads.types.items():
+    for variable, type_name in reads.tables():
         entity = catalog.entity_named(type_name)
         rows = pins[entity.table_key].row_count
         for name in {"id", *reads.of(variable)}:
             declared = entity.properties.get(name)
             found += rows * (TEXT_BYTES if declared is None else _width(declared.type))
     found += sum(pins[f"edge:{name}"].row_count * ADJACENCY_BYTES for name in plan.reads_edges)
-    return math.ceil(found + _listed_rows(context, plan) * ROW_BYTES * len(reads.types))
+    return math.ceil(
+        found + _listed_rows(context, plan) * ROW_BYTES * (len(reads.types) + len(reads.edges))
+    )
 
 
 def _width(declared: PropertyType) -> int:
@@ -92,7 +94,7 @@ def growth(context: Sizes, step: Step) -> float:
             return rows * (1.0 if step.condition is None else CONDITION_SHARE)
         case Expand():
             kept = CONDITION_SHARE if step.target_condition is not None else 1.0
-            return kept * _degree(context, step.edge, step.direction) ** step.max_hops
+            return kept * _degree(context, step.edges, step.direction) ** step.max_hops
         case ExpandInto() | Filter():
             return CONDITION_SHARE
         case AntiJoin():
@@ -112,10 +114,10 @@ def _is_equality(condition: Expression) -> bool:
     return any(isinstance(part, Compare) and part.op is CompareOp.EQ for part in parts)
 
 
-def _degree(context: Sizes, edge_name: str, direction: Direction) -> float:
-    """Return how many edges of a type a node has on average."""
-    edge = context.catalog.edges[edge_name]
-    edges = context.pins[f"edge:{edge_name}"].row_count
+def _degree(context: Sizes, names: tuple[str, ...], direction: Direction) -> float:
+    """Return how many edges of some types a node has on average."""
+    edge = united([context.catalog.edges[name] for name in names])
+    edges = sum(context.pins[member.table_key].row_count for member in members_of(edge))
     sources = max(context.pins[f"node:{edge.source}"].row_count, 1)
     targets = max(context.pins[f"node:{edge.target}"].row_count, 1)
     match direction:

@@ -11,12 +11,23 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from omnigraph.catalog import EdgeType, NodeType
+from omnigraph.compute.evaluate import TYPE
 from omnigraph.errors import ResourceLimitError
 from omnigraph.limits import QUERY_ROWS_MAX, ROW_BYTES
 from omnigraph.read.arrays import Counts, Mask, Rows
 from omnigraph.read.columns import Columns
 from omnigraph.read.running import checkpoint, reserve
 from omnigraph.store import Pin
+
+_NO_TABLE = Pin(
+    table_key="#value",
+    incarnation=0,
+    path="#value",
+    version=0,
+    row_count=0,
+    transaction_uuid="",
+    seq=0,
+)
 
 
 class Source(Struct, frozen=True):
@@ -26,6 +37,27 @@ class Source(Struct, frozen=True):
     pin: Pin
     values: pa.Array | None = None
     """What a variable that stands for no stored row but for a computed value is."""
+    members: tuple[Source, ...] = ()
+    """Where edges of several types are read from: their tables, one after the other."""
+
+    @staticmethod
+    def computed(variable: str, values: pa.Array) -> Source:
+        """Return the source of a variable that stands for computed values."""
+        return Source(NodeType(name=variable, properties={}), _NO_TABLE, values)
+
+    def column(self, columns: Columns, name: str) -> pa.Array:
+        """Return a whole stored column."""
+        if not self.members:
+            return columns.column(self.pin, name)
+        return pa.concat_arrays([columns.column(item.pin, name) for item in self.members])
+
+    def type_names(self, columns: Columns, numbers: Rows) -> pa.Array:
+        """Return the name of the type of each row, null where there is no row."""
+        sources = self.members or (self,)
+        names = pa.array([item.entity.name for item in sources], pa.string())
+        ends = np.cumsum([columns.size(item.pin) for item in self.members])
+        which = np.searchsorted(ends, numbers, side="right")
+        return names.take(pa.array(which, mask=numbers < 0))
 
 
 class Frame(Struct):
@@ -168,9 +200,11 @@ class FrameColumns:
         """Return a column for the rows of the frame, null where the variable is."""
         source = self._frame.sources[variable]
         values = source.values
-        if values is None:
-            values = self._columns.column(source.pin, name)
         numbers = self._frame.numbers[variable]
+        if name == TYPE:
+            return source.type_names(self._columns, numbers)
+        if values is None:
+            values = source.column(self._columns, name)
         if len(numbers) == len(values) and self._is_whole(variable, len(values)):
             return values
         if len(values):
@@ -199,11 +233,14 @@ class WholeColumns:
     @property
     def rows(self) -> int:
         """Number of rows."""
-        return len(self._columns.column(self._source.pin, "id"))
+        sources = self._source.members or (self._source,)
+        return sum(self._columns.size(item.pin) for item in sources)
 
     def column(self, variable: str, name: str) -> pa.Array:
         """Return a whole column."""
-        return self._columns.column(self._source.pin, name)
+        if name == TYPE:
+            return self._source.type_names(self._columns, np.arange(self.rows))
+        return self._source.column(self._columns, name)
 
 
 def row_numbers(mask: pa.Array | Mask) -> Counts:

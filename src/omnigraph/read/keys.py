@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 
-from omnigraph.catalog import EdgeType, NodeType
+from omnigraph.catalog import EdgeType, EdgeUnion, NodeType
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.compute import constant_value
 from omnigraph.plan.expression import (
@@ -24,7 +24,7 @@ def identifies(entity: NodeType | EdgeType, expression: Expression) -> bool:
     """Whether an expression is different for every row of a type: its id, or its whole key."""
     match expression:
         case IdOf():
-            return True
+            return not isinstance(entity, EdgeUnion)
         case PropertyOf():
             return isinstance(entity, NodeType) and entity.key == (expression.property,)
         case _:

@@ -33,6 +33,7 @@ from omnigraph.read.frame import (
 )
 from omnigraph.read.hops import reach
 from omnigraph.read.joining import join_parts
+from omnigraph.read.paths import expand_path, expand_path_into
 from omnigraph.read.running import traced
 from omnigraph.read.subqueries import ROW, apply_subquery, correlated, solutions
 from omnigraph.read.topology import Topology
@@ -111,7 +112,9 @@ def _scan(context: Context, step: NodeScan, frame: Frame) -> Frame:
 
 
 def _expand(context: Context, step: Expand, frame: Frame) -> Frame:
-    topology = context.topology(step.edge)
+    if step.path_variable is not None:
+        return expand_path(context, step, step.path_variable, frame)
+    topology = context.topology(step.edges)
     starts = frame.numbers[step.source]
     edges: Rows | None = None
     if step.min_hops > step.max_hops:
@@ -138,7 +141,7 @@ def _expand(context: Context, step: Expand, frame: Frame) -> Frame:
         edges = None if edges is None else edges[keep]
     found = frame.take(rows).with_variable(step.target, targets, source)
     if step.edge_variable is not None and edges is not None:
-        found = found.with_variable(step.edge_variable, edges, context.edge(step.edge))
+        found = found.with_variable(step.edge_variable, edges, context.edge(step.edges))
     return found
 
 
@@ -150,14 +153,16 @@ def _kept(
     if mask is not None:
         keep = mask[targets]
     if step.edge_condition is not None and edges is not None:
-        edge_mask = context.matching(context.edge(step.edge), step.edge_condition)
+        edge_mask = context.matching(context.edge(step.edges), step.edge_condition)
         if edge_mask is not None:
             keep = edge_mask[edges] if keep is None else keep & edge_mask[edges]
     return keep
 
 
 def _expand_into(context: Context, step: ExpandInto, frame: Frame) -> Frame:
-    topology = context.topology(step.edge)
+    if step.path_variable is not None:
+        return expand_path_into(context, step, step.path_variable, frame)
+    topology = context.topology(step.edges)
     starts, ends = frame.numbers[step.source], frame.numbers[step.target]
     if step.min_hops > step.max_hops:
         return frame.take(np.empty(0, dtype=np.int64))
@@ -166,11 +171,11 @@ def _expand_into(context: Context, step: ExpandInto, frame: Frame) -> Frame:
         rows, at = adjacency.follow(starts)
         edges = adjacency.edges[at] if adjacency.edges is not None else at
         keep = adjacency.targets[at] == ends[rows]
-        mask = context.matching(context.edge(step.edge), step.edge_condition)
+        mask = context.matching(context.edge(step.edges), step.edge_condition)
         if mask is not None:
             keep &= mask[edges]
         found = frame.take(rows[keep])
-        return found.with_variable(step.edge_variable, edges[keep], context.edge(step.edge))
+        return found.with_variable(step.edge_variable, edges[keep], context.edge(step.edges))
     adjacency = topology.by_pair[step.direction]
     if step.max_hops > 1:
         width = max(_width(topology, step.direction), 1)

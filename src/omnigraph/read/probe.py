@@ -7,14 +7,14 @@ graph: every match of the pattern lies in that part, and nothing in it is not in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from omnigraph.catalog import Catalog, EdgeType
+from omnigraph.catalog import Catalog, EdgeType, EdgeUnion, members_of, united
 from omnigraph.limits import PROBE_FRONTIER_MAX, PROBE_HOPS_MAX, PROBE_KEYS_MAX
 from omnigraph.plan.expression import Expression, PropertyOf, walk
 from omnigraph.plan.read import (
@@ -33,7 +33,7 @@ from omnigraph.plan.read import (
 from omnigraph.read.columns import KeyMap
 from omnigraph.read.context import Context
 from omnigraph.read.keys import can_name_id, named_id
-from omnigraph.read.topology import Topology, node_numbers
+from omnigraph.read.topology import Topology, node_numbers, united_topology
 from omnigraph.store import Pin, Tables, count
 from omnigraph.store.tables.keys import id_filter
 
@@ -54,7 +54,7 @@ class ProbePlan(Struct, frozen=True):
 
 def plan_probe(plan: ReadPlan, catalog: Catalog) -> ProbePlan | None:
     """Return what a probe of a plan has to fetch; None when some scan names no id."""
-    tables: dict[str, str] = {}
+    tables: dict[str, tuple[str, ...]] = {}
     expressions: list[Expression | None] = [column.expression for column in plan.columns]
     expressions += [key.expression for key in plan.sort_keys]
     if plan.ranking is not None or not _collect(plan.steps, catalog, tables, expressions):
@@ -63,7 +63,8 @@ def plan_probe(plan: ReadPlan, catalog: Catalog) -> ProbePlan | None:
     for expression in expressions:
         for part in () if expression is None else walk(expression):
             if isinstance(part, PropertyOf) and part.variable in tables:
-                columns.setdefault(tables[part.variable], set()).add(part.property)
+                for table_key in tables[part.variable]:
+                    columns.setdefault(table_key, set()).add(part.property)
     return ProbePlan(
         nodes=plan.reads_nodes,
         edges=plan.reads_edges,
@@ -74,7 +75,7 @@ def plan_probe(plan: ReadPlan, catalog: Catalog) -> ProbePlan | None:
 def _collect(
     steps: tuple[Step, ...],
     catalog: Catalog,
-    tables: dict[str, str],
+    tables: dict[str, tuple[str, ...]],
     expressions: list[Expression | None],
 ) -> bool:
     """Note the table of every variable and every expression; False when it cannot be probed."""
@@ -84,7 +85,7 @@ def _collect(
                 entity = catalog.nodes[step.type_name]
                 if step.condition is None or not can_name_id(entity, step.condition):
                     return False
-                tables[step.variable] = entity.table_key
+                tables[step.variable] = (entity.table_key,)
                 expressions.append(step.condition)
             case Filter():
                 expressions.append(step.condition)
@@ -92,10 +93,10 @@ def _collect(
                 if step.max_hops > PROBE_HOPS_MAX:
                     return False
                 if isinstance(step, Expand):
-                    tables[step.target] = f"node:{step.target_type}"
+                    tables[step.target] = (f"node:{step.target_type}",)
                     expressions.append(step.target_condition)
                 if step.edge_variable is not None:
-                    tables[step.edge_variable] = f"edge:{step.edge}"
+                    tables[step.edge_variable] = tuple(f"edge:{name}" for name in step.edges)
                 expressions.append(step.edge_condition)
             case AntiJoin() | OptionalJoin() | Join() | Apply():
                 if not _collect(step.steps, catalog, tables, expressions):
@@ -132,6 +133,21 @@ class LocalTopologies:
     def __init__(self, columns: LocalColumns) -> None:
         self._columns = columns
         self._made: dict[str, Topology] = {}
+
+    def united(self, edge: EdgeUnion, pins: Mapping[str, Pin]) -> Topology:
+        """Return the topology of edges of several types as one."""
+        if edge.name not in self._made:
+            parts = [
+                self.get(
+                    member,
+                    pins[member.table_key],
+                    pins[f"node:{member.source}"],
+                    pins[f"node:{member.target}"],
+                )
+                for member in edge.members
+            ]
+            self._made[edge.name] = united_topology(edge, parts)
+        return self._made[edge.name]
 
     def get(self, edge: EdgeType, pin: Pin, source: Pin, target: Pin) -> Topology:
         """Return the topology of an edge type."""
@@ -207,18 +223,13 @@ class _Probe:
         return frozenset([named[0]])
 
     def _expand(self, step: Expand | ExpandInto, starts: Ids) -> Ids:
-        edge = self._context.catalog.edges[step.edge]
-        ends = {
-            Direction.OUT: ("src",),
-            Direction.IN: ("dst",),
-            Direction.BOTH: ("src", "dst"),
-        }[step.direction]
+        edge = united([self._context.catalog.edges[name] for name in step.edges])
         frontier, seen, found = starts, set(starts), set[str]()
         for _hop in range(step.max_hops):
             new: set[str] = set()
-            for end in ends:
-                rows = self._fetch(edge.table_key, end, frontier)
-                new.update(rows["dst" if end == "src" else "src"].to_pylist())
+            for table_key, near, far in _sides(edge, step.direction):
+                rows = self._fetch(table_key, near, frontier)
+                new.update(rows[far].to_pylist())
             found |= new
             frontier = frozenset(new - seen)
             seen |= new
@@ -253,6 +264,16 @@ class _Probe:
         schema = self._tables.open(pin.path, pin.version).schema
         fields = [schema.field(name) for name in self._names(table_key)]
         return pa.schema(fields).empty_table()
+
+
+def _sides(edge: EdgeType, direction: Direction) -> Iterator[tuple[str, str, str]]:
+    """Yield the tables a hop is looked up in, by which column, and where the other end is."""
+    for member in members_of(edge):
+        turned = isinstance(edge, EdgeUnion) and edge.is_turned(member)
+        if direction is not (Direction.OUT if turned else Direction.IN):
+            yield member.table_key, "src", "dst"
+        if direction is not (Direction.IN if turned else Direction.OUT):
+            yield member.table_key, "dst", "src"
 
 
 def _once(rows: pa.Table) -> pa.Table:

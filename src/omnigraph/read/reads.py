@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from omnigraph.compute.evaluate import TYPE
 from omnigraph.plan.expression import (
     EndpointOf,
     Expression,
     IdOf,
     PropertyOf,
     SubqueryValue,
+    TypeOf,
     walk,
 )
 from omnigraph.plan.read import (
@@ -41,15 +43,27 @@ def column_name(expression: Expression) -> tuple[str, str] | None:
             return expression.variable, _ENDS[expression.end]
         case SubqueryValue():
             return expression.variable, "value"
+        case TypeOf():
+            return expression.variable, TYPE
         case _:
             return None
 
 
 class Reads(Struct, frozen=True):
-    """By variable: its type, and the columns any expression reads, in a fixed order."""
+    """By variable: its type, and the columns any expression reads, in a fixed order.
+
+    `types` are those of nodes, `edges` those of edges, of which there may be several.
+    """
 
     types: dict[str, str]
+    edges: dict[str, tuple[str, ...]]
     columns: dict[str, tuple[str, ...]]
+
+    def tables(self) -> Iterator[tuple[str, str]]:
+        """Yield each variable with each type that it is read from."""
+        yield from self.types.items()
+        for variable, names in self.edges.items():
+            yield from ((variable, name) for name in names)
 
     def of(self, variable: str) -> tuple[str, ...]:
         """Return the columns that are read of a variable."""
@@ -68,23 +82,28 @@ def reads_of(plan: ReadPlan) -> Reads:
         for name in plan.variables:
             found.setdefault(name, set()).add("id")
     types: dict[str, str] = {}
-    for step in _all_steps(plan.steps):
+    edges: dict[str, tuple[str, ...]] = {}
+    for step in all_steps(plan.steps):
         match step:
             case NodeScan():
                 types[step.variable] = step.type_name
             case Expand():
                 types[step.target] = step.target_type
                 if step.edge_variable is not None:
-                    types[step.edge_variable] = step.edge
+                    edges[step.edge_variable] = step.edges
             case ExpandInto() if step.edge_variable is not None:
-                types[step.edge_variable] = step.edge
+                edges[step.edge_variable] = step.edges
             case AntiJoin() | OptionalJoin() | Apply():
                 # Rows outside and inside a block are matched by the ids of what they share.
                 for name in step.outer:
                     found.setdefault(name, set()).add("id")
             case _:
                 pass
-    return Reads(types, {name: tuple(sorted(columns)) for name, columns in found.items()})
+    for name, several in edges.items():
+        if len(several) > 1 and name in found:
+            # An id is unique within one type.
+            found[name].add(TYPE)
+    return Reads(types, edges, {name: tuple(sorted(columns)) for name, columns in found.items()})
 
 
 def _expressions(plan: ReadPlan) -> Iterator[Expression]:
@@ -93,8 +112,9 @@ def _expressions(plan: ReadPlan) -> Iterator[Expression]:
     yield from conditions_of(plan.steps)
 
 
-def _all_steps(steps: tuple[Step, ...]) -> Iterator[Step]:
+def all_steps(steps: tuple[Step, ...]) -> Iterator[Step]:
+    """Yield steps, and those inside them."""
     for step in steps:
         yield step
         if isinstance(step, AntiJoin | OptionalJoin | Join | Apply):
-            yield from _all_steps(step.steps)
+            yield from all_steps(step.steps)

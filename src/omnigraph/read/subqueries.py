@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog import NodeType
 from omnigraph.limits import PACKED_MAX
 from omnigraph.plan.expression import Aggregate, AggregateFunction, variables_of
 from omnigraph.plan.read import Apply, Step
@@ -18,23 +17,12 @@ from omnigraph.read.context import Context
 from omnigraph.read.frame import Frame, FrameColumns, Source
 from omnigraph.read.tree import EVERYTHING, Needs, counts_rows, hanging_tree, never_null
 from omnigraph.read.walk import grouped_sums, ways_through
-from omnigraph.store import Pin
 
 Run = Callable[[Context, tuple[Step, ...], Frame, Needs], Frame]
 """Runs steps: subqueries stand in steps, and steps in subqueries."""
 
 ROW = "#row"
 """Says which outer row a solution is for."""
-
-_PIN = Pin(
-    table_key="#value",
-    incarnation=0,
-    path="#value",
-    version=0,
-    row_count=0,
-    transaction_uuid="",
-    seq=0,
-)
 
 
 def correlated(
@@ -63,8 +51,7 @@ def apply_subquery(context: Context, step: Apply, frame: Frame, run: Run) -> Fra
     first, numbers = _different(frame, step.outer)
     outer = frame.take(first).only(step.outer)
     values = _values(context, step, outer, run)
-    source = Source(NodeType(name=step.variable, properties={}), _PIN, values)
-    return frame.with_variable(step.variable, numbers, source)
+    return frame.with_variable(step.variable, numbers, Source.computed(step.variable, values))
 
 
 def _different(frame: Frame, names: tuple[str, ...]) -> tuple[Rows, Rows]:

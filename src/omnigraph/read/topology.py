@@ -7,7 +7,7 @@ first asked for. A version that only adds rows to a known one patches what the k
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from omnigraph.bounded import BoundedCache
-from omnigraph.catalog import EdgeType
+from omnigraph.catalog import EdgeType, EdgeUnion
 from omnigraph.limits import NEWEST_KNOWN_MAX, PATCHED_EDGES_MAX, ROW_BYTES
 from omnigraph.plan.read import Direction
 from omnigraph.read.arrays import Mask, Rows
@@ -241,6 +241,35 @@ class TopologySource(Protocol):
     def get(self, edge: EdgeType, pin: Pin, source: Pin, target: Pin) -> Topology:
         """Return the topology of an edge type in one snapshot."""
 
+    def united(self, edge: EdgeUnion, pins: Mapping[str, Pin]) -> Topology:
+        """Return the topology of edges of several types as one."""
+
+
+def united_topology(edge: EdgeUnion, found: Sequence[Topology]) -> Topology:
+    """Return the topologies of the members of a union as one.
+
+    Edges are numbered as if the tables of the members were one after the other.
+    """
+    sources: list[Rows] = []
+    targets: list[Rows] = []
+    edges: list[Rows] = []
+    rows = 0
+    for member, topology in zip(edge.members, found, strict=True):
+        ends = (topology.sources, topology.targets)
+        one, other = reversed(ends) if edge.is_turned(member) else ends
+        sources.append(one)
+        targets.append(other)
+        edges.append(topology.positions() + np.int32(rows))
+        rows += topology.rows
+    return Topology(
+        sources=np.concatenate(sources),
+        targets=np.concatenate(targets),
+        edges=np.concatenate(edges),
+        source_count=found[0].source_count,
+        target_count=found[0].target_count,
+        rows=rows,
+    )
+
 
 class _Known(Struct, frozen=True):
     """The newest topology made of an edge type, and what it was made from."""
@@ -273,6 +302,23 @@ class Topologies:
         with self._cache.turn(("topology", pin.path)):
             found = self._cache.get(key)
             return found if isinstance(found, Topology) else self._made(pin, source, target)
+
+    def united(self, edge: EdgeUnion, pins: Mapping[str, Pin]) -> Topology:
+        """Return the topology of edges of several types as one."""
+        ends = (pins[f"node:{edge.source}"], pins[f"node:{edge.target}"])
+        tables = [pins[member.table_key] for member in edge.members]
+        key = ("union", *((item.path, item.version) for item in (*tables, *ends)))
+        found = self._cache.get(key)
+        if not isinstance(found, Topology):
+            back = (ends[1], ends[0])
+            parts = [
+                self.get(member, pin, *(back if edge.is_turned(member) else ends))
+                for member, pin in zip(edge.members, tables, strict=True)
+            ]
+            found = united_topology(edge, parts)
+            self._cache.put(key, found, found.size_bytes)
+        self._cache.resize(key, found.size_bytes)
+        return found
 
     def _made(self, pin: Pin, source: Pin, target: Pin) -> Topology:
         """Make a topology from a known one if that is possible, else from its tables."""

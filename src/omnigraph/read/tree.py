@@ -155,7 +155,7 @@ def steps_tree(steps: tuple[Step, ...], needs: Needs, *, listed: bool) -> Tree |
     links: list[Link] = []
     rest = steps[1:]
     for step in rest:
-        if not isinstance(step, Expand) or step.min_hops > step.max_hops:
+        if not isinstance(step, Expand) or not _is_counted(step):
             break
         links.append(Link(len(links), step.source, step.target, step, step.direction))
         variables[step.target] = Variable(step.target, step.target_type, step.target_condition)
@@ -177,7 +177,7 @@ def hanging_tree(steps: Iterable[Step], *, bag: bool) -> Tree | None:
     links: list[Link] = []
     variables: dict[str, Variable] = {}
     for inner in steps:
-        if not isinstance(inner, Expand) or inner.min_hops > inner.max_hops:
+        if not isinstance(inner, Expand) or not _is_counted(inner):
             return None
         links.append(Link(len(links), inner.source, inner.target, inner, inner.direction))
         variables[inner.target] = Variable(inner.target, inner.target_type, inner.target_condition)
@@ -194,6 +194,11 @@ def hanging_tree(steps: Iterable[Step], *, bag: bool) -> Tree | None:
         rest=(),
         needs=NOTHING,
     )
+
+
+def _is_counted(step: Expand) -> bool:
+    """Whether the ways over a step can be counted: it leads somewhere, and tells no path."""
+    return step.min_hops <= step.max_hops and step.path_variable is None
 
 
 def aggregates_of(expression: Expression) -> list[Aggregate]:
@@ -289,9 +294,9 @@ def never_null(steps: Iterable[Step]) -> frozenset[str]:
             case NodeScan():
                 found.add(step.variable)
             case Expand():
-                found |= {step.target, step.edge_variable}
+                found |= {step.target, step.edge_variable, step.path_variable}
             case ExpandInto():
-                found.add(step.edge_variable)
+                found |= {step.edge_variable, step.path_variable}
             case Join():
                 found |= never_null(step.steps)
             case _:

@@ -224,7 +224,7 @@ class _Walk:
             dangling = self._tree.dangling(link)
             if dangling and leaf and target.condition is None:
                 continue
-            edges = len(self._context.topology(link.step.edge).sources)
+            edges = len(self._context.topology(link.step.edges).sources)
             looked_at = min(rows, float(size)) * edges / size
             total += looked_at if dangling else LISTING_COST * looked_at
             share = target.estimate / max(target.size, 1)
@@ -269,7 +269,7 @@ class _Walk:
         found = found.with_variable(link.target, targets, self._choices[link.target].source)
         variable = link.step.edge_variable
         if variable is not None and edges is not None:
-            found = found.with_variable(variable, edges, self._context.edge(link.step.edge))
+            found = found.with_variable(variable, edges, self._context.edge(link.step.edges))
         return found
 
     def _merge(self, frame: Frame) -> Frame:
@@ -298,7 +298,7 @@ class _Walk:
 
     def _neighbours(self, link: Link, nodes: Rows) -> tuple[Rows, Rows, Rows | None]:
         """Return, for every way over a link, its row, the node reached, and perhaps the edge."""
-        topology = self._context.topology(link.step.edge)
+        topology = self._context.topology(link.step.edges)
         if not link.single_hop:
             rows, targets = reach(
                 topology.by_pair[link.direction],
@@ -317,7 +317,7 @@ class _Walk:
         keep = self._choices[link.target].kept(self._context, targets)
         condition = link.step.edge_condition
         if condition is not None and edges is not None:
-            source = self._context.edge(link.step.edge)
+            source = self._context.edge(link.step.edges)
             fits = self._context.matching_rows(source, condition, edges)
             keep = fits if keep is None else keep & fits
         return keep
@@ -327,11 +327,11 @@ class _Walk:
         behind = self._tree.links_from(link.target, without=without)
         plain = self._choices[link.target].condition is None and link.step.edge_condition is None
         if not behind and plain and link.single_hop:
-            offsets = _adjacency(self._context.topology(link.step.edge), link).offsets
+            offsets = _adjacency(self._context.topology(link.step.edges), link).offsets
             return offsets[nodes + 1] - offsets[nodes]
         if link.single_hop and len(nodes) * EDGES_IN_PLACE_SHARE >= self._choices[link.source].size:
             # Looking at every edge as it lies in memory beats gathering those of most nodes.
-            adjacency = _adjacency(self._context.topology(link.step.edge), link)
+            adjacency = _adjacency(self._context.topology(link.step.edges), link)
             found = adjacency.targets, adjacency.edges, adjacency.offsets[1:]
             return self._ways_of(link, *found, without)[nodes]
         rows, targets, edges = self._neighbours(link, nodes)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from omnigraph.compute.evaluate import TYPE
 from omnigraph.plan.read import Expand
 from omnigraph.read.keys import named_id
 from omnigraph.read.tree import Link, Tree
@@ -180,7 +181,7 @@ class _Walk:
     def _keys(self, kept: list[Name]) -> tuple[list[Name], list[Name]]:
         """Return the columns that tell rows apart, and those they determine."""
         known = {variable for variable, column in kept if column == "id"}
-        keys = [name for name in kept if name[1] == "id" or name[0] not in known]
+        keys = [name for name in kept if name[1] in ("id", TYPE) or name[0] not in known]
         return keys, [name for name in kept if name not in keys]
 
     # ---- weights --------------------------------------------------------------------------
@@ -189,7 +190,7 @@ class _Walk:
         """Give each row as many ways as there are behind a link; rows without any go."""
         source = self.pattern.id_of(link.source)
         ways = self.ways(link, rows)
-        what = f"ways by ${link.source} {link.step.edge}"
+        what = f"ways by ${link.source} {'|'.join(link.step.edges)}"
         if rows.bare == link.source:
             frame = ways.rows.frame.withColumnRenamed(ways.key, source)
             found = rows.having(frame, at_most=min(rows.at_most, ways.rows.at_most))
@@ -210,7 +211,7 @@ class _Walk:
         rows = self._meant(link, rows, end)
         for item in self.tree.links_from(link.target, without=frozenset([link.number])):
             behind = self.ways(item, self._as_starts(item, rows, end))
-            what = f"ways by ${item.source} {item.step.edge}"
+            what = f"ways by ${item.source} {'|'.join(item.step.edges)}"
             on = [(end, behind.key)]
             if behind.rows.weight is None:
                 frame = self.pattern.joins.outer(rows, behind.rows, on, "left_semi", what)
@@ -232,7 +233,7 @@ class _Walk:
                 pairs.start,
                 pairs.end,
             )
-        pairs = pattern.tables.pairs(step.edge, step.direction)
+        pairs = pattern.tables.pairs(step.edges, step.direction)
         nodes = pattern.tables.size(pattern.tables.catalog.nodes[step.target_type])
         found, origin, node = reached(
             pattern.joins,

@@ -28,9 +28,10 @@ from omnigraph.plan.expression import (
     TextMatch,
     walk,
 )
-from omnigraph.plan.read import ReadPlan, SortKey
+from omnigraph.plan.read import Expand, ExpandInto, ReadPlan, SortKey, Step
 from omnigraph.read.arrays import Scores
 from omnigraph.read.ranking import RANK, Embed, query_vector
+from omnigraph.read.reads import all_steps
 from omnigraph.read.search import COMPUTED, TextQuery, text_query, transform_plan
 from omnigraph.read.segments import Segment
 from omnigraph.read.text import TextColumn, build_text_segment
@@ -44,7 +45,12 @@ _DISTANCES = "id string, distance double"
 
 
 def check_supported(plan: ReadPlan) -> None:
-    """Refuse rankings and columns that this engine does not compute."""
+    """Refuse rankings, paths and columns that this engine does not compute."""
+    if any(has_path(step) for step in all_steps(plan.steps)):
+        raise BadRequestError(
+            f"query '{plan.name}' names a path, which does not run on Spark",
+            hint="run it with engine='local'",
+        )
     parts: list[Expression] = [column.expression for column in plan.columns]
     parts += [key.expression for key in plan.sort_keys]
     parts += [] if plan.ranking is None else [plan.ranking]
@@ -61,6 +67,11 @@ def check_supported(plan: ReadPlan) -> None:
                     f"query '{plan.name}' ranks by `{word}`, which does not run on Spark",
                     hint="run it with engine='local'",
                 )
+
+
+def has_path(step: Step) -> bool:
+    """Whether a step names the path it goes."""
+    return isinstance(step, Expand | ExpandInto) and step.path_variable is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from omnigraph.compute.evaluate import TYPE
 from omnigraph.plan.expression import (
     AggregateFunction,
     And,
@@ -85,11 +86,11 @@ class Pattern:
         hops = self.hops_of(step)
         if hops is None:
             return self._nothing(step, rows)
-        what = f"${step.source} {step.edge} ${step.target}"
+        what = f"${step.source} {'|'.join(step.edges)} ${step.target}"
         if hops == (1, 1):
             rows = self._followed(step, rows, what)
         else:
-            pairs = self.tables.pairs(step.edge, step.direction)
+            pairs = self.tables.pairs(step.edges, step.direction)
             nodes = self.tables.size(self.tables.catalog.nodes[step.target_type])
             found, origin, node = reached(
                 self.joins, rows, self.id_of(step.source), pairs, hops=hops, nodes=nodes
@@ -105,7 +106,7 @@ class Pattern:
 
     def hops_of(self, step: Expand | ExpandInto) -> tuple[int, int] | None:
         """Return how many hops can be made, at least and at most; None if none can."""
-        edge = self.tables.catalog.edges[step.edge]
+        edge = self.tables.edge(step.edges)
         # Where an edge leads to another type it cannot be followed again.
         most = step.max_hops if edge.source == edge.target else min(step.max_hops, 1)
         return (step.min_hops, most) if step.min_hops <= most else None
@@ -128,8 +129,10 @@ class Pattern:
     def edges_of(self, step: Expand | ExpandInto) -> Pairs:
         """Return what one hop follows: each pair of nodes once, or each edge if it has a name."""
         if step.edge_variable is None:
-            return self.tables.pairs(step.edge, step.direction)
-        return self.tables.edges(step.edge, step.direction, step.edge_variable, step.edge_condition)
+            return self.tables.pairs(step.edges, step.direction)
+        return self.tables.edges(
+            step.edges, step.direction, step.edge_variable, step.edge_condition
+        )
 
     def _followed(self, step: Expand, rows: Rows, what: str) -> Rows:
         pairs = self.edges_of(step)
@@ -164,11 +167,11 @@ class Pattern:
 
         source, target = self.id_of(step.source), self.id_of(step.target)
         hops = self.hops_of(step)
-        what = f"${step.source} {step.edge} ${step.target}"
+        what = f"${step.source} {'|'.join(step.edges)} ${step.target}"
         if hops is None:
             return rows.kept(F.lit(False))
         if hops != (1, 1):
-            pairs = self.tables.pairs(step.edge, step.direction)
+            pairs = self.tables.pairs(step.edges, step.direction)
             nodes = self.tables.size(
                 self.tables.catalog.nodes[self.tables.reads.types[step.target]]
             )
@@ -178,7 +181,7 @@ class Pattern:
             frame = self.joins.outer(rows, side, on, "left_semi", what)
             return rows.having(frame, at_most=rows.at_most)
         if step.edge_variable is None:
-            ends = self.tables.ends(step.edge, step.direction)
+            ends = self.tables.ends(step.edges, step.direction)
             on = [(source, ends.start), (target, ends.end)]
             frame = self.joins.outer(rows, ends.rows, on, "left_semi", what)
             return rows.having(frame, at_most=rows.at_most)
@@ -254,7 +257,9 @@ class Pattern:
 
         names = self.tables.names
         columns = frozenset(name for name in rows.columns if name[0] in outer)
-        ids = [names.of(name, "id") for name in outer]
+        # What tells one row of a variable from another: the id, of edges of several types both.
+        parts = [(name, part) for name in outer for part in ("id", TYPE)]
+        ids = [names.of(*part) for part in parts if part[1] == "id" or part in columns]
         if not ids:
             # A block of its own: it has the same rows whatever is outside.
             ids = [names.fresh("one")]

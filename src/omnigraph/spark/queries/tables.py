@@ -9,9 +9,10 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from omnigraph.catalog import Catalog, EdgeType, Entity
+from omnigraph.catalog import Catalog, EdgeType, EdgeUnion, Entity, members_of, united
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.compute import storage_filter
+from omnigraph.compute.evaluate import TYPE
 from omnigraph.plan.expression import Expression
 from omnigraph.plan.read import Direction
 from omnigraph.read.keys import named_id
@@ -24,6 +25,8 @@ from omnigraph.store import Pin
 
 Plan = Callable[[str, Sequence[str], str | None], Scan]
 """Plans the reading of some columns of a type, of the rows that a storage filter keeps."""
+
+_BACK = {Direction.OUT: Direction.IN, Direction.IN: Direction.OUT, Direction.BOTH: Direction.BOTH}
 
 
 class Computed(Protocol):
@@ -106,10 +109,14 @@ class Tables:
 
     def node(self, variable: str, type_name: str, condition: Expression | None) -> Rows:
         """Return the nodes a variable may stand for, with what is read of them."""
+        from pyspark.sql import functions as F
+
         entity = self.catalog.nodes[type_name]
         wanted = dict.fromkeys(("id", *self.reads.of(variable)))
-        columns = {name: self.names.of(variable, name) for name in wanted}
+        columns = {name: self.names.of(variable, name) for name in wanted if name != TYPE}
         frame = self.frame(entity, columns, condition)
+        if TYPE in wanted:
+            frame = frame.withColumn(self.names.of(variable, TYPE), F.lit(entity.name))
         at_most = self.size(entity)
         if condition is not None:
             frame = frame.where(self.expressions.condition(condition))
@@ -126,49 +133,75 @@ class Tables:
         """Whether nothing but the id of a node is read."""
         return set(self.reads.of(variable)) <= {"id"}
 
-    def pairs(self, edge_name: str, direction: Direction) -> Pairs:
+    def edge(self, names: tuple[str, ...]) -> EdgeType:
+        """Return the type of edges of one type, or of several as one."""
+        return united([self.catalog.edges[name] for name in names])
+
+    def pairs(self, names: tuple[str, ...], direction: Direction) -> Pairs:
         """Return each pair of nodes that an edge joins, once."""
-        edge = self.catalog.edges[edge_name]
-        found = self.ends(edge_name, direction)
-        if direction is not Direction.BOTH and _is_unique(edge):
+        found = self.ends(names, direction)
+        if direction is not Direction.BOTH and _is_unique(self.edge(names)):
             return found
         frame = found.rows.frame.distinct()
         return Pairs(found.rows.having(frame, at_most=found.rows.at_most), found.start, found.end)
 
-    def ends(self, edge_name: str, direction: Direction) -> Pairs:
+    def ends(self, names: tuple[str, ...], direction: Direction) -> Pairs:
         """Return the ends of every edge; one that joins a node with itself may come twice."""
-        return self.edges(edge_name, direction, None, None)
+        return self.edges(names, direction, None, None)
 
     def edges(
         self,
-        edge_name: str,
+        names: tuple[str, ...],
         direction: Direction,
         variable: str | None,
         condition: Expression | None,
     ) -> Pairs:
         """Return edges with both ends as they are walked, and what is read of the edges."""
-        edge = self.catalog.edges[edge_name]
+        edge = self.edge(names)
         start, end = self.names.fresh("start"), self.names.fresh("end")
         read = () if variable is None else self.reads.of(variable)
-        wanted = dict.fromkeys(("src", "dst", *read))
-        given = {name: self.names.fresh(f"edge {name}") for name in wanted}
-        frame = self.frame(edge, given, condition)
-        shown = [] if variable is None else [(self.names.of(variable, name), name) for name in read]
-        src, dst = given["src"], given["dst"]
-
-        def walked(one: str, other: str) -> Any:
-            ends = [col(one).alias(start), col(other).alias(end)]
-            return frame.select(*ends, *[col(given[name]).alias(new) for new, name in shown])
-
-        found = walked(dst, src) if direction is Direction.IN else walked(src, dst)
-        if direction is Direction.BOTH:
-            # An edge that joins a node with itself is walked once.
-            found = found.unionAll(walked(dst, src).where(col(start) != col(end)))
+        shown = {} if variable is None else {name: self.names.of(variable, name) for name in read}
+        found: Any = None
+        for member in members_of(edge):
+            turned = isinstance(edge, EdgeUnion) and edge.is_turned(member)
+            way = _BACK[direction] if turned else direction
+            part = self._walked(member, way, (start, end), shown, condition)
+            found = part if found is None else found.unionAll(part)
         if condition is not None:
             found = found.where(self.expressions.condition(condition))
-        size = self.size(edge) * (2 if direction is Direction.BOTH else 1)
+        size = sum(self.size(member) for member in members_of(edge))
+        size *= 2 if direction is Direction.BOTH else 1
         columns = frozenset() if variable is None else frozenset((variable, n) for n in read)
         return Pairs(Rows(frame=found, columns=columns, at_most=size), start, end)
+
+    def _walked(
+        self,
+        edge: EdgeType,
+        direction: Direction,
+        ends: tuple[str, str],
+        shown: Mapping[str, str],
+        condition: Expression | None,
+    ) -> Any:
+        """Return edges of one type: both ends as they are walked, and what is shown of them."""
+        from pyspark.sql import functions as F
+
+        stored = dict.fromkeys(("src", "dst", *(name for name in shown if name != TYPE)))
+        given = {name: self.names.fresh(f"edge {name}") for name in stored}
+        frame = self.frame(edge, given, condition)
+
+        def walked(one: str, other: str) -> Any:
+            both = [col(given[one]).alias(ends[0]), col(given[other]).alias(ends[1])]
+            rest = [
+                (F.lit(edge.name) if name == TYPE else col(given[name])).alias(new)
+                for name, new in shown.items()
+            ]
+            return frame.select(*both, *rest)
+
+        found = walked("dst", "src") if direction is Direction.IN else walked("src", "dst")
+        if direction is Direction.BOTH:
+            # An edge that joins a node with itself is walked once.
+            found = found.unionAll(walked("dst", "src").where(col(ends[0]) != col(ends[1])))
+        return found
 
 
 def _is_unique(edge: EdgeType) -> bool:
