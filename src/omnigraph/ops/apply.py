@@ -296,8 +296,7 @@ class _SchemaChange(PlainOperation):
         tables = self._publisher.tables
         pins = self._publisher.coordinator.capture(fresh=False).pins
         # With main alone no merge can start from a deleted branch; they hold the data, too.
-        for info in self._directory.retired():
-            self._directory.purge(info.id)
+        self._directory.purge(self._directory.retired())
         for change in changes:
             if change.old is None:
                 continue

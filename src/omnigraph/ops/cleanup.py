@@ -350,18 +350,19 @@ class Cleanup:
     def _clean_forks(self, root: str, used: set[str]) -> tuple[int, int]:
         """Remove lines of versions that interrupted or lost writes left behind."""
         # A first write on a branch starts its line long before it names it.
-        names = orphan_forks(
+        groups = orphan_forks(
             self._tables,
             root,
             used=used,
             older_than_s=ORPHAN_AGE_S,
-            gone=tuple(f"{branch.uid}." for branch in self._gone),
+            gone={branch.uid for branch in self._gone},
         )
         strays = stray_trees(self._tables, root, older_than_s=ORPHAN_AGE_S)
+        names = [name for group in groups for name in group]
         if self._dry_run:
             trees = [self._tables.folder(f"{root}/tree/{name}") for name in names] + strays
             return len(trees), sum(tree_bytes(self._tables, tree) for tree in trees)
-        freed = remove_forks(self._tables, root, names) if names else 0
+        freed = remove_forks(self._tables, root, groups) if names else 0
         freed += sum(remove_tree(self._tables, tree) for tree in strays)
         return len(names) + len(strays), freed
 
