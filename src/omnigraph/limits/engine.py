@@ -385,8 +385,10 @@ CLEANUP_GRACE_S: Final = 600.0
 
 RETAIN_VERSIONS: Final = 100
 RETAIN_S: Final = 7 * 86_400.0
-"""States of each branch that a cleanup keeps when it is not told: the newest ones, and all that are
-younger than a week. Tagged ones, and those that branches and merges rest on, stay for ever."""
+RETAIN_VERSIONS_MAX: Final = 10_000
+"""States of each branch that a cleanup keeps when it is not told: the newest ones, and those that
+are younger than a week, the newest ten thousand of them: that many a commit a minute makes. Tagged
+ones, and those that branches and merges rest on, stay for ever."""
 
 OPTIMIZE_ATTEMPTS_MAX: Final = WRITE_ATTEMPTS_MAX
 """Times writers may come first before an optimize gives up on a branch."""
