@@ -13,7 +13,7 @@ import omnigraph as og
 from omnigraph.commits import contract
 from omnigraph.commits import open_branches as lines
 from omnigraph.commits.open_branches import OpenBranch
-from omnigraph.limits import MADE_BRANCHES_MAX
+from omnigraph.limits import MADE_BRANCHES_MAX, OPEN_BRANCH_COMMITS_MIN
 from omnigraph.read import execute, topology
 from omnigraph.read.columns import ResidentCache
 from omnigraph.store.files import durability
@@ -42,7 +42,7 @@ def _keys(graph: og.Graph, branch: str) -> list[str]:
 def test_300_branches_through_one_handle_keep_a_few_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "OPEN_BRANCHES_MAX", 8)
+    monkeypatch.setattr(lines, "OPEN_BRANCHES_COMMITS_MAX", 8 * OPEN_BRANCH_COMMITS_MIN)
     names = [f"b{number}" for number in range(300)]
     with _graph(tmp_path) as graph:
         for name in names:
@@ -59,7 +59,7 @@ def test_300_branches_through_one_handle_keep_a_few_open(
 def test_a_branch_in_use_stays_the_same_however_many_are_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "OPEN_BRANCHES_MAX", 2)
+    monkeypatch.setattr(lines, "OPEN_BRANCHES_COMMITS_MAX", 2 * OPEN_BRANCH_COMMITS_MIN)
     with _graph(tmp_path) as graph:
         for name in ("used", "x", "y", "z"):
             graph.branches.create(name)
@@ -80,7 +80,7 @@ def test_a_branch_in_use_stays_the_same_however_many_are_opened(
 def test_threads_that_write_more_branches_than_are_kept_lose_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "OPEN_BRANCHES_MAX", 2)
+    monkeypatch.setattr(lines, "OPEN_BRANCHES_COMMITS_MAX", 2 * OPEN_BRANCH_COMMITS_MIN)
     names = [f"b{number}" for number in range(6)]
     with _graph(tmp_path) as graph:
         for name in names:
@@ -103,8 +103,8 @@ def test_threads_that_write_more_branches_than_are_kept_lose_nothing(
 def test_histories_of_branches_stay_below_their_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "PAST_BRANCHES_MAX", 2)
-    monkeypatch.setattr(lines, "OPEN_BRANCHES_MAX", 1)
+    monkeypatch.setattr(lines, "PAST_BRANCHES_COMMITS_MAX", 2 * OPEN_BRANCH_COMMITS_MIN)
+    monkeypatch.setattr(lines, "OPEN_BRANCHES_COMMITS_MAX", 1 * OPEN_BRANCH_COMMITS_MIN)
     with _graph(tmp_path) as graph:
         made = [graph.branches.create(f"b{number}") for number in range(5)]
         heads = {}

@@ -556,9 +556,9 @@ def test_a_branch_without_its_ref_is_deleted_whatever_its_folder_does(
     graph.branches.create("dev")
     inner = delete_branch
 
-    def busy(dataset: Any, name: str) -> None:
+    def busy(files: Any, root: str, name: str) -> None:
         if ref_goes:
-            inner(dataset, name)
+            inner(files, root, name)
         raise og.StorageError("the folder is not empty")
 
     monkeypatch.setattr(directory, "delete_branch", busy)
@@ -619,7 +619,7 @@ def test_a_branch_in_sight_is_never_removed_for_good(graph: og.Graph) -> None:
     found = state(graph, "dev")
     directory = graph._engine.lines.directory
     with directory.control():
-        directory.purge(directory.find("dev").id)
+        directory.purge([directory.find("dev")])
     assert state(graph, "dev") == found
 
 

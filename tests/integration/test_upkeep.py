@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import pytest
 
 import omnigraph as og
 from omnigraph.failpoints import Failpoint, Pause, armed
 from omnigraph.graph.upkeep import Caretaker
-from omnigraph.limits import RETAIN_S, RETAIN_VERSIONS
+from omnigraph.limits import RETAIN_S, RETAIN_VERSIONS, RETAIN_VERSIONS_MAX
 from omnigraph.ops.cleanup import Retention
 from tests.places import AnyPath, files_below, names_in
 
@@ -115,14 +116,18 @@ def test_a_failure_is_kept_and_fails_no_writer() -> None:
     assert caretaker.runs == 0
 
 
-@pytest.mark.parametrize("wrong", [{"every_commits": 0}, {"keep": 0}, {"every_s": 0.0}])
+@pytest.mark.parametrize(
+    "wrong", [{"every_commits": 0}, {"keep": 0}, {"every_s": 0.0}, {"most": 0}]
+)
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(og.BadRequestError):
         og.Upkeep(**wrong)  # type: ignore[arg-type]
 
 
 def test_the_default_retention_is_by_count_and_by_age() -> None:
-    assert Retention.of(None, None) == Retention(keep=RETAIN_VERSIONS, older_than_s=RETAIN_S)
+    assert Retention.of(None, None) == Retention(
+        keep=RETAIN_VERSIONS, older_than_s=RETAIN_S, most=RETAIN_VERSIONS_MAX
+    )
     assert og.Upkeep().retention() == Retention.of(None, None)
     assert Retention.of(3, None) == Retention(keep=3)
 
@@ -137,3 +142,25 @@ def test_files_stay_within_a_bound_while_writing(place: AnyPath) -> None:
             graph.cleanup(keep=5, grace=0, dry_run=False)
             counts.append(sum(1 for _ in files_below(place / "g")))
     assert max(counts[2:]) <= counts[1] + 60, counts
+
+
+FILES_PER_STATE = 7
+"""Of one row written to one table: a data file, a version and a transaction, for the table and for
+the manifest; a seventh for the folding that happens now and then."""
+FILES_OF_A_TABLE = 60
+
+
+def test_files_follow_the_states_that_stay_not_the_commits_made(tmp_path: Path) -> None:
+    upkeep = og.Upkeep(every_commits=20, keep=10, most=30, grace_s=0)
+    counts: list[int] = []
+    with og.init(tmp_path / "g", SCHEMA, durability="none", upkeep=upkeep) as graph:
+        caretaker = graph.maintenance.upkeep
+        assert caretaker is not None
+        for part in range(8):
+            write(graph, 20, start=part * 20)
+            # What writers do while a run goes on is not what is counted here.
+            caretaker.wait()
+            counts.append(sum(1 for _ in files_below(tmp_path / "g")))
+        assert caretaker.last_error is None
+    bound = FILES_PER_STATE * (30 + 20) + FILES_OF_A_TABLE
+    assert max(counts) <= bound, (bound, counts)

@@ -177,9 +177,10 @@ def watch_purges(root: AnyPath, note: Callable[[dict[str, Any]], None]) -> None:
 
     inner = BranchDirectory.purge
 
-    def purge(self: BranchDirectory, branch: Any) -> None:
-        for life in stored_lives(root, only=branch.uid):
-            note({**life.to_json(), "status": "purged"})
-        inner(self, branch)
+    def purge(self: BranchDirectory, branches: Any) -> None:
+        for info in branches:
+            for life in stored_lives(root, only=info.branch_uid):
+                note({**life.to_json(), "status": "purged"})
+        inner(self, branches)
 
     BranchDirectory.purge = purge  # type: ignore[method-assign]

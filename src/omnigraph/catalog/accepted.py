@@ -6,11 +6,12 @@ import hashlib
 import json
 from functools import cached_property
 
+import msgspec
 from msgspec import Struct
 
 from omnigraph.catalog.identity import Identities, Origins, allocate
 from omnigraph.catalog.model import Catalog, NodeType, TypeKind
-from omnigraph.catalog.shape import Json, shape_hash, shape_json
+from omnigraph.catalog.shape import Json, hash_of, shape_json
 
 IR_VERSION = 2
 
@@ -22,10 +23,10 @@ class AcceptedSchema(Struct, frozen=True, kw_only=True, dict=True):
     catalog: Catalog
     identities: Identities
 
-    @cached_property
+    @property
     def shape_hash(self) -> str:
         """Hash of the catalog's canonical shape."""
-        return shape_hash(self.catalog)
+        return self._forms[0]
 
     def table_identity(self, kind: TypeKind, name: str) -> tuple[int, int]:
         """Return (type id, incarnation) of a node or edge type: the name of its table."""
@@ -39,32 +40,44 @@ class AcceptedSchema(Struct, frozen=True, kw_only=True, dict=True):
 
     def ir_json(self) -> Json:
         """Return the durable form: shape plus every identity."""
+        shape = shape_json(self.catalog)
+        return self._ir(shape, hash_of(shape))
+
+    def _ir(self, shape: Json, shape_hash: str) -> Json:
         ids = self.identities
+        properties: dict[int, dict[str, int]] = {}
+        for (owner, prop), prop_id in sorted(ids.properties.items()):
+            properties.setdefault(owner, {})[prop] = prop_id
         return {
             "ir_version": IR_VERSION,
             "domain": self.domain,
             "next_identity_id": ids.next_identity_id,
-            "shape_hash": self.shape_hash,
+            "shape_hash": shape_hash,
             "identities": [
                 {
                     "kind": str(kind),
                     "name": name,
                     "type_id": number,
                     "incarnation": ids.incarnations.get(number),
-                    "properties": {
-                        prop: prop_id
-                        for (owner, prop), prop_id in sorted(ids.properties.items())
-                        if owner == number
-                    },
+                    "properties": properties.get(number, {}),
                 }
                 for (kind, name), number in sorted(ids.types.items(), key=lambda item: item[1])
             ],
-            "shape": shape_json(self.catalog),
+            "shape": shape,
         }
 
     def ir_text(self) -> str:
         """Return the durable form as text, stable to the byte."""
-        return json.dumps(self.ir_json(), indent=1, ensure_ascii=False) + "\n"
+        return self._forms[1]
+
+    @cached_property
+    def _forms(self) -> tuple[str, str]:
+        """The hash of the shape and the durable text, which are made of the same data."""
+        shape = shape_json(self.catalog)
+        shape_hash = hash_of(shape)
+        # The same as `indent=1`, which the standard library writes many times slower.
+        text = json.dumps(self._ir(shape, shape_hash), ensure_ascii=False)
+        return shape_hash, msgspec.json.format(text, indent=1) + "\n"
 
     def ir_hash(self) -> str:
         """Return `sha256:<hex>` of the durable text."""

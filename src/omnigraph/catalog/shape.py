@@ -37,7 +37,12 @@ def shape_json(catalog: Catalog) -> Json:
 
 def shape_hash(catalog: Catalog) -> str:
     """Return `sha256:<hex>` of the compact JSON of the shape."""
-    text = json.dumps(shape_json(catalog), separators=(",", ":"), ensure_ascii=False)
+    return hash_of(shape_json(catalog))
+
+
+def hash_of(shape: Json) -> str:
+    """Return the hash of a shape that was made already."""
+    text = json.dumps(shape, separators=(",", ":"), ensure_ascii=False)
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 

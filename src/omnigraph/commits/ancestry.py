@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -159,7 +159,7 @@ def children_first(commits: Mapping[str, GraphCommit]) -> list[GraphCommit]:
         for parent in {commit.parent_commit_id, commit.merged_parent_commit_id}:
             if parent in waiting:
                 waiting[parent] += 1
-    ready = [_newest(commits[name]) for name, children in waiting.items() if not children]
+    ready = [newest_order(commits[name]) for name, children in waiting.items() if not children]
     heapq.heapify(ready)
     found: list[GraphCommit] = []
     while ready:
@@ -170,22 +170,22 @@ def children_first(commits: Mapping[str, GraphCommit]) -> list[GraphCommit]:
             if parent in waiting:
                 waiting[parent] -= 1
                 if not waiting[parent]:
-                    heapq.heappush(ready, _newest(commits[parent]))
+                    heapq.heappush(ready, newest_order(commits[parent]))
     return found
 
 
-def _newest(commit: GraphCommit) -> tuple[int, int, int, str]:
+def newest_order(commit: GraphCommit) -> tuple[int, int, int, str]:
     """Return what orders commits by time, newest first."""
     moment, version = -commit.created_at_us, -commit.manifest_version
     return moment, version, -commit.place, commit.graph_commit_id
 
 
 class OwnHistory(Struct, frozen=True, kw_only=True):
-    """The commits made on one branch, and the branch it was made from."""
+    """The branches that one has met: the one it was made from, and those it took merges from."""
 
     branch: str
     parent: str | None
-    commits: Sequence[GraphCommit]
+    merged: Collection[str]
 
 
 def lines_in_use(live: Iterable[OwnHistory], retired: Iterable[OwnHistory]) -> set[str]:
@@ -222,7 +222,7 @@ def _neighbours(lines: Sequence[OwnHistory]) -> dict[str, set[str]]:
     """Return with which others each branch has met."""
     found: dict[str, set[str]] = {line.branch: set() for line in lines}
     for line in lines:
-        others = {commit.merged_branch for commit in line.commits} | {line.parent}
+        others = {line.parent, *line.merged}
         for other in others:
             if other is not None and other in found and other != line.branch:
                 found[line.branch].add(other)

@@ -7,17 +7,20 @@ step whatever the graph holds: no table is touched before somebody writes to it 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+from msgspec import Struct
 
 from omnigraph.commits.branch_ids import (
     MAIN_BRANCH,
     MANIFEST,
     BranchId,
     check_branch_name,
-    collides,
     new_branch,
     parse_branch_uid,
 )
+from omnigraph.commits.branch_refs import BranchRefs
 from omnigraph.commits.manifest_reader import BranchState, ManifestReader
 from omnigraph.commits.records import MAIN
 from omnigraph.errors import (
@@ -29,10 +32,9 @@ from omnigraph.errors import (
     VersionReclaimedError,
 )
 from omnigraph.failpoints import Failpoint, fire
-from omnigraph.limits import BRANCH_CONTROL_ATTEMPTS_MAX, SLOT_WAIT_S
+from omnigraph.limits import BRANCH_CONTROL_ATTEMPTS_MAX, REMOVALS_AT_ONCE, SLOT_WAIT_S
 from omnigraph.store import (
     RETIRED,
-    BranchRef,
     HeldSlot,
     JournalView,
     Slots,
@@ -40,21 +42,22 @@ from omnigraph.store import (
     Tables,
     branch_exists,
     branch_files,
-    branch_names,
     children_first,
     create_tag,
+    deletable_together,
     delete_branch,
     delete_forks,
     delete_tag,
     forget_retired,
     is_stored,
-    list_branches,
     list_tags,
     make_branch,
-    read_branch,
     read_floors,
     retire_branch,
     retired_branches,
+    retired_note,
+    side_by_side,
+    split_branch,
     tag_file,
 )
 from omnigraph.values.commits import BranchInfo as BranchInfo
@@ -68,19 +71,11 @@ _INNER_TAG = f"{TAG_RESERVED}commit."
 _MAIN_INFO = BranchInfo(name=MAIN, branch_uid=MAIN)
 
 
-def _known_branch(ref: BranchRef) -> BranchInfo | None:
-    """Return the branch a line of versions is; None for one that somebody else made."""
-    branch = parse_branch_uid(ref.name)
-    parent = parse_branch_uid(ref.parent or MAIN)
-    if branch is None or parent is None:
-        return None
-    return BranchInfo(
-        name=branch.name,
-        branch_uid=branch.uid,
-        parent=parent.uid,
-        forked_at=ref.parent_version,
-        created_at_s=ref.created_at_s,
-    )
+class Retirement(Struct, frozen=True, kw_only=True):
+    """What a branch that was deleted had to do with others."""
+
+    merged: tuple[str, ...]
+    """The branches it took merges from."""
 
 
 class BranchDirectory:
@@ -98,6 +93,7 @@ class BranchDirectory:
         self._tables = tables
         self._files = tables.files
         self._root = tables.folder(MANIFEST)
+        self._refs = BranchRefs(self._files, self._root)
         self._slots = slots
         self._syncer = syncer
         self._new_id = new_id
@@ -108,40 +104,45 @@ class BranchDirectory:
 
     def branches(self) -> list[BranchInfo]:
         """Return every branch: main first, the others by name."""
+        # Before the refs: what is retired meanwhile is still shown, what is new is not hidden.
         retired = retired_branches(self._files, self._root)
-        lines = self._lines()
-        return [info for info in lines if info.id.uid not in retired]
+        return [
+            _MAIN_INFO,
+            *(info for info in self._refs.infos() if info.branch_uid not in retired),
+        ]
 
     def retired(self) -> list[BranchInfo]:
         """Return deleted branches whose history is kept, each before the one it was made from."""
         retired = retired_branches(self._files, self._root)
-        found = [info for info in self._lines() if info.id.uid in retired]
-        return children_first(found, name=lambda info: info.id.uid)
-
-    def _lines(self) -> list[BranchInfo]:
-        known = map(_known_branch, list_branches(self._files, self._root))
-        return [_MAIN_INFO, *(info for info in known if info is not None)]
+        found = [info for info in self._refs.infos() if info.branch_uid in retired]
+        return children_first(found, name=lambda info: info.branch_uid)
 
     def ids(self) -> list[BranchId]:
         """Return every branch without where it was made: two listings, however many there are."""
         retired = retired_branches(self._files, self._root)
-        names = branch_names(self._files, self._root)
-        found = (parse_branch_uid(name) for name in names if name not in retired)
-        return [MAIN_BRANCH, *(branch for branch in found if branch is not None)]
+        return [MAIN_BRANCH, *(item for item in self._refs.ids() if item.uid not in retired)]
 
     def find(self, name: str) -> BranchInfo:
         """Return a branch by name. Raises `NotFoundError`."""
-        found = next((branch for branch in self.ids() if branch.name == name), None)
-        if found is None:
+        if name == MAIN:
+            return _MAIN_INFO
+        found = self._living(self._refs.named(name))
+        if not found:
             raise NotFoundError(f"branch '{name}' does not exist")
-        return self.info(found)
+        return self.info(found[0])
+
+    def _living(self, found: list[BranchId]) -> list[BranchId]:
+        """Return those of a few stored branches that were not deleted."""
+        if len(found) <= 1:
+            return [branch for branch in found if self.exists(branch)]
+        retired = retired_branches(self._files, self._root)
+        return [branch for branch in found if branch.uid not in retired]
 
     def info(self, branch: BranchId) -> BranchInfo:
         """Return where a branch was made. Raises `NotFoundError`."""
         if branch.is_main:
             return _MAIN_INFO
-        ref = read_branch(self._files, self._root, branch.uid)
-        info = None if ref is None else _known_branch(ref)
+        info = self._refs.info(branch.uid)
         if info is None:
             raise NotFoundError(f"branch '{branch.name}' does not exist")
         return info
@@ -216,14 +217,7 @@ class BranchDirectory:
         """
         check_branch_name(name)
         with self.control() as slot:
-            for other in self.ids():
-                if collides(name, other.name):
-                    raise AlreadyExistsError(
-                        f"branch '{name}' exists already"
-                        if name == other.name
-                        else f"branch '{name}' cannot exist beside '{other.name}'",
-                        hint="choose another name",
-                    )
+            self._refuse_taken(name)
             self._refuse_missing(capture.branch)
             if self._main.capture().head.schema_hash != capture.head.schema_hash:
                 # A branch of its own schema could never be merged, nor the schema changed again.
@@ -248,7 +242,7 @@ class BranchDirectory:
                 # After the branch is there, which a cleanup would see: see `store.floors`.
                 self.check_kept(capture.branch, capture.version)
             except VersionReclaimedError:
-                self._delete_line(branch)
+                self._delete_lines([branch])
                 raise
             self._syncer.sync(branch_files(self._files, self._root, branch.uid))
             if begin is not None:
@@ -256,10 +250,21 @@ class BranchDirectory:
                 # Before: a cleanup that runs by now may have taken it for deleted. After: it
                 # would not have been seen by one that came between.
                 _refuse_lapsed(slot)
-                self._forget_retired(branch.uid)
+                self._forget_retired([branch.uid])
                 _refuse_lapsed(slot)
                 view = None
             return self.info(branch), view
+
+    def _refuse_taken(self, name: str) -> None:
+        found = self._refs.in_the_way(name)
+        nested = [branch for branch in found if name.startswith(f"{branch.uid}/")]
+        for other in nested or self._living(found):
+            raise AlreadyExistsError(
+                f"branch '{name}' exists already"
+                if name == other.name
+                else f"branch '{name}' cannot exist beside '{other.name}'",
+                hint="choose another name",
+            )
 
     @contextlib.contextmanager
     def deleting(self, branch: BranchId) -> Iterator[None]:
@@ -274,68 +279,88 @@ class BranchDirectory:
             self._refuse_needed(branch)
             yield
 
-    def is_used(self, branch: BranchId, capture: BranchState) -> bool:
+    def is_used(self, branch: BranchId, forked_at: int, version: int) -> bool:
         """Whether a branch has commits of its own, or kept branches that were made from it."""
-        return capture.version > self.info(branch).forked_at or any(
-            info.parent == branch.uid for info in self.retired()
-        )
+        return version > forked_at or bool(self._refs.children(branch.uid))
 
-    def retire(self, branch: BranchId) -> None:
+    def retire(self, branch: BranchId, retirement: Retirement | None = None) -> None:
         """Put a branch out of sight whose last commit was made. Needs its slot."""
         fire(Failpoint.BRANCH_DELETE_POST_FENCE)
-        self._syncer.sync([retire_branch(self._files, self._root, branch.uid)])
+        note = b"" if retirement is None else msgspec.json.encode(retirement)
+        self._syncer.sync([retire_branch(self._files, self._root, branch.uid, note)])
         fire(Failpoint.BRANCH_DELETE_POST_NATIVE)
+
+    def retirement(self, branch: BranchId) -> Retirement | None:
+        """Return what was noted of a deleted branch; None if its history has to tell."""
+        try:
+            note = retired_note(self._files, self._root, branch.uid)
+            return msgspec.json.decode(note, type=Retirement)
+        except msgspec.DecodeError:
+            return None
 
     def delete_line(self, branch: BranchId) -> None:
         """Remove the manifest of a branch that was never written to. Needs its slot."""
-        self._delete_line(branch)
+        self._delete_lines([branch])
         fire(Failpoint.BRANCH_DELETE_POST_NATIVE)
+
+    def _delete_lines(self, branches: Sequence[BranchId]) -> None:
+        """Remove manifests, none of which another one was made from."""
+        try:
+            side_by_side(self._delete_line, branches, at_once=REMOVALS_AT_ONCE)
+        finally:
+            self._syncer.sync_folder(f"{self._root}/_refs/branches")
 
     def _delete_line(self, branch: BranchId) -> None:
         try:
-            delete_branch(self._main.view.dataset, branch.uid)
+            delete_branch(self._files, self._root, branch.uid)
         except OmniGraphError:
             # A writer may still put files into its folder, which then cannot go. Without its ref
             # the branch is gone all the same; cleanup takes the folder.
             if is_stored(self._files, self._root, branch.uid):
                 raise
-        self._syncer.sync_folder(f"{self._root}/_refs/branches")
 
-    def delete_forks(self, branch: BranchId) -> None:
-        """Free what a branch that is gone left behind: it is only space."""
-        for path in sorted({p.path for p in self._main.capture(fresh=False).pins.values()}):
+    def delete_forks(self, branches: Sequence[BranchId]) -> None:
+        """Free what branches that are gone left behind: it is only space."""
+        owners = {branch.uid for branch in branches}
+        pins = self._main.capture(fresh=False).pins.values()
+        for path in sorted({split_branch(pin.path)[0] for pin in pins}):
             with contextlib.suppress(OmniGraphError):
-                delete_forks(self._tables, path, prefix=f"{branch.uid}.")
+                delete_forks(self._tables, path, owners)
 
-    def purge(self, branch: BranchId) -> None:
-        """Remove the history of a retired branch for good. The caller holds `control`.
+    def purge(self, branches: Sequence[BranchInfo]) -> None:
+        """Remove the histories of retired branches for good. The caller holds `control`.
 
-        One that came into sight since the caller looked is left alone.
+        Those that came into sight since the caller looked are left alone.
         """
-        if self.exists(branch):
-            return
-        self.delete_forks(branch)
-        self._delete_line(branch)
-        fire(Failpoint.BRANCH_PURGE_POST_NATIVE)
-        self._forget_retired(branch.uid)
+        retired = retired_branches(self._files, self._root)
+        gone = [info for info in branches if info.branch_uid in retired]
+        self.delete_forks([info.id for info in gone])
+        for wave in deletable_together(gone, name=lambda info: info.branch_uid):
+            self._delete_lines([info.id for info in wave])
+            fire(Failpoint.BRANCH_PURGE_POST_NATIVE)
+        self._forget_retired([info.branch_uid for info in gone])
 
-    def _forget_retired(self, uid: str) -> None:
-        forget_retired(self._files, self._root, uid)
-        self._syncer.sync_folder(f"{self._root}/{RETIRED}")
+    def _forget_retired(self, uids: Sequence[str]) -> None:
+        """Remove marks. Where the branch is gone, that has to be on disk before."""
+        for uid in uids:
+            forget_retired(self._files, self._root, uid)
+        if uids:
+            self._syncer.sync_folder(f"{self._root}/{RETIRED}")
 
     def forget_unmade(self) -> None:
         """Remove the marks of branches that are gone, or were never made. Needs `control`."""
         marked = retired_branches(self._files, self._root)
         if marked:
-            for uid in marked - set(branch_names(self._files, self._root)):
-                self._forget_retired(uid)
+            stored = {branch.uid for branch in self._refs.ids()}
+            self._forget_retired(sorted(marked - stored))
 
     def _refuse_missing(self, branch: BranchId) -> None:
         if not self.exists(branch):
             raise NotFoundError(f"branch '{branch.name}' does not exist")
 
     def _refuse_needed(self, branch: BranchId) -> None:
-        children = [info.name for info in self.branches() if info.parent == branch.uid]
+        made = self._refs.children(branch.uid)
+        children = [info.name for info in made if self.exists(info.id)]
         if children:
             raise ConflictError(
                 f"branch '{branch.name}' has branches of its own: {', '.join(children)}",

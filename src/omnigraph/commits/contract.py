@@ -43,12 +43,23 @@ Tags = tuple[str | None, ...]
 
 def write_history(control: ControlFiles, source: str, accepted: AcceptedSchema) -> None:
     """Keep a schema for ever. It must be there before a commit names it."""
-    record = json.dumps({"source": source, "ir": accepted.ir_json()}, ensure_ascii=False)
+    text = json.dumps(source, ensure_ascii=False)
+    record = f'{{"source": {text}, "ir": {accepted.ir_text()}}}'
     control.create(_history_name(accepted.ir_hash()), record.encode())
 
 
 def write_contract(control: ControlFiles, source: str, accepted: AcceptedSchema) -> None:
     """Write the three files of a schema. The state comes last: it says that the others are in."""
+    text, ir, state = contract_files(source, accepted)
+    control.replace(SOURCE, text)
+    fire(Failpoint.SCHEMA_BETWEEN_FILES)
+    control.replace(IR, ir)
+    fire(Failpoint.SCHEMA_BETWEEN_FILES)
+    control.replace(STATE, state)
+
+
+def contract_files(source: str, accepted: AcceptedSchema) -> Contents:
+    """Return the content of the three files of a schema."""
     state = {
         "format_version": STATE_FORMAT,
         "shape_hash": accepted.shape_hash,
@@ -56,11 +67,7 @@ def write_contract(control: ControlFiles, source: str, accepted: AcceptedSchema)
         "identity_version": IR_VERSION,
         "identity_domain": accepted.domain,
     }
-    control.replace(SOURCE, source.encode())
-    fire(Failpoint.SCHEMA_BETWEEN_FILES)
-    control.replace(IR, accepted.ir_text().encode())
-    fire(Failpoint.SCHEMA_BETWEEN_FILES)
-    control.replace(STATE, json.dumps(state, indent=1).encode())
+    return source.encode(), accepted.ir_text().encode(), json.dumps(state, indent=1).encode()
 
 
 def _history_name(schema_hash: str) -> str:
@@ -165,6 +172,7 @@ class SchemaContract:
     def keep(self, source: str, accepted: AcceptedSchema) -> None:
         """Write a schema to the history, before a commit names it."""
         write_history(self._files, source, accepted)
+        self._known.put(accepted.ir_hash(), (accepted, source))
 
     # ---- the schemas of the past ----------------------------------------------------------
 
@@ -241,11 +249,16 @@ class SchemaContract:
             if found != self._bytes or self._accepted is None:
                 self._accepted = self._check(found)
                 self._bytes = found
+                self._known.put(self._accepted.ir_hash(), (self._accepted, found[0].decode()))
             self.source = found[0].decode()
             return self._accepted
 
     def _check(self, found: Contents) -> AcceptedSchema:
         source, ir_bytes, state_bytes = found
+        known = self._known.get(_named_hash(state_bytes) or "")
+        if known is not None and found == contract_files(known[1], known[0]):
+            # To the byte what the schema says that is meant.
+            return known[0]
         text = _read_as(SOURCE, source.decode)
         catalog = _read_as(SOURCE, lambda: self._compiler(text))
         ir: Json = _read_as(IR, lambda: dict(json.loads(ir_bytes)))

@@ -39,26 +39,26 @@ class Forks:
         self, publisher: Publisher, base: Base, entities: Iterable[Entity], new_ids: Iterable[str]
     ) -> None:
         self._tables = base.tables
-        self._coming: dict[str, tuple[Table, Future[Table]]] = {}
+        self._coming: dict[str, Future[Table]] = {}
         for entity, new_id in zip(entities, new_ids, strict=False):
             table = base.table(entity)
             if entity.table_key in self._coming or owned_table(base, table) is not None:
                 continue
             context = contextvars.copy_context()
             made = publisher.threads.submit(context.run, make_fork, publisher, base, table, new_id)
-            self._coming[entity.table_key] = table, made
+            self._coming[entity.table_key] = made
 
     def take(self, entity: Entity) -> Table | None:
         """Return the line of a table; None when it was not made ahead."""
         coming = self._coming.pop(entity.table_key, None)
-        return None if coming is None else coming[1].result()
+        return None if coming is None else coming.result()
 
     def discard(self) -> None:
         """Remove the lines nobody took."""
-        for table, made in self._coming.values():
+        for made in self._coming.values():
             with contextlib.suppress(OmniGraphError):
                 forked = made.result()
-                _root, name = split_branch(forked.path)
+                root, name = split_branch(forked.path)
                 self._tables.forget(forked.path, below=forked.version + 1)
-                delete_branch(table.dataset, str(name))
+                delete_branch(self._tables.files, self._tables.folder(root), str(name))
         self._coming.clear()

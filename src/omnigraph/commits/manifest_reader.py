@@ -85,10 +85,10 @@ class ManifestReader:
         def open_newest() -> None:
             self._view = view or journal.open_latest(known)
             check_stamp(self._view, stamp)
-            if inherited is not None and self._view.version == forked_at:
-                # Nobody has written to the branch yet: it holds what its parent held there.
+            if inherited is not None:
+                # What its parent held there is the parent's own: none of it is held twice.
                 self.ledger = History(self._past, inherited)
-            else:
+            if inherited is None or self._view.version != forked_at:
                 self._take_in(self._view, known=())
 
         self._read(open_newest)

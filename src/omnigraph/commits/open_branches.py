@@ -42,8 +42,9 @@ from omnigraph.limits import (
     BRANCH_CONTROL_ATTEMPTS_MAX,
     COMMIT_THREADS,
     MADE_BRANCHES_MAX,
-    OPEN_BRANCHES_MAX,
-    PAST_BRANCHES_MAX,
+    OPEN_BRANCH_COMMITS_MIN,
+    OPEN_BRANCHES_COMMITS_MAX,
+    PAST_BRANCHES_COMMITS_MAX,
 )
 from omnigraph.store import (
     IdLookup,
@@ -108,12 +109,14 @@ class OpenBranches:
         self._writable = writable
         self._shares = shares
         self._lock = threading.RLock()
+        self._opening: dict[str, threading.Event] = {}
+        """Branches that a thread is opening; it tells the others when it has."""
         self._slots = open_slots(location, syncer)
         self._placed = False
         self._session = new_session()
         self._threads = ThreadPoolExecutor(COMMIT_THREADS, thread_name_prefix="omnigraph-commit")
         self.main = self._open(MAIN_BRANCH, self._manifest(MAIN_BRANCH))
-        self._recent: BoundedCache[str, OpenBranch] = BoundedCache(OPEN_BRANCHES_MAX)
+        self._recent: BoundedCache[str, OpenBranch] = BoundedCache(OPEN_BRANCHES_COMMITS_MAX)
         # What left the cache while a caller uses it is still the one line of its branch.
         self._alive: WeakValueDictionary[str, OpenBranch] = WeakValueDictionary()
         self._made: BoundedCache[str, tuple[BranchInfo, JournalView]] = BoundedCache(
@@ -124,7 +127,7 @@ class OpenBranches:
         """Returns the schema of a commit."""
         self.check_stored_schema: Callable[[], object] = lambda: None
         """Raises when the stored schema files do not agree with the graph."""
-        self._past: BoundedCache[str, ManifestReader] = BoundedCache(PAST_BRANCHES_MAX)
+        self._past: BoundedCache[str, ManifestReader] = BoundedCache(PAST_BRANCHES_COMMITS_MAX)
         self.directory = BranchDirectory(
             self.main.coordinator, tables, self._slots, syncer, ids.next
         )
@@ -145,27 +148,48 @@ class OpenBranches:
     def _get(self, name: str) -> OpenBranch:
         if name == MAIN:
             return self.main
-        with self._lock:
-            known = self._alive.get(name)
+        # Nobody waits for a look at the storage on behalf of another branch.
+        while True:
+            with self._lock:
+                known = self._alive.get(name)
             if known is not None and self.directory.exists(known.branch):
-                self._recent.put(name, known)
+                self._recent.put(name, known, _weight(known.coordinator))
                 return known
-            self.forget(name)
-            info, view = self._made.pop(name) or (None, None)
-            if info is None or not self.directory.exists(info.id):
-                info, view = self.directory.find(name), None
-            line = self._open_branch(info, view)
-            self._alive[name] = line
-            self._recent.put(name, line)
+            with self._lock:
+                if self._alive.get(name) is not known:
+                    continue
+                self.forget(name)
+                others = self._opening.get(name)
+                mine = self._opening.setdefault(name, threading.Event())
+            if others is not None:
+                others.wait()
+                continue
+            try:
+                return self._opened(name)
+            finally:
+                with self._lock:
+                    del self._opening[name]
+                mine.set()
+
+    def _opened(self, name: str) -> OpenBranch:
+        """Open a branch. The caller is the only one who does."""
+        info, view = self._made.pop(name) or (None, None)
+        if info is None or not self.directory.exists(info.id):
+            info, view = self.directory.find(name), None
+        line = self._open_branch(info, view)
+        try:
             if self._writable:
                 line.recovery.set_aside_torn()
                 line.writer.clear_leftovers()
-            return line
+        finally:
+            with self._lock:
+                self._alive[name] = line
+            self._recent.put(name, line, _weight(line.coordinator))
+        return line
 
     def _open_branch(self, info: BranchInfo, view: JournalView | None) -> OpenBranch:
         """Open a branch; what it shares with a parent in use is not read again."""
-        lines = (self.main, *self._alive.values())
-        parent = next((line for line in lines if line.branch.uid == info.parent), None)
+        parent = self._in_use(info.parent or MAIN)
         if parent is None:
             return self._open(info.id, self._manifest(info.id, self.main.coordinator))
         manifest = self._manifest(info.id, parent.coordinator, info.forked_at, view)
@@ -270,20 +294,28 @@ class OpenBranches:
 
     def history(self, branch_uid: str) -> ManifestReader | None:
         """Return the manifest of a branch, deleted ones that are kept included, for reading."""
-        with self._lock:
-            for line in (self.main, *self._alive.values()):
-                if line.branch.uid == branch_uid:
-                    return line.coordinator
-            found = self._past.get(branch_uid)
-            branch = parse_branch_uid(branch_uid)
-            if found is not None or branch is None:
-                return found
-            try:
-                found = self._manifest(branch, self.main.coordinator)
-            except NotFoundError:
-                return None
-            self._past.put(branch_uid, found)
+        line = self._in_use(branch_uid)
+        if line is not None:
+            return line.coordinator
+        found = self._past.get(branch_uid)
+        branch = parse_branch_uid(branch_uid)
+        if found is not None or branch is None:
             return found
+        try:
+            found = self._manifest(branch, self.main.coordinator)
+        except NotFoundError:
+            return None
+        self._past.put(branch_uid, found, _weight(found))
+        return found
+
+    def _in_use(self, branch_uid: str) -> OpenBranch | None:
+        """Return a branch if a caller has it at hand."""
+        branch = parse_branch_uid(branch_uid)
+        if branch is None or branch.is_main:
+            return None if branch is None else self.main
+        with self._lock:
+            line = self._alive.get(branch.name)
+        return line if line is not None and line.branch.uid == branch_uid else None
 
     def at(self, branch: BranchId, version: int) -> tuple[OpenBranch, BranchState]:
         """Return the state of a branch at a version it holds, in the life that is meant."""
@@ -408,10 +440,19 @@ class OpenBranches:
         """Return the branches in use that still exist."""
         with self._lock:
             known = sorted(self._alive.items())
-            for name, line in known:
-                if not self.directory.exists(line.branch):
-                    self.forget(name)
-            return [self.main, *(line for name, line in known if name in self._alive)]
+        found = [self.main]
+        for name, line in known:
+            if self.directory.exists(line.branch):
+                found.append(line)
+            else:
+                self._forget(name, line)
+        return found
+
+    def _forget(self, name: str, line: OpenBranch) -> None:
+        """Drop a branch that is gone, but not another of its name."""
+        with self._lock:
+            if self._alive.get(name) is line:
+                self.forget(name)
 
     def forget(self, name: str) -> None:
         """Drop a branch that is gone."""
@@ -423,6 +464,11 @@ class OpenBranches:
         """Stop the threads."""
         self._threads.shutdown()
         self._inner.close()
+
+
+def _weight(manifest: ManifestReader) -> int:
+    """Return how many commits a manifest holds in memory, or is counted as."""
+    return max(OPEN_BRANCH_COMMITS_MIN, len(manifest.ledger.recent.commits))
 
 
 def _unknown_schema(schema_hash: str) -> AcceptedSchema:

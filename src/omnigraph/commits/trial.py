@@ -14,7 +14,14 @@ from omnigraph.commits.manifest_reader import BranchState
 from omnigraph.commits.plans import PlannedTable
 from omnigraph.errors import OmniGraphError
 from omnigraph.failpoints import Failpoint, fire
-from omnigraph.store import Pin, StagedTable, Tables, commit_staged, delete_forks
+from omnigraph.store import (
+    Pin,
+    StagedTable,
+    Tables,
+    commit_staged,
+    delete_forks,
+    split_branch,
+)
 
 TRIAL = "merge-check"
 
@@ -60,4 +67,4 @@ def _discard(tables: Tables, branch: BranchId, paths: Sequence[str]) -> None:
     """Free what was written: it is only space, so a failure is left to a cleanup."""
     for path in paths:
         with contextlib.suppress(OmniGraphError):
-            delete_forks(tables, path, prefix=f"{branch.uid}.")
+            delete_forks(tables, split_branch(path)[0], {branch.uid})

@@ -120,7 +120,8 @@ class Branches:
         self._acting.check_writable()
         self._acting.permit(Action.BRANCH_DELETE, target_branch=name, actor=actor)
         line = self._lines.get(name)
-        DeleteBranch(self._lines.directory, line.branch).run(line.writer, expected_head)
+        ending = DeleteBranch(self._lines.directory, line.branch, line.coordinator)
+        ending.run(line.writer, expected_head)
         self._lines.forget(name)
 
     def merge_plan(

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
 from omnigraph.catalog import AcceptedSchema
 from omnigraph.commits import (
     MAIN,
-    BranchId,
     BranchInfo,
-    GraphCommit,
     ManifestReader,
-    OwnHistory,
     lines_in_use,
     parse_branch_uid,
 )
+from omnigraph.commits.meetings import Meetings
 from omnigraph.commits.open_branches import OpenBranches
 from omnigraph.errors import Conflict, NotFoundError
 from omnigraph.graph.upkeep import Upkeep
@@ -54,6 +52,7 @@ class Maintenance:
         self._merging = merging
         self._lines = lines
         self._tables = tables
+        self._meetings = Meetings(lines)
 
     def optimize(
         self,
@@ -114,17 +113,18 @@ class Maintenance:
         directory = self._lines.directory
         with directory.cleaning() as slot:
             with directory.control():
-                branches = [self._lines.get(info.name) for info in directory.branches()]
-                retired, gone = self._retired()
+                branches = directory.branches()
+                retired, gone = self._retired(branches)
+                ended = {info.branch_uid for info in gone}
                 if not dry_run:
                     directory.forget_unmade()
                 work = Cleanup(
-                    [line.coordinator for line in branches],
-                    lambda: self._kept_states(gone),
+                    [self._lines.get(info.name).coordinator for info in branches],
+                    lambda: self._kept_states(ended),
                     self._tables,
                     retention,
                     retired=retired,
-                    gone=gone,
+                    gone=[info.id for info in gone],
                     lapsed=lambda: slot.lapsed,
                     dry_run=dry_run,
                     progress=progress,
@@ -134,8 +134,7 @@ class Maintenance:
             tables = work.run(removal)
             if gone and not dry_run and not slot.lapsed:
                 with directory.control():
-                    for branch in gone:
-                        directory.purge(branch)
+                    directory.purge(gone)
         return CleanupReport(
             uri=self._uri,
             keep=retention.keep,
@@ -144,27 +143,19 @@ class Maintenance:
             tables=tuple(tables),
         )
 
-    def _retired(self) -> tuple[list[ManifestReader], list[BranchId]]:
+    def _retired(
+        self, living: Sequence[BranchInfo]
+    ) -> tuple[list[ManifestReader], list[BranchInfo]]:
         """Return the deleted branches that merges may still start from, and the others."""
-        directory = self._lines.directory
-        infos = directory.retired()
+        infos = self._lines.directory.retired()
         if not infos:
             return [], []
-        retired = [self._own_history(info) for info in infos]
-        needed = lines_in_use(map(self._own_history, directory.branches()), retired)
+        needed = lines_in_use(map(self._meetings.of, living), map(self._meetings.of_retired, infos))
         kept = [self._lines.history(name) for name in sorted(needed)]
-        gone = [info.id for info in infos if info.id.uid not in needed]
+        gone = [info for info in infos if info.branch_uid not in needed]
         return [item for item in kept if item is not None], gone
 
-    def _own_history(self, info: BranchInfo) -> OwnHistory:
-        found = self._lines.history(info.id.uid)
-        commits: list[GraphCommit] = []
-        if found is not None:
-            version = found.capture().version
-            commits = list(found.ledger.oldest_first(info.forked_at, version))
-        return OwnHistory(branch=info.id.uid, parent=info.parent, commits=commits)
-
-    def _kept_states(self, gone: Collection[BranchId]) -> Iterator[State]:
+    def _kept_states(self, gone: Collection[str]) -> Iterator[State]:
         """Yield the states that stay whatever their age."""
         # First: a merge that is published meanwhile has its slot until its commit can be seen.
         yield from self._merging.pending_states()
@@ -176,20 +167,22 @@ class Maintenance:
                 yield tag.branch, tag.version - 1
         for info in (*directory.branches(), *directory.retired()):
             parent = parse_branch_uid(info.parent or MAIN)
-            if not info.id.is_main and parent is not None and info.id not in gone:
+            if not info.id.is_main and parent is not None and info.branch_uid not in gone:
                 yield parent, info.forked_at
         yield from self._merge_bases()
 
     def _merge_bases(self) -> list[State]:
         """Return the states that merging each branch with its parent or main would look at."""
         infos = self._lines.directory.branches()
-        names = {info.id.uid: info.name for info in infos}
+        names = {info.branch_uid: info.name for info in infos}
+        met = self._meetings.merged(infos)
         pairs = {
             frozenset((info.name, other))
             for info in infos
+            if met.reached(info)
             for other in {names.get(info.parent or MAIN, MAIN), MAIN} - {info.name}
         }
-        takers = [info.name for info in infos if self._took_a_merge(info)]
+        takers = [info.name for info in infos if met.took(info)]
         if len(takers) * len(infos) <= MERGE_PAIRS_MAX:
             # What a branch took from another may be what it and main have in common later.
             pairs |= {
@@ -199,7 +192,3 @@ class Maintenance:
                 if info.name != name
             }
         return self._merging.kept_bases([sorted(pair) for pair in pairs])
-
-    def _took_a_merge(self, info: BranchInfo) -> bool:
-        commits = self._own_history(info).commits
-        return not info.id.is_main and any(c.merged_parent_commit_id for c in commits)

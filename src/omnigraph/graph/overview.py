@@ -1,78 +1,116 @@
-"""Looks at all branches at once: how far apart they are, and the commits of all of them."""
+"""Looks at all branches at once: how far apart they are, and the commits of all of them.
+
+Of the histories only what is asked for is read: for the distances the commits since the first of
+the branches was made, for a page of history the newest ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import heapq
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
 
-from omnigraph.commits import MAIN, BranchInfo, GraphCommit, Tag
-from omnigraph.commits.ancestry import ancestors, beyond, children_first
+from omnigraph.commits import MAIN, BranchInfo, GraphCommit, ManifestReader, Tag
+from omnigraph.commits.ancestry import ancestors, beyond, children_first, newest_order
+from omnigraph.commits.branch_ids import parse_branch_uid
 from omnigraph.commits.records import MAINTENANCE_KINDS
 from omnigraph.errors import NotFoundError
 from omnigraph.graph.permits import Reachable
 from omnigraph.graph.targets import At, resolve
+from omnigraph.limits import HISTORY_SPARE_COMMITS
 from omnigraph.values.inspection import BranchHead, BranchHeads, CommitGraph, tag_json
-from omnigraph.values.pages import page
+from omnigraph.values.pages import page, read_token
+
+
+class Line:
+    """A branch that is shown, with the commits no other one has that is."""
+
+    def __init__(
+        self,
+        info: BranchInfo,
+        manifest: ManifestReader,
+        parent: str | None,
+        start: int,
+        passed: int,
+    ) -> None:
+        capture = manifest.capture()
+        self.info = info
+        self.head = capture.head
+        self.parent = parent
+        """The branch that tells what lies before `start`; None when this one tells all."""
+        self.start = start
+        self.passed = passed
+        """Branches between it and that one, which are not shown."""
+        self._version = capture.version
+        self._manifest = manifest
+
+    @property
+    def uid(self) -> str:
+        """What tells the branch from its namesakes."""
+        return self.info.branch_uid
+
+    def commits(self, after: int | None = None) -> Iterator[GraphCommit]:
+        """Yield its commits, newest first; those after a graph version if one is given."""
+        stop = self.start if after is None else after
+        for commit in self._manifest.ledger.newest_first(self._version):
+            if commit.manifest_version <= stop:
+                return
+            yield commit
 
 
 class Overview:
-    """The branches somebody may read, with all their commits."""
+    """The branches somebody may read."""
 
     def __init__(
         self, lines: Reachable, branches: Iterable[BranchInfo], tags: Iterable[Tag] = ()
     ) -> None:
-        self._lines = lines
+        self._reachable = lines
         self._tags = tuple(tags)
-        self._branches: dict[str, BranchInfo] = {}
-        self._heads: dict[str, GraphCommit] = {}
-        self._commits: dict[str, GraphCommit] = {}
-        for info in branches:
+        self._lines: dict[str, Line] = {}
+        shown = {info.branch_uid: info for info in branches}
+        for info in shown.values():
             try:
-                coordinator = lines.get(info.name).coordinator
-                capture = coordinator.capture()
+                manifest = lines.get(info.name).coordinator
+                parent, start, passed = self._made(info, shown)
+                self._lines[info.branch_uid] = Line(info, manifest, parent, start, passed)
             except NotFoundError:
                 continue  # It was deleted meanwhile.
-            self._branches[info.name] = info
-            self._heads[info.name] = capture.head
-            for commit in coordinator.ledger.newest_first(capture.version):
-                self._commits[commit.graph_commit_id] = commit
+
+    def _made(
+        self, info: BranchInfo, shown: Mapping[str, BranchInfo]
+    ) -> tuple[str | None, int, int]:
+        """Return the shown branch that one grew from, where, and how many are between them."""
+        passed = 0
+        while not info.id.is_main:
+            parent = parse_branch_uid(info.parent or MAIN)
+            if parent is None or parent.uid in shown:
+                return (None, 0, passed) if parent is None else (parent.uid, info.forked_at, passed)
+            info, passed = self._reachable.directory.info(parent), passed + 1
+        return None, 0, passed
 
     def heads(self, base: str = MAIN) -> BranchHeads:
         """Return the branches with how far each is ahead of a base and behind it."""
-        if base not in self._heads:
+        origin = next((line for line in self._lines.values() if line.info.name == base), None)
+        if origin is None:
             raise NotFoundError(f"branch '{base}' does not exist")
-        known = ancestors([self._heads[base]], self._find)
+        distances = Distances(self._lines, origin)
         return BranchHeads(
             base=base,
-            branches=tuple(self._compared(name, known) for name in self._branches),
+            branches=tuple(distances.of(line) for line in self._lines.values()),
         )
-
-    def _compared(self, name: str, known: dict[str, GraphCommit]) -> BranchHead:
-        head = self._heads[name]
-        ahead, met = beyond([head], known, self._find)
-        shared = ancestors(met, self._find)
-        behind = [commit for key, commit in known.items() if key not in shared]
-        return BranchHead(
-            name=name,
-            head=head,
-            ahead=_counted(ahead),
-            behind=_counted(behind),
-            details=self._branches[name],
-        )
-
-    def _find(self, commit_id: str, _branch: str | None) -> GraphCommit | None:
-        return self._commits.get(commit_id)
 
     def graph(self, *, limit: int, page_token: str | None) -> CommitGraph:
         """Return commits of all branches, each before its parents, and the names they have."""
+        last = None if page_token is None else read_token(page_token)
         found, token = page(
-            children_first(self._commits),
+            newest_commits(self._lines, limit, last),
             key=lambda item: item.graph_commit_id,
             limit=limit,
             page_token=page_token,
         )
         return CommitGraph(
             commits=tuple(found),
-            heads={name: head.graph_commit_id for name, head in self._heads.items()},
+            heads={line.info.name: line.head.graph_commit_id for line in self._lines.values()},
             tags=tuple(tag_json(tag, self._commit_of(tag)) for tag in self._tags),
             **token,
         )
@@ -80,10 +118,130 @@ class Overview:
     def _commit_of(self, tag: Tag) -> str | None:
         """Return the commit of a tag; None if its state was given up."""
         try:
-            return resolve(self._lines, At(tag=tag.name))[1].head.graph_commit_id
+            return resolve(self._reachable, At(tag=tag.name))[1].head.graph_commit_id
         except NotFoundError:
             return None
 
 
-def _counted(commits: Iterable[GraphCommit]) -> int:
-    return sum(commit.kind not in MAINTENANCE_KINDS for commit in commits)
+class Distances:
+    """Counts what each branch has that a base has not, and the other way round.
+
+    Main is read back to where the first of the branches left it: what lies before, all have.
+    """
+
+    def __init__(self, lines: Mapping[str, Line], base: Line) -> None:
+        self._lines = lines
+        self._base = base
+        common = min((line.start for line in lines.values() if line.parent == MAIN), default=None)
+        self._own = {
+            uid: list(line.commits(common if uid == MAIN else None)) for uid, line in lines.items()
+        }
+        self._commits = {c.graph_commit_id: c for own in self._own.values() for c in own}
+        self._merged = {
+            commit.merged_branch
+            for commit in self._commits.values()
+            if commit.merged_parent_commit_id is not None
+        }
+        self._main = [c.manifest_version for c in self._own.get(MAIN, ())[::-1] if _counts(c)]
+        self._known: dict[str, GraphCommit] | None = None
+
+    def of(self, line: Line) -> BranchHead:
+        """Return a branch with its distance."""
+        grown = self._grown_from_main(line) if self._base.uid == MAIN else None
+        ahead, behind = grown if grown is not None else self._walked(line)
+        return BranchHead(
+            name=line.info.name, head=line.head, ahead=ahead, behind=behind, details=line.info
+        )
+
+    def _grown_from_main(self, line: Line) -> tuple[int, int] | None:
+        """Return the distance of a branch that merges left alone, as were those it grew from."""
+        ahead, to = 0, None
+        while line.uid != MAIN:
+            own = self._own[line.uid]
+            is_plain = (
+                line.parent is not None
+                and not line.passed
+                and line.uid not in self._merged
+                and not any(c.merged_parent_commit_id for c in own)
+            )
+            if not is_plain or line.parent not in self._lines:
+                return None
+            ahead += sum(_counts(c) for c in own if to is None or c.manifest_version <= to)
+            line, to = self._lines[line.parent], line.start
+        behind = 0 if to is None else len(self._main) - bisect_right(self._main, to)
+        return ahead, behind
+
+    def _walked(self, line: Line) -> tuple[int, int]:
+        if self._known is None:
+            self._known = ancestors([self._base.head], self._find)
+        known = self._known
+        ahead, met = beyond([line.head], known, self._find)
+        shared = ancestors(met, self._find)
+        behind = (commit for key, commit in known.items() if key not in shared)
+        return sum(map(_counts, ahead)), sum(map(_counts, behind))
+
+    def _find(self, commit_id: str, _branch: str | None) -> GraphCommit | None:
+        return self._commits.get(commit_id)
+
+
+def newest_commits(lines: Mapping[str, Line], limit: int, last: str | None) -> list[GraphCommit]:
+    """Return the newest commits of all branches, each before its parents.
+
+    There are as many as `limit` after the one named `last`, and some more if there are any: clocks
+    may disagree about where a merge belongs.
+    """
+    found: dict[str, GraphCommit] = {}
+    wanted = limit + HISTORY_SPARE_COMMITS if last is None else None
+    for commit in _merged(lines):
+        found[commit.graph_commit_id] = commit
+        if commit.graph_commit_id == last:
+            wanted = len(found) + limit + HISTORY_SPARE_COMMITS
+        if wanted is not None and len(found) > wanted:
+            break
+    return children_first(found)
+
+
+def _merged(lines: Mapping[str, Line]) -> Iterator[GraphCommit]:
+    """Yield the commits of all branches by time, newest first.
+
+    None comes before one that was made after it on its branch or on a branch made from there.
+    """
+    coming = {uid: line.commits() for uid, line in lines.items()}
+    children: dict[str, list[Line]] = {}
+    for line in lines.values():
+        if line.parent is not None:
+            children.setdefault(line.parent, []).append(line)
+    for made in children.values():
+        # The one made last, at the end, is the first to be waited for.
+        made.sort(key=lambda line: line.start)
+    queue: list[tuple[tuple[int, int, int, str], str, GraphCommit]] = []
+    waiting: dict[str, list[tuple[str, GraphCommit]]] = {}
+
+    def put(uid: str, commit: GraphCommit) -> None:
+        made = children.get(uid, [])
+        while made and made[-1].uid not in coming:
+            made.pop()
+        if made and commit.manifest_version <= made[-1].start:
+            waiting.setdefault(made[-1].uid, []).append((uid, commit))
+        else:
+            heapq.heappush(queue, (newest_order(commit), uid, commit))
+
+    def go_on(uid: str) -> None:
+        commit = next(coming[uid], None)
+        if commit is not None:
+            put(uid, commit)
+            return
+        del coming[uid]
+        for item in waiting.pop(uid, ()):
+            put(*item)
+
+    for uid in list(coming):
+        go_on(uid)
+    while queue:
+        _order, uid, commit = heapq.heappop(queue)
+        yield commit
+        go_on(uid)
+
+
+def _counts(commit: GraphCommit) -> bool:
+    return commit.kind not in MAINTENANCE_KINDS

@@ -14,6 +14,7 @@ from omnigraph.limits import (
     CLEANUP_GRACE_S,
     RETAIN_S,
     RETAIN_VERSIONS,
+    RETAIN_VERSIONS_MAX,
     UPKEEP_COMMITS,
     UPKEEP_S,
 )
@@ -28,6 +29,7 @@ class Upkeep(Struct, frozen=True, kw_only=True):
         every_s: Or at the first commit after so many seconds.
         keep: Newest states of each branch that stay.
         older_than_s: States younger than this stay, too.
+        most: The newest states of each branch that stay for their age at most.
         grace_s: What was current less than this ago stays: somebody may be reading it.
         optimize: Whether branches written to are optimized as well.
     """
@@ -36,17 +38,23 @@ class Upkeep(Struct, frozen=True, kw_only=True):
     every_s: float = UPKEEP_S
     keep: int = RETAIN_VERSIONS
     older_than_s: float = RETAIN_S
+    most: int | None = RETAIN_VERSIONS_MAX
     grace_s: float = CLEANUP_GRACE_S
     optimize: bool = True
 
     def __post_init__(self) -> None:
         if self.every_commits < 1 or self.every_s <= 0:
             raise BadRequestError("upkeep needs a number of commits, and a time, above 0")
+        if self.most is not None and self.most < 1:
+            raise BadRequestError("at least one version must be kept")
         self.retention()
 
     def retention(self) -> Retention:
         """Return which states stay."""
-        return Retention(keep=self.keep, older_than_s=self.older_than_s, grace_s=self.grace_s)
+        most = None if self.most is None else max(self.most, self.keep)
+        return Retention(
+            keep=self.keep, older_than_s=self.older_than_s, most=most, grace_s=self.grace_s
+        )
 
     @classmethod
     def of(cls, wanted: Upkeep | bool) -> Upkeep | None:
@@ -101,6 +109,13 @@ class Caretaker:
             self.last_error = None
         except OmniGraphError as error:
             self.last_error = error
+
+    def wait(self) -> None:
+        """Wait for a run that is under way."""
+        with self._lock:
+            running = self._running
+        if running is not None:
+            running.result()
 
     def close(self) -> None:
         """Wait for a run that is under way, and start no more."""

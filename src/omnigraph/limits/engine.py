@@ -55,8 +55,12 @@ SYNC_THREADS: Final = 8
 REMOVAL_LOOKS_S: Final = (0.02, 0.1, 0.4)
 """Pauses between looks whether a version with missing files is being removed, or is damaged."""
 
-OPEN_TABLES_MAX: Final = 256
-"""Table handles kept open per graph: every table of a large schema, twice."""
+OPEN_TABLES_MAX: Final = 1_024
+"""Table handles kept open per graph: every table of a large schema, or those that a thousand
+branches write to."""
+
+OPEN_VERSIONS_MAX: Final = 4
+"""Versions of one table that its own commits keep open: a busy table closes no other one."""
 
 HANDLE_COMMITS_MAX: Final = 64
 """Versions of a branch committed one from another before a handle is opened anew (10 KB each)."""
@@ -76,7 +80,7 @@ TAIL_FRAGMENT_ROWS_MAX: Final = 4096
 TAIL_FRAGMENTS_CACHED_MAX: Final = 8192
 """Unindexed fragments whose ids are held in memory, over all tables."""
 
-PROBE_PLANS_MAX: Final = 64
+PROBE_PLANS_MAX: Final = 256
 """Versions of tables whose split into indexed and other fragments is held in memory."""
 
 LANCE_METADATA_CACHE_BYTES: Final = 32 * 1024 * 1024
@@ -100,15 +104,27 @@ PUBLISH_ATTEMPTS_MAX: Final = 6
 SLOT_WAIT_S: Final = 30.0
 """How long a writer waits for a living one to finish before it reports a conflict."""
 
-OPEN_BRANCHES_MAX: Final = 128
-"""Branches a handle keeps warm beside main; those in use stay whatever their number. Each holds
-its history, about 1 KB for each commit; opening one again took 17 ms on a disk."""
+OPEN_BRANCH_COMMITS_MIN: Final = 64
+OPEN_BRANCHES_COMMITS_MAX: Final = 1_024 * OPEN_BRANCH_COMMITS_MIN
+"""Commits in memory of the branches a handle keeps warm beside main, each counted as so many at
+least: a thousand branches with short histories. One took 35 KB, and some 0.3 KB for each commit.
+Branches in use stay whatever their number; opening one again took 8 ms on a disk."""
 
 MADE_BRANCHES_MAX: Final = 16
 """Branches a handle made and has not used yet whose manifests are kept open."""
 
-PAST_BRANCHES_MAX: Final = 64
-"""Histories of deleted or unopened branches kept in memory, for merges and cleanups."""
+BRANCHES_MET_MAX: Final = 65_536
+"""Branches of which a handle remembers whose merges they took, some 300 bytes each."""
+
+RETIREMENT_COMMITS_MAX: Final = 1_000
+"""Commits of a branch that are looked through when it is deleted, for merges it took; those of a
+longer one are left to the cleanup."""
+
+PAST_BRANCHES_COMMITS_MAX: Final = 256 * OPEN_BRANCH_COMMITS_MIN
+"""The same of deleted or unopened branches whose history was read, for merges and cleanups."""
+
+REMOVALS_AT_ONCE: Final = 8
+"""Branches whose files are removed side by side: a disk takes long to forget a folder."""
 
 COMMIT_THREADS: Final = 32
 """Threads one handle commits with, over all branches: tables of one commit move in parallel."""
@@ -363,13 +379,19 @@ FEED_COMMITS_DEFAULT: Final = 128
 FEED_HELD_BYTES: Final = 256 * 1024 * 1024
 """Rows of commits that are held between the pages in which they are read."""
 
+HISTORY_SPARE_COMMITS: Final = 256
+"""Commits that are read beyond a page of the history of all branches: where clocks disagree about
+the time of a merge, its parents lie among them."""
+
 CLEANUP_GRACE_S: Final = 600.0
 """States replaced less than this ago are never cleaned up: somebody may be reading them."""
 
 RETAIN_VERSIONS: Final = 100
 RETAIN_S: Final = 7 * 86_400.0
-"""States of each branch that a cleanup keeps when it is not told: the newest ones, and all that are
-younger than a week. Tagged ones, and those that branches and merges rest on, stay for ever."""
+RETAIN_VERSIONS_MAX: Final = 10_000
+"""States of each branch that a cleanup keeps when it is not told: the newest ones, and those that
+are younger than a week, the newest ten thousand of them: that many a commit a minute makes. Tagged
+ones, and those that branches and merges rest on, stay for ever."""
 
 OPTIMIZE_ATTEMPTS_MAX: Final = WRITE_ATTEMPTS_MAX
 """Times writers may come first before an optimize gives up on a branch."""

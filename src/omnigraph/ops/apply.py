@@ -117,7 +117,8 @@ class SchemaApply:
         for change in changes:
             if change.old is not None and change.new is not None:
                 rules = added.get((change.new.kind, change.new.name), [])
-                check_stored(change, rules, self._table(capture, change), problems)
+                if not change.is_empty:
+                    check_stored(change, rules, self._table(capture, change), problems)
         rows = tuple(self._affected(capture, changes, step) for step in plan.steps)
         return Review(plan=plan, rows=rows, problems=problems)
 
@@ -207,8 +208,10 @@ class _SchemaChange(PlainOperation):
         for change in self._changes:
             if change.old is None:
                 entries += self._create(desired, change, entries)
-            elif change.new is not None and change.columns().any:
-                columns, hard = change.columns(), _removes(review)
+            elif change.is_empty:
+                continue
+            elif change.new is not None and (columns := change.columns()).any:
+                hard = _removes(review)
                 steps.append(_column_step(change.old, change.new, columns, hard=hard))
             else:
                 entries += _kept_entries(capture.pins[change.old.table_key], change)
@@ -296,8 +299,7 @@ class _SchemaChange(PlainOperation):
         tables = self._publisher.tables
         pins = self._publisher.coordinator.capture(fresh=False).pins
         # With main alone no merge can start from a deleted branch; they hold the data, too.
-        for info in self._directory.retired():
-            self._directory.purge(info.id)
+        self._directory.purge(self._directory.retired())
         for change in changes:
             if change.old is None:
                 continue

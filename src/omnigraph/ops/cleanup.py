@@ -17,7 +17,13 @@ from omnigraph.clock import now_us
 from omnigraph.commits import BranchId, GraphCommit, History, ManifestReader
 from omnigraph.errors import BadRequestError, ConflictError, OmniGraphError
 from omnigraph.failpoints import Failpoint, fire
-from omnigraph.limits import CLEANUP_GRACE_S, ORPHAN_AGE_S, RETAIN_S, RETAIN_VERSIONS
+from omnigraph.limits import (
+    CLEANUP_GRACE_S,
+    ORPHAN_AGE_S,
+    RETAIN_S,
+    RETAIN_VERSIONS,
+    RETAIN_VERSIONS_MAX,
+)
 from omnigraph.store import Tables, split_branch
 from omnigraph.store.tables.journal import announce_removal
 from omnigraph.store.upkeep.floors import Floor, read_floors, write_floors
@@ -44,10 +50,14 @@ _REPEATS_MAX = 2
 
 
 class Retention(Struct, frozen=True, kw_only=True):
-    """How much history stays; a version goes only if both rules let it."""
+    """How much history stays; a version goes only if both rules let it.
+
+    Of those that stay for their age alone there are at most as many as `most` leaves room for.
+    """
 
     keep: int | None = None
     older_than_s: float | None = None
+    most: int | None = None
     grace_s: float = CLEANUP_GRACE_S
 
     @classmethod
@@ -55,13 +65,16 @@ class Retention(Struct, frozen=True, kw_only=True):
         cls, keep: int | None, older_than_s: float | None, grace_s: float = CLEANUP_GRACE_S
     ) -> Retention:
         """Return the rules a caller gave, or the default ones when it gave none."""
+        most = None
         if keep is None and older_than_s is None:
-            keep, older_than_s = RETAIN_VERSIONS, RETAIN_S
-        return cls(keep=keep, older_than_s=older_than_s, grace_s=grace_s)
+            keep, older_than_s, most = RETAIN_VERSIONS, RETAIN_S, RETAIN_VERSIONS_MAX
+        return cls(keep=keep, older_than_s=older_than_s, most=most, grace_s=grace_s)
 
     def __post_init__(self) -> None:
         if self.keep is not None and self.keep < 1:
             raise BadRequestError("at least one version must be kept")
+        if self.most is not None and self.most < max(self.keep or 1, 1):
+            raise BadRequestError("the most versions that stay cannot be fewer than those kept")
         if self.older_than_s is not None and self.older_than_s < 0:
             raise BadRequestError("an age cannot be negative")
 
@@ -78,6 +91,7 @@ class Retention(Struct, frozen=True, kw_only=True):
             newest = number >= len(commits) - (self.keep or 1)
             young = (
                 self.older_than_s is not None
+                and (self.most is None or number >= len(commits) - self.most)
                 and now - commit.created_at_us < self.older_than_s * 1e6
             )
             ended_us = now
@@ -350,18 +364,19 @@ class Cleanup:
     def _clean_forks(self, root: str, used: set[str]) -> tuple[int, int]:
         """Remove lines of versions that interrupted or lost writes left behind."""
         # A first write on a branch starts its line long before it names it.
-        names = orphan_forks(
+        groups = orphan_forks(
             self._tables,
             root,
             used=used,
             older_than_s=ORPHAN_AGE_S,
-            gone=tuple(f"{branch.uid}." for branch in self._gone),
+            gone={branch.uid for branch in self._gone},
         )
         strays = stray_trees(self._tables, root, older_than_s=ORPHAN_AGE_S)
+        names = [name for group in groups for name in group]
         if self._dry_run:
             trees = [self._tables.folder(f"{root}/tree/{name}") for name in names] + strays
             return len(trees), sum(tree_bytes(self._tables, tree) for tree in trees)
-        freed = remove_forks(self._tables, root, names) if names else 0
+        freed = remove_forks(self._tables, root, groups) if names else 0
         freed += sum(remove_tree(self._tables, tree) for tree in strays)
         return len(names) + len(strays), freed
 

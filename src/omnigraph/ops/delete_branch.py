@@ -9,13 +9,16 @@ from omnigraph.commits import (
     ChangeSet,
     GraphCommit,
     Intent,
+    ManifestReader,
     Persistence,
     PlainOperation,
     Request,
     Reserve,
     Writer,
 )
-from omnigraph.limits import BRANCH_CONTROL_ATTEMPTS_MAX
+from omnigraph.commits.branches import Retirement
+from omnigraph.commits.meetings import merged_between
+from omnigraph.limits import BRANCH_CONTROL_ATTEMPTS_MAX, RETIREMENT_COMMITS_MAX
 
 
 class DeleteBranch(PlainOperation):
@@ -29,7 +32,9 @@ class DeleteBranch(PlainOperation):
 
     kind = "branch_delete"
 
-    def __init__(self, directory: BranchDirectory, branch: BranchId) -> None:
+    def __init__(
+        self, directory: BranchDirectory, branch: BranchId, manifest: ManifestReader
+    ) -> None:
         self.persistence = Persistence(
             attempts=BRANCH_CONTROL_ATTEMPTS_MAX,
             reserve=Reserve.AT_ONCE,
@@ -38,6 +43,8 @@ class DeleteBranch(PlainOperation):
         )
         self._directory = directory
         self._branch = branch
+        self._manifest = manifest
+        self._retirement: Retirement | None = None
 
     def run(self, writer: Writer, expected_head: str | None = None) -> None:
         """Do it. Raises `ConflictError` while branches or tags rest on it."""
@@ -50,15 +57,21 @@ class DeleteBranch(PlainOperation):
         with self._directory.deleting(self._branch):
             retired, _changes = writer.run(self, request)
             if retired is None:
-                self._directory.delete_forks(self._branch)
+                self._directory.delete_forks([self._branch])
 
     def prepare(self, base: Base) -> ChangeSet:
         """Decide whether its history has to be kept."""
-        return ChangeSet(alone=self._directory.is_used(self._branch, base.capture))
+        capture = base.capture
+        forked_at = self._directory.info(self._branch).forked_at
+        if capture.version - forked_at <= RETIREMENT_COMMITS_MAX:
+            # Noted now, while the branch is at hand: a cleanup need not open it any more.
+            merged = merged_between(self._manifest.ledger, forked_at, capture.version)
+            self._retirement = Retirement(merged=tuple(sorted(merged)))
+        return ChangeSet(alone=self._directory.is_used(self._branch, forked_at, capture.version))
 
     def finish(self, intent: Intent | None, commit: GraphCommit | None) -> None:
         """Put it out of sight, or remove it."""
         if commit is None:
             self._directory.delete_line(self._branch)
         else:
-            self._directory.retire(self._branch)
+            self._directory.retire(self._branch, self._retirement)

@@ -45,6 +45,13 @@ class TypeChange(Struct, frozen=True, kw_only=True):
     new: Entity | None
     sources: Mapping[str, Property] = field(default_factory=dict)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the type stays as it is, with the same properties."""
+        if self.old is None or self.old != self.new:
+            return False
+        return all(self.sources.get(name) == item for name, item in self.old.properties.items())
+
     def columns(self) -> ColumnChanges:
         """Return what becomes of the table's columns."""
         if self.old is None or self.new is None:

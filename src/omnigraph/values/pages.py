@@ -23,7 +23,7 @@ def page(
     """
     start = 0
     if page_token is not None:
-        last = _read(page_token)
+        last = read_token(page_token)
         place = next((n for n, item in enumerate(items) if key(item) == last), None)
         if place is None:
             raise BadRequestError("the page token belongs to another list", hint="start again")
@@ -38,7 +38,8 @@ def _write(text: str) -> str:
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def _read(token: str) -> str:
+def read_token(token: str) -> str:
+    """Return the key of the item that a token names. Raises `BadRequestError`."""
     try:
         return base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
     except (ValueError, binascii.Error):

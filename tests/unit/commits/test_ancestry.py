@@ -120,17 +120,7 @@ def test_a_long_history_is_walked_without_recursion() -> None:
 
 def line(branch: str, parent: str | None, *merged: str) -> OwnHistory:
     """Return a branch made from another, with merges of others into it."""
-    commits = [
-        GraphCommit(
-            graph_commit_id=f"{branch}{number}",
-            manifest_version=number,
-            parent_commit_id=None,
-            merged_parent_commit_id=f"{name}0",
-            merged_branch=name,
-        )
-        for number, name in enumerate(merged)
-    ]
-    return OwnHistory(branch=branch, parent=parent, commits=commits)
+    return OwnHistory(branch=branch, parent=parent, merged=merged)
 
 
 def test_a_branch_that_met_one_other_only_is_not_needed() -> None:

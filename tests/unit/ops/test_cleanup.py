@@ -12,7 +12,7 @@ from omnigraph.commits import BranchId, GraphCommit, History
 from omnigraph.commits.branch_ids import MAIN_BRANCH, new_branch
 from omnigraph.commits.records import Record
 from omnigraph.errors import BadRequestError
-from omnigraph.limits import RETAIN_S, RETAIN_VERSIONS
+from omnigraph.limits import RETAIN_S, RETAIN_VERSIONS, RETAIN_VERSIONS_MAX
 from omnigraph.ops.cleanup import Needed, Retention, needed_versions
 from omnigraph.store import Pin
 
@@ -46,6 +46,10 @@ def commit(version: int, *, age_s: float = 0, merged: str | None = None) -> Grap
         (Retention(older_than_s=0, grace_s=0), [5]),
         (Retention(keep=1, older_than_s=35, grace_s=0), [3, 4, 5]),
         (Retention(keep=4, older_than_s=15, grace_s=0), [2, 3, 4, 5]),
+        (Retention(keep=1, older_than_s=100, most=2, grace_s=0), [4, 5]),
+        (Retention(keep=3, older_than_s=100, most=3, grace_s=0), [3, 4, 5]),
+        (Retention(keep=1, older_than_s=100, most=9, grace_s=0), [1, 2, 3, 4, 5]),
+        (Retention(keep=1, older_than_s=100, most=2, grace_s=25), [3, 4, 5]),
     ],
 )
 def test_a_version_goes_only_if_both_rules_let_it(retention: Retention, kept: list[int]) -> None:
@@ -79,7 +83,9 @@ def test_rules_only_add_up(ages: list[int], keep: int | None, age: int | None, g
 
 
 def test_without_rules_the_default_ones_hold() -> None:
-    assert Retention.of(None, None) == Retention(keep=RETAIN_VERSIONS, older_than_s=RETAIN_S)
+    assert Retention.of(None, None) == Retention(
+        keep=RETAIN_VERSIONS, older_than_s=RETAIN_S, most=RETAIN_VERSIONS_MAX
+    )
     assert Retention.of(3, None).older_than_s is None
     assert Retention.of(None, 5).keep is None
 

@@ -100,6 +100,16 @@ class LocalFiles:
         except OSError as error:
             raise failure("list", folder, error) from error
 
+    def folders(self, folder: str) -> list[str]:
+        """Return the names of the folders right below a folder, in order."""
+        try:
+            with os.scandir(folder) as found:
+                return sorted(item.name for item in found if item.is_dir(follow_symlinks=False))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise failure("list", folder, error) from error
+
     def tags(self, folder: str, *, first: bool = False) -> dict[str, str] | None:
         """Return None: a disk has no tags, and its small files are read at once."""
         return None
@@ -171,10 +181,34 @@ class LocalFiles:
         os.rename(prepared, folder)
 
     def remove(self, folder: str) -> int:
-        """Remove a folder and everything below it; return the bytes it held."""
-        freed = sum(item.size_bytes for item in self.entries(folder))
-        shutil.rmtree(folder, ignore_errors=True)
+        """Remove a folder and everything below it; return the bytes it held.
+
+        What cannot be removed stays, as does a folder that somebody puts a file into meanwhile.
+        """
+        freed = 0
+        for parent, folders, names in os.walk(folder, topdown=False):
+            for name in names:
+                path = os.path.join(parent, name)
+                with contextlib.suppress(OSError):
+                    size = os.lstat(path).st_size
+                    os.unlink(path)
+                    freed += size
+            for name in folders:
+                path = os.path.join(parent, name)
+                with contextlib.suppress(OSError):
+                    # One that is only linked to is not looked into.
+                    (os.unlink if os.path.islink(path) else os.rmdir)(path)
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
         return freed
+
+    def remove_empty(self, folder: str, *, below: str) -> None:
+        """Remove a folder that holds nothing, and those above it that then hold nothing either."""
+        # One that somebody uses is not empty, or made again by whoever misses it.
+        with contextlib.suppress(OSError):
+            while folder.startswith(f"{below}/"):
+                os.rmdir(folder)
+                folder = os.path.dirname(folder)
 
 
 def _write_temporary(path: str, data: bytes, *, sync: bool) -> str:

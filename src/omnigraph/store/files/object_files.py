@@ -140,6 +140,15 @@ class ObjectFiles:
                 break
         return sorted(found)
 
+    def folders(self, folder: str) -> list[str]:
+        """Return the names of what begins right below a prefix and goes on, in order."""
+        prefix = self._key(folder)
+        try:
+            found = obstore.list_with_delimiter(self._store, prefix or None)["common_prefixes"]
+        except BaseError as error:
+            raise object_failure("list", folder, error) from error
+        return sorted(str(item)[len(prefix) :].strip("/") for item in found)
+
     def tags(self, folder: str, *, first: bool = False) -> dict[str, str] | None:
         """Return the e-tags of the objects right below a prefix. One request."""
         prefix = self._key(folder)
@@ -223,6 +232,9 @@ class ObjectFiles:
             except BaseError as error:
                 raise object_failure("remove", folder, error) from error
         return freed
+
+    def remove_empty(self, folder: str, *, below: str) -> None:
+        """Do nothing: a store has no folders."""
 
     def keeps_conditions(self, path: str) -> bool:
         """Whether the store refuses puts whose condition does not hold.

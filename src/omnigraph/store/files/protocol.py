@@ -60,6 +60,9 @@ class Files(Protocol):
         With `first` those that come first in order are enough, if more would cost more.
         """
 
+    def folders(self, folder: str) -> list[str]:
+        """Return the names of the folders right below a folder, in order."""
+
     def tags(self, folder: str, *, first: bool = False) -> dict[str, str] | None:
         """Return what tells one content of each file in a folder from another, by name.
 
@@ -107,3 +110,9 @@ class Files(Protocol):
 
     def remove(self, folder: str) -> int:
         """Remove everything below a folder; return the bytes it held."""
+
+    def remove_empty(self, folder: str, *, below: str) -> None:
+        """Remove a folder that holds nothing, and those above it that then hold nothing either.
+
+        Only folders below another one go.
+        """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 from urllib.parse import quote, unquote
 
@@ -84,13 +84,20 @@ def retired_file(root: str, name: str) -> str:
     return os.path.join(root, RETIRED, f"{quote(name, safe='')}.json")
 
 
-def retire_branch(files: Files, root: str, name: str) -> str:
-    """Make a branch count as deleted while its versions stay; return the file that says so."""
+def retire_branch(files: Files, root: str, name: str, note: bytes = b"") -> str:
+    """Make a branch count as deleted while its versions stay; return the file that says so.
+
+    Being there is all the file has to say; `note` is for whoever looks at it later.
+    """
     count("branch_deletes")
     path = retired_file(root, name)
-    # Being there is all it says.
-    files.create(path, b"", sync=False)
+    files.create(path, note, sync=False)
     return path
+
+
+def retired_note(files: Files, root: str, name: str) -> bytes:
+    """Return what was noted when a branch was retired; nothing if that cannot be told."""
+    return files.read(retired_file(root, name)) or b""
 
 
 def retired_branches(files: Files, root: str) -> set[str]:
@@ -106,9 +113,25 @@ def forget_retired(files: Files, root: str, name: str) -> None:
 
 def branch_names(files: Files, root: str) -> list[str]:
     """Return the names of the branches of a dataset, in order: one listing, nothing read."""
+    return sorted(map(named_by, ref_names(files, root)))
+
+
+def ref_names(files: Files, root: str) -> list[str]:
+    """Return the names of the files that make branches exist, in no order: one listing."""
     count("branch_lists")
     names = files.names(f"{root}/_refs/branches")
-    return sorted(unquote(name.removesuffix(".json")) for name in names if name.endswith(".json"))
+    return [name for name in names if name.endswith(".json") and name[0] != "."]
+
+
+def named_by(ref: str) -> str:
+    """Return the branch that the name of its file stands for."""
+    return unquote(ref.removesuffix(".json"))
+
+
+def refs_named(refs: Iterable[str], beginnings: Iterable[str]) -> list[str]:
+    """Return the branches whose names begin in one of some ways, given the names of files."""
+    wanted = tuple(quote(item, safe="") for item in beginnings)
+    return [named_by(ref) for ref in refs if ref.startswith(wanted)]
 
 
 def read_branch(files: Files, root: str, name: str) -> BranchRef | None:
@@ -132,10 +155,11 @@ def read_branch(files: Files, root: str, name: str) -> BranchRef | None:
 
 def list_branches(files: Files, root: str) -> list[BranchRef]:
     """Return the branches of a dataset, by name."""
-    return _refs(files, root, branch_names(files, root))
+    return read_branches(files, root, branch_names(files, root))
 
 
-def _refs(files: Files, root: str, names: Sequence[str]) -> list[BranchRef]:
+def read_branches(files: Files, root: str, names: Sequence[str]) -> list[BranchRef]:
+    """Return where branches left their parents; those that are gone are left out."""
     found = side_by_side(
         lambda name: read_branch(files, root, name), names, at_once=files.calls_at_once
     )
@@ -158,15 +182,21 @@ def children_first(found: Sequence[Child], *, name: Callable[[Child], str]) -> l
 
     Only so can they be deleted one after the other.
     """
+    return [item for wave in deletable_together(found, name=name) for item in wave]
+
+
+def deletable_together(
+    found: Sequence[Child], *, name: Callable[[Child], str]
+) -> list[list[Child]]:
+    """Return branches in groups, each before those its members were made from."""
     parents = {name(item): item.parent for item in found}
-
-    def depth(item: Child) -> int:
-        steps, above = 0, item.parent
-        while above is not None and above in parents and steps <= len(parents):
-            steps, above = steps + 1, parents[above]
-        return steps
-
-    return sorted(found, key=depth, reverse=True)
+    groups: dict[int, list[Child]] = {}
+    for item in found:
+        depth, above = 0, item.parent
+        while above is not None and above in parents and depth <= len(parents):
+            depth, above = depth + 1, parents[above]
+        groups.setdefault(depth, []).append(item)
+    return [groups[depth] for depth in sorted(groups, reverse=True)]
 
 
 def make_branch(dataset: LanceDataset, name: str, version: int) -> LanceDataset:
@@ -179,11 +209,18 @@ def make_branch(dataset: LanceDataset, name: str, version: int) -> LanceDataset:
             return dataset.create_branch(name, version)
 
 
-def delete_branch(dataset: LanceDataset, name: str) -> None:
-    """Delete a branch: first the file that makes it exist, then its folder."""
+def delete_branch(files: Files, root: str, name: str) -> int:
+    """Delete a branch: first the file that makes it exist, then its folder; return its bytes.
+
+    No branch may have been made from it. Lance would read the files of all branches to make sure;
+    whoever deletes many of them does that once.
+    """
     count("branch_deletes")
-    with translated(f"deleting branch {name}"):
-        dataset.branches.delete(name)
+    files.delete(ref_file(root, name))
+    folder = branch_path(root, name)
+    freed = files.remove(folder)
+    files.remove_empty(os.path.dirname(folder), below=f"{root}/{TREE}")
+    return freed
 
 
 def branch_files(files: Files, root: str, name: str) -> Iterator[str]:
@@ -239,13 +276,21 @@ def fork_table(tables: Tables, table: Table, name: str) -> tuple[Table, Iterator
     return forked, branch_files(tables.files, tables.folder(root), name)
 
 
-def delete_forks(tables: Tables, path: str, *, prefix: str) -> int:
-    """Delete the branches of a table whose names begin so; return how many."""
-    root, _branch = split_branch(path)
+def owner_of(fork: str) -> str:
+    """Return the branch of the graph that a branch of a table was made for."""
+    return fork.rpartition(".")[0]
+
+
+def delete_forks(tables: Tables, root: str, owners: Collection[str]) -> int:
+    """Delete the branches of a table that were made for some of the graph; return how many.
+
+    Nothing else may have been made from them.
+    """
     folder = tables.folder(root)
-    names = [name for name in branch_names(tables.files, folder) if name.startswith(prefix)]
-    if names:
-        dataset = tables.open_latest(root).dataset
-        for ref in children_first(_refs(tables.files, folder, names), name=lambda ref: ref.name):
-            delete_branch(dataset, ref.name)
+    names = [name for name in branch_names(tables.files, folder) if owner_of(name) in owners]
+    if len(names) > 1:
+        refs = read_branches(tables.files, folder, names)
+        names = [ref.name for ref in children_first(refs, name=lambda ref: ref.name)]
+    for name in names:
+        delete_branch(tables.files, folder, name)
     return len(names)

@@ -97,6 +97,8 @@ class IdLookup:
         new = [item for item in self._plan(table).small if item.signature not in known]
         if len(new) == 1 and new[0].fragment.physical_rows == len(ids):
             self._remember(new[0], frozenset(ids))
+        # A busy table leaves room for the plans of others.
+        self._plans.pop((parent.path, parent.version - 1))
 
     def _plan(self, table: Table) -> _ProbePlan:
         """Split a version's fragments by how their ids are looked up."""

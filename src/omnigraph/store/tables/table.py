@@ -34,6 +34,7 @@ from omnigraph.limits import (
     LANCE_INDEX_CACHE_BYTES,
     LANCE_METADATA_CACHE_BYTES,
     OPEN_TABLES_MAX,
+    OPEN_VERSIONS_MAX,
     REMOVAL_LOOKS_S,
 )
 from omnigraph.store.files.counters import count
@@ -371,6 +372,8 @@ class Tables:
 
     def committed(self, table: Table) -> Table:
         """Keep the handle a commit returned, unless the next use had better open the version."""
+        # What it is made from may still be read; what lies further back is let go.
+        self._open.pop((table.path, table.version - OPEN_VERSIONS_MAX))
         return table if is_reopen_due(table.path, table.version) else self.remember(table)
 
     def create(

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from omnigraph.clock import now_s
+from omnigraph.limits import REMOVALS_AT_ONCE
 from omnigraph.store.files.counters import count
+from omnigraph.store.files.parallel import side_by_side
 from omnigraph.store.files.protocol import Files
 from omnigraph.store.tables.branches import (
     branch_names,
-    branch_path,
-    children_first,
+    deletable_together,
     delete_branch,
-    list_branches,
+    owner_of,
+    read_branches,
 )
 from omnigraph.store.tables.lance_errors import translated
 from omnigraph.store.tables.table import TREE, Tables
@@ -80,44 +82,76 @@ def remove_versions(
 
 
 def orphan_forks(
-    tables: Tables, root: str, *, used: set[str], older_than_s: float, gone: tuple[str, ...]
-) -> list[str]:
+    tables: Tables, root: str, *, used: set[str], older_than_s: float, gone: Collection[str]
+) -> list[list[str]]:
     """Return the branches of a table that no branch of the graph names and nobody is making.
 
-    Names that begin with one of `gone` belonged to somebody who is not there any more.
+    Those made for a branch in `gone` belonged to somebody who is not there any more. They come in
+    groups, each before those its members were made from; none that another rests on is among them.
     """
+    folder = tables.folder(root)
+    names = branch_names(tables.files, folder)
+    if used.issuperset(names):
+        return []
     now = now_s()
-    known = list_branches(tables.files, tables.folder(root))
-    return [
-        ref.name
-        for ref in children_first(known, name=lambda ref: ref.name)
-        if ref.name not in used
-        and (ref.name.startswith(gone) or now - ref.created_at_s > older_than_s)
-    ]
+    found: list[list[str]] = []
+    held: set[str | None] = set()
+    refs = read_branches(tables.files, folder, names)
+    for wave in deletable_together(refs, name=lambda ref: ref.name):
+        removed: list[str] = []
+        for ref in wave:
+            is_over = now - ref.created_at_s > older_than_s or owner_of(ref.name) in gone
+            if is_over and ref.name not in used and ref.name not in held:
+                removed.append(ref.name)
+            else:
+                held.add(ref.parent)
+        found.append(removed)
+    return found
 
 
-def remove_forks(tables: Tables, root: str, names: Sequence[str]) -> int:
-    """Delete branches of a table; return the bytes they held."""
-    freed = 0
-    dataset = tables.open_latest(root).dataset
-    for name in names:
-        freed += tree_bytes(tables, tables.folder(branch_path(root, name)))
-        delete_branch(dataset, name)
-    return freed
+def remove_forks(tables: Tables, root: str, groups: Iterable[Sequence[str]]) -> int:
+    """Delete branches of a table, group after group; return the bytes they held."""
+    folder = tables.folder(root)
+
+    def remove(name: str) -> int:
+        return delete_branch(tables.files, folder, name)
+
+    return sum(sum(side_by_side(remove, names, at_once=REMOVALS_AT_ONCE)) for names in groups)
 
 
 def stray_trees(tables: Tables, root: str, *, older_than_s: float) -> list[str]:
     """Return folders of branches whose ref is gone, or never came: an interrupted step left them.
 
-    A tree is recognised by its versions folder; names may hold slashes.
+    A tree is recognised by its versions folder; names may hold slashes. Folders of branches that
+    exist are not looked into.
     """
-    folder = f"{tables.folder(root)}/{TREE}"
-    known = set(branch_names(tables.files, tables.folder(root)))
+    folder = tables.folder(root)
+    known = set(branch_names(tables.files, folder))
     return sorted(
         path
-        for path, changed_at_s in datasets_below(tables.files, folder).items()
-        if path.removeprefix(f"{folder}/") not in known and now_s() - changed_at_s > older_than_s
+        for name in _unknown_folders(tables.files, f"{folder}/{TREE}", known)
+        for path, changed_at_s in datasets_below(tables.files, f"{folder}/{TREE}/{name}").items()
+        if now_s() - changed_at_s > older_than_s
     )
+
+
+def _unknown_folders(files: Files, trees: str, known: Collection[str]) -> Iterator[str]:
+    """Yield the topmost folders that neither are branches nor hold any."""
+    above = {name[:place] for name in known for place in slashes(name)}
+    waiting = [""]
+    while waiting:
+        begin = waiting.pop()
+        for item in files.folders(f"{trees}/{begin}".rstrip("/")):
+            name = f"{begin}{item}"
+            if name in above and name not in known:
+                waiting.append(f"{name}/")
+            elif name not in known:
+                yield name
+
+
+def slashes(name: str) -> list[int]:
+    """Return where the parts of a name end."""
+    return [place for place, letter in enumerate(name) if letter == "/"]
 
 
 def datasets_below(files: Files, folder: str) -> dict[str, float]:
