@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from omnigraph.catalog import Catalog
@@ -11,8 +11,10 @@ from omnigraph.graph.acting import Acting, Caller
 from omnigraph.graph.api import Moment, Params, Path
 from omnigraph.graph.branches import Branches
 from omnigraph.graph.changes import Changes, Diff
+from omnigraph.graph.describing import describe_types
 from omnigraph.graph.engine import Engine
 from omnigraph.graph.explanation import Explanation
+from omnigraph.graph.exporting import StateRows, export_format, write_state
 from omnigraph.graph.lookup import entity_image, get_entity
 from omnigraph.graph.prepared import PreparedQuery
 from omnigraph.graph.querying import LOCAL, Asked, QueryEngine
@@ -27,6 +29,9 @@ from omnigraph.ops.export import (
     select_tables,
 )
 from omnigraph.store import Table
+from omnigraph.values.inspection import TypeInfo
+from omnigraph.values.networks import igraph_graph, networkx_graph
+from omnigraph.values.words import ChangeOp, EntityKind, ExportFormat
 from omnigraph.version import INTERNAL_SCHEMA_VERSION
 
 
@@ -173,9 +178,9 @@ class Reads:
         a: str | int,
         b: str | int,
         *,
-        kinds: Iterable[str] = (),
+        kinds: Iterable[EntityKind] = (),
         types: Iterable[str] = (),
-        ops: Iterable[str] = (),
+        ops: Iterable[ChangeOp] = (),
     ) -> Diff:
         """Return what turns one state into another.
 
@@ -213,6 +218,7 @@ class Reads:
         self,
         dest: Path | None = None,
         *,
+        format: ExportFormat | None = None,
         branch: str | None = None,
         types: Iterable[str] = (),
         commit: str | None = None,
@@ -220,15 +226,29 @@ class Reads:
         tag: str | None = None,
         timestamp: Moment = None,
     ) -> Iterator[dict[str, object]] | int:
-        """Yield every entity as an envelope, nodes before edges; with `dest` write them as JSONL.
+        """Yield every entity as an envelope, nodes before edges; with `dest` write a file.
 
         The output of one call is one snapshot. Loading it into an empty graph of the same
-        schema reproduces all entities, ids and values. Returns the number of lines with `dest`.
+        schema reproduces all entities, ids and values. Returns the number of entities with `dest`.
+
+        Args:
+            dest: A file; for CSV a folder that does not exist yet.
+            format: `jsonl`, `graphml`, or `csv`: a folder with a file for each type. By default
+                what the ending of `dest` says, else `jsonl`.
+            branch: Branch to export.
+            types: Only these types; in GraphML edges bring the types of their ends along.
+            commit: As for `query`.
+            version: As for `query`.
+            tag: As for `query`.
+            timestamp: As for `query`.
         """
         at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
+        form = export_format(dest, format)
         catalog, tables = self._exported(at)
         if dest is None:
             return export_envelopes(catalog, tables, tuple(types))
+        if form != "jsonl":
+            return write_state(_state(catalog, tables), types, dest, form)
         return export_lines(catalog, tables, tuple(types), dest)
 
     def export_table(
@@ -247,8 +267,57 @@ class Reads:
         (key,) = select_tables(catalog, tables, (type_name,))
         return export_table(catalog, key, tables[key])
 
+    def to_networkx(
+        self,
+        *,
+        types: Iterable[str] = (),
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+    ) -> Any:
+        """Return a state as a `networkx.MultiDiGraph`, which is held in memory as a whole.
+
+        A node is keyed by its type and id, an edge besides by its own type and id. Attributes are
+        `type`, `id` and the properties that are not null, as values of Python. With `types` only
+        those, and the types at the ends of edges.
+        """
+        at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
+        state = _state(*self._exported(at))
+        return networkx_graph(*state.only(types, with_ends=True).network())
+
+    def to_igraph(
+        self,
+        *,
+        types: Iterable[str] = (),
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+    ) -> Any:
+        """Return a state as a directed `igraph.Graph`, which is held in memory as a whole.
+
+        Attributes are as of `to_networkx`; `vs.find(type=..., id=...)` finds a vertex.
+        """
+        at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
+        state = _state(*self._exported(at))
+        return igraph_graph(*state.only(types, with_ends=True).network())
+
     def _exported(self, at: At) -> tuple[Catalog, dict[str, Table]]:
         """Return types and tables of a state, if the policy lets them be exported."""
         capture = self._acting.state(at, self._acting.exportable)
         catalog = self._engine.schema_of(capture.head.schema_hash).catalog
         return catalog, self._engine.opened(capture)
+
+
+def _state(catalog: Catalog, tables: Mapping[str, Table]) -> StateRows:
+    """Return types and tables as the rows that other programs are given."""
+
+    def rows(info: TypeInfo) -> Any:
+        key = catalog.entity_named(info.name).table_key
+        return export_table(catalog, key, tables[key])
+
+    known = {catalog.entity_of_table(key).name for key in tables}
+    return StateRows(types=tuple(t for t in describe_types(catalog) if t.name in known), rows=rows)

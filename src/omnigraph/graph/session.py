@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from omnigraph.commits import MAIN, BranchName
 from omnigraph.graph.acting import Caller
@@ -31,6 +31,7 @@ from omnigraph.ops.cleanup import Retention
 from omnigraph.ops.load import LoadMode
 from omnigraph.policy import Action, Policy
 from omnigraph.store.tables.workers import Workers
+from omnigraph.values.words import BulkWord, EngineWord, LoadWord
 
 
 class Session(Reads):
@@ -139,7 +140,7 @@ class Session(Reads):
         self,
         data: Loadable,
         *,
-        mode: LoadMode | str,
+        mode: LoadMode | LoadWord,
         branch: str = MAIN,
         create_from: str | None = None,
         expected_head: str | None = None,
@@ -180,7 +181,7 @@ class Session(Reads):
         type_name: str,
         table: Any,
         *,
-        mode: LoadMode | str,
+        mode: LoadMode | LoadWord,
         branch: str = MAIN,
         from_col: str = "from",
         to_col: str = "to",
@@ -210,8 +211,8 @@ class Session(Reads):
         self,
         sources: Sources,
         *,
-        mode: LoadMode | str,
-        engine: Literal["auto", "local", "spark"] = "auto",
+        mode: LoadMode | BulkWord,
+        engine: EngineWord = "auto",
         branch: str = MAIN,
         create_from: str | None = None,
         allow_rejects: int = 0,
