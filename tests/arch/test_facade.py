@@ -7,6 +7,7 @@ import re
 import pytest
 
 import omnigraph as og
+from omnigraph.graph.reading import Reads
 from omnigraph.graph.session import Session
 from tests.arch.project import PACKAGE, ROOT, files_under, lines_of, place, report
 
@@ -47,7 +48,7 @@ def test_the_name_has_words_of_its_own(name: str) -> None:
 
 
 def test_a_graph_is_one_step_above_a_session() -> None:
-    assert og.Graph.__mro__ == (og.Graph, Session, object)
+    assert og.Graph.__mro__ == (og.Graph, Session, Reads, object)
     assert set(vars(og.Graph)) & public(og.Graph) == {"close"}
 
 

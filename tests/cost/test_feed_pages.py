@@ -8,12 +8,13 @@ import pytest
 
 import omnigraph as og
 from omnigraph.store import measured
+from omnigraph.values.words import ChangeOp
 
 SCHEMA = "node Person {\n    name: String @key\n    age: I32?\n}\n"
 ROWS = 300
 
 
-def _ids(graph: og.Session, limit: int, **options: str) -> list[tuple[str, str]]:
+def _ids(graph: og.Session, limit: int, **options: ChangeOp) -> list[tuple[str, str]]:
     """All changes, page by page, each asked for in a session of its own as a server does."""
     found: list[tuple[str, str]] = []
     token = cursor = None

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import omnigraph as og
+from omnigraph.values.words import DurabilityWord
 from tests.faults.rig import ADD, SCHEMA, audit, new_graph, state_of
 from tests.faults.victim import OPERATION, write
 
@@ -31,7 +32,7 @@ ACTIONS = ("insert", "load")
 PAGES_ENOUGH = 40
 
 
-def attempt(root: Path, action: str, *, durability: str = "none") -> dict[str, Any]:
+def attempt(root: Path, action: str, *, durability: DurabilityWord = "none") -> dict[str, Any]:
     """Try a write; tell the error, whatever it is."""
     try:
         with og.open(root, durability=durability) as graph:

@@ -30,7 +30,7 @@ def blobs() -> list[dict[str, Any]]:
     ]
 
 
-def _run(root: str, action: str, durability: str) -> None:
+def _run(root: str, action: str, durability: Any) -> None:
     match action:
         case "init":
             _ready()

@@ -67,7 +67,7 @@ def writer(root: Path, log_path: Path, dice: random.Random) -> None:
     log = Log(log_path)
     unanswered = past[-1] if past and "op" in past[-1] else None
     number = len(past)
-    durability = dice.choice(["none", "none", "full"])
+    durability: Any = dice.choice(["none", "none", "full"])
     with og.open(root, durability=durability, actor=log_path.stem) as graph:
         while True:
             number += 1

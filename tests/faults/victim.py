@@ -203,7 +203,7 @@ def write_group(graph: Session) -> None:
             raise answer
 
 
-def act(action: str, root: str, durability: str, *, arm: Callable[[], None]) -> None:
+def act(action: str, root: str, durability: Any, *, arm: Callable[[], None]) -> None:
     """Run one write; `arm` is called when everything before it is done."""
     import omnigraph as og
 

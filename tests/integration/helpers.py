@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import omnigraph as og
+from omnigraph.values.words import LoadWord
 from tests.places import hashes
 
 Envelope = dict[str, Any]
@@ -50,7 +51,7 @@ def edge(type_name: str, source: str, target: str, **data: object) -> Envelope:
     return {"edge": type_name, "from": source, "to": target, "data": data}
 
 
-def load(graph: og.Graph, rows: Iterable[Mapping[str, object]], mode: str = "append") -> None:
+def load(graph: og.Graph, rows: Iterable[Mapping[str, object]], mode: LoadWord = "append") -> None:
     graph.load(rows, mode=mode)
 
 

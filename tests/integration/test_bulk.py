@@ -161,7 +161,7 @@ def test_what_is_wrong_with_no_row_is_never_left_out(graph: og.Graph, tmp_path: 
         ({"Person": "data.parquet"}, "is no Parquet file"),
         ({"Person": og.Rows(data="data.csv", columns={"a": "b"})}, "which Person lacks"),
         ({"Person": 7}, "cannot load an int"),
-        ("empty", "no .jsonl, .ndjson, .csv, .parquet files in"),
+        ("empty", "no .jsonl, .ndjson, .csv, .parquet, .graphml files in"),
     ],
 )
 def test_sources_that_cannot_be_meant(

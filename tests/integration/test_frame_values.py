@@ -14,6 +14,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.rows import convert
+from omnigraph.values.words import BulkWord
 from tests.integration.conftest import Cli
 from tests.integration.helpers import NewGraph, ends, head, jsonl, load, messages, node, rows
 
@@ -250,11 +251,12 @@ def test_an_edge_without_an_end_is_left_out_itself(
     frame = pa.table({"from": ["a", "b", None, "d"], "to": ["b", "c", "d", None]})
     pq.write_table(frame, tmp_path / "next.parquet")
     (tmp_path / "next.csv").write_text("from,to\na,b\nb,c\n,d\nd,\n", encoding="utf-8")
-    for mode, data, first in (
+    cases: tuple[tuple[BulkWord, Any, int], ...] = (
         ("append", frame, 3),
         ("overwrite", str(tmp_path / "next.parquet"), 3),
         ("overwrite", str(tmp_path / "next.csv"), 4),
-    ):
+    )
+    for mode, data, first in cases:
         kept = tmp_path / "rejects.jsonl"
         result = graph.bulk(
             {"Next": data}, mode=mode, allow_rejects=2, rejects=kept, engine="local"

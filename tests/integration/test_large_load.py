@@ -18,6 +18,7 @@ from omnigraph.intake import envelopes
 from omnigraph.ops import load as load_operation
 from omnigraph.rows import references, spill
 from omnigraph.store.tables import upsert
+from omnigraph.values.words import LoadWord
 from tests.integration.helpers import NewGraph, edge, jsonl, load, node, rows
 
 SCHEMA = """
@@ -99,7 +100,7 @@ def test_memory_of_a_load_does_not_follow_the_size_of_its_input(tmp_path: Path) 
 @pytest.mark.usefixtures("temporary", "spills")
 @pytest.mark.parametrize("mode", ["append", "merge", "overwrite"])
 def test_rows_from_a_temporary_file_are_the_rows_of_the_input(
-    new_graph: NewGraph, mode: str
+    new_graph: NewGraph, mode: LoadWord
 ) -> None:
     graph = new_graph(SCHEMA)
     items = [

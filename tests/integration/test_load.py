@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
+from omnigraph.values.words import LoadWord
 from tests.integration.helpers import (
     NewGraph,
     edge,
@@ -189,12 +190,12 @@ def test_an_edge_moved_by_a_merge_recounts_the_source_it_left(new_graph: NewGrap
 
 def test_an_unknown_mode_is_refused(graph: og.Graph) -> None:
     with pytest.raises(og.BadRequestError, match="expected one of append, merge, overwrite"):
-        graph.load(b"", mode="replace")
+        graph.load(b"", mode="replace")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("mode", ["append", "merge"])
 @pytest.mark.parametrize("data", [b"", b"\n \r\n\t\n", []])
-def test_an_empty_input_commits_nothing(graph: og.Graph, mode: str, data: Any) -> None:
+def test_an_empty_input_commits_nothing(graph: og.Graph, mode: LoadWord, data: Any) -> None:
     before = head(graph)
     result = graph.load(data, mode=mode)
     assert (result.total_entities, result.commit) == (0, None)
@@ -252,7 +253,9 @@ def test_ids_without_a_key_are_kept_or_made(graph: og.Graph) -> None:
 
 
 @pytest.mark.parametrize("mode", ["append", "merge", "overwrite"])
-def test_an_id_twice_in_one_input_is_refused_with_both_lines(graph: og.Graph, mode: str) -> None:
+def test_an_id_twice_in_one_input_is_refused_with_both_lines(
+    graph: og.Graph, mode: LoadWord
+) -> None:
     before = files(graph.uri)
     with pytest.raises(og.DataError) as refused:
         graph.load(

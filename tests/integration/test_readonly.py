@@ -124,4 +124,4 @@ def test_closing_twice_is_fine(filled: og.Graph) -> None:
 
 def test_an_unknown_durability_is_refused(filled: og.Graph) -> None:
     with pytest.raises(og.BadRequestError):
-        og.open(filled.uri, durability="some")
+        og.open(filled.uri, durability="some")  # type: ignore[arg-type]

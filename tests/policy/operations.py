@@ -206,6 +206,12 @@ OPERATIONS: dict[str, Operation] = {
     "graph.export_table": asks(
         lambda w: w.graph.export_table("P", branch="dev"), ("export", "dev", None)
     ),
+    "graph.to_networkx": asks(
+        lambda w: w.graph.to_networkx(branch="dev"), ("export", "dev", None)
+    ),
+    "graph.to_igraph": asks(
+        lambda w: w.graph.to_igraph(branch="dev"), ("export", "dev", None)
+    ),
     "graph.maintenance.dump": asks(
         lambda w: w.graph.maintenance.dump(w.folder / "all.tar"), ("export", None, None)
     ),

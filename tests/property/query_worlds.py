@@ -11,6 +11,7 @@ from typing import Any
 
 import omnigraph as og
 from omnigraph.read import Fetch, Reader
+from omnigraph.values.words import LoadWord
 from tests.property.query_oracle import Entity, GraphData
 
 SCHEMA = """\
@@ -302,7 +303,7 @@ def _store(
     people: dict[str, Entity],
     things: dict[str, Entity],
     edges: dict[tuple[str, str], Entity],
-    mode: str = "append",
+    mode: LoadWord = "append",
 ) -> None:
     rows: list[dict[str, Any]] = [{"type": "Person", "data": item} for item in people.values()]
     rows += [{"type": "Thing", "data": item} for item in things.values()]

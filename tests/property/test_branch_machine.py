@@ -30,6 +30,7 @@ import omnigraph as og
 from omnigraph.ops import compact_tail as fold
 from omnigraph.store.tables import compaction as maintenance
 from omnigraph.store.tables import delta, journal, version_runs
+from omnigraph.values.words import SideWord
 from tests.faults.model import Op, Refused, perform
 from tests.faults.rig import SCHEMA, SEED, slots_of, state_of
 from tests.places import AnyPath, remove_tree
@@ -270,7 +271,12 @@ class BranchMachine(RuleBasedStateMachine):
         drop=st.booleans(),
     )
     def merge(
-        self, handle: int, data: st.DataObject, resolve: str | None, by_property: bool, drop: bool
+        self,
+        handle: int,
+        data: st.DataObject,
+        resolve: SideWord | None,
+        by_property: bool,
+        drop: bool,
     ) -> None:
         source, target = self.pick(data, "source"), self.pick(data, "target")
         if source == target:
@@ -291,7 +297,7 @@ class BranchMachine(RuleBasedStateMachine):
         self,
         handle: int,
         data: st.DataObject,
-        resolve: list[str],
+        resolve: list[SideWord],
         by_property: bool,
         then: list[Op],
     ) -> None:
@@ -326,7 +332,7 @@ class BranchMachine(RuleBasedStateMachine):
         slug: str,
         here: tuple[Any, ...],
         there: tuple[Any, ...],
-        resolve: str | None,
+        resolve: SideWord | None,
         by_property: bool,
     ) -> None:
         """Write one person on two branches and merge them: chance seldom makes a conflict."""
@@ -343,7 +349,7 @@ class BranchMachine(RuleBasedStateMachine):
         handle: int,
         source: str,
         target: str,
-        resolve: str | None,
+        resolve: SideWord | None,
         by_property: bool,
         drop: bool,
     ) -> None:

@@ -204,6 +204,15 @@ def exports(graph: AnyGraph, note: Notes, folder: Path) -> None:
     note.fails(lambda: graph.entity_at("node:Nope", "ann", version=2))
     note.fails(lambda: graph.entity_at("node:Person", "ann", version=99))
     note.fails(lambda: graph.export(branch="nope"))
+    graph.export(folder / "csv", format="csv")
+    for path in sorted((folder / "csv").iterdir()):
+        note(path.name, path.read_text())
+    note(graph.export(folder / "a.graphml", branch="main"), (folder / "a.graphml").read_text())
+    network = graph.to_networkx(version=2)
+    note(sorted(network.nodes(data=True)), sorted(network.edges(keys=True)))
+    note(graph.to_igraph(types=["Person"]).vcount())
+    note.fails(lambda: graph.export(folder / "b", format="csv", types=["Nope"]))
+    note.fails(lambda: graph.to_networkx(tag="nope"))
 
 
 @story

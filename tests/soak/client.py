@@ -137,7 +137,7 @@ class Client:
         import omnigraph as og
 
         if self._graph is None:
-            durability = self.dice.choice(["none", "none", "full"])
+            durability: Any = self.dice.choice(["none", "none", "full"])
             self.journal.add(t="open")
             self._graph = og.open(self.setup.root, durability=durability, actor=self.name)
         return self._graph

@@ -32,7 +32,7 @@ ROUNDS = int(os.environ.get("OMNIGRAPH_SPARK_ROUNDS", "10" if FULL else "1"))
 
 
 def _both(
-    spark: Any, new_graph: NewGraph, tmp_path: Path, steps: list[tuple[str, list[Any]]]
+    spark: Any, new_graph: NewGraph, tmp_path: Path, steps: list[tuple[Any, list[Any]]]
 ) -> list[Any]:
     local, remote = new_graph(name="local"), new_graph(name="spark")
     outcomes: list[Any] = []
@@ -77,7 +77,7 @@ def test_random_inputs_give_the_same_graph_or_the_same_errors(
     spark: Any, new_graph: NewGraph, tmp_path: Path, seed: int
 ) -> None:
     rng = random.Random(seed)  # noqa: S311
-    steps: list[tuple[str, list[Any]]] = []
+    steps: list[tuple[Any, list[Any]]] = []
     for _ in range(3):
         rows: list[Any] = world(rng, people=rng.randint(2, 20), names=rng.choice("pq"))
         if rng.random() < 0.4:
@@ -90,7 +90,7 @@ def test_invalid_inputs_give_the_same_errors(
     spark: Any, new_graph: NewGraph, tmp_path: Path
 ) -> None:
     rng = random.Random(5)  # noqa: S311
-    steps: list[tuple[str, list[Any]]] = [("append", world(rng))]
+    steps: list[tuple[Any, list[Any]]] = [("append", world(rng))]
     for name, mode in zip(sorted(SPOILS), ("append", "overwrite", "append"), strict=True):
         rows: list[Any] = world(rng, names="q")
         SPOILS[name](rng, rows)
@@ -117,7 +117,7 @@ def test_committed_rows_are_part_of_every_verdict(
     alone = [{"type": "Person", "data": {"name": "ann"}}]
     again = [{"edge": "Knows", "from": "ann", "to": "bob", "data": {"weight": 2.0}}]
     twice = [*again, *again]
-    steps = [
+    steps: list[tuple[Any, list[Any]]] = [
         ("append", base),
         ("merge", taken),
         ("append", third),
@@ -148,7 +148,7 @@ def test_typed_files_give_the_same_graph_or_the_same_errors(
     def files(*names: str) -> list[str]:
         return [str(tmp_path / name) for name in names]
 
-    steps: list[tuple[str, Any, int]] = [
+    steps: list[tuple[Any, Any, int]] = [
         ("append", {"Person": files("a.csv", "b.csv"), "Note": files("notes.parquet")}, 0),
         ("append", {"Person": files("a.csv")}, 0),
         ("append", {"Person": files("taken.csv", "b.csv")}, 0),

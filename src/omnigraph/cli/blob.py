@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -17,6 +17,9 @@ from omnigraph.cli.scope import (
 )
 
 _CHUNK_BYTES = 1 << 20
+
+if TYPE_CHECKING:
+    from omnigraph.values.words import EntityKind
 
 
 @click.group()
@@ -40,7 +43,7 @@ def _selector(command: click.decorators.FC) -> click.decorators.FC:
 @_selector
 @json_option
 def stat(
-    entity: str,
+    entity: EntityKind,
     type_name: str,
     entity_id: str,
     prop: str,
@@ -67,7 +70,7 @@ def stat(
 @click.option("--length", type=click.IntRange(min=1), help="Number of bytes (to the end).")
 @click.option("--out", metavar="FILE", help="Write to a file instead of standard output.")
 def get(
-    entity: str,
+    entity: EntityKind,
     type_name: str,
     entity_id: str,
     prop: str,

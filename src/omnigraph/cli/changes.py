@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from omnigraph.catalog import Catalog
     from omnigraph.graph.changes import ChangeBlock
     from omnigraph.ops.diff import EntityChange
+    from omnigraph.values.words import ChangeOp, EntityKind
 
 F = TypeVar("F", bound=Callable[..., Any])
 SIGNS = {"insert": "+", "update": "~", "delete": "-"}
@@ -58,9 +59,9 @@ def diff(
     uri: str | None,
     store: str | None,
     uri_option: str | None,
-    kinds: tuple[str, ...],
+    kinds: tuple[EntityKind, ...],
     types: tuple[str, ...],
-    ops: tuple[str, ...],
+    ops: tuple[ChangeOp, ...],
     stat: bool,
     as_json: bool,
 ) -> None:
@@ -152,9 +153,9 @@ def poll(
     cursor: str | None,
     start: str | None,
     limit: int,
-    kinds: tuple[str, ...],
+    kinds: tuple[EntityKind, ...],
     types: tuple[str, ...],
-    ops: tuple[str, ...],
+    ops: tuple[ChangeOp, ...],
     as_json: bool,
 ) -> None:
     """Show the commits since a cursor, and the cursor to go on from."""
@@ -203,9 +204,9 @@ def baseline(
     store: str | None,
     uri_option: str | None,
     branch: str,
-    kinds: tuple[str, ...],
+    kinds: tuple[EntityKind, ...],
     types: tuple[str, ...],
-    ops: tuple[str, ...],
+    ops: tuple[ChangeOp, ...],
     out: str,
     as_json: bool,
 ) -> None:

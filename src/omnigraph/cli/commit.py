@@ -23,6 +23,7 @@ from omnigraph.errors import BadRequestError, NotFoundError
 
 if TYPE_CHECKING:
     from omnigraph.commits import GraphCommit
+    from omnigraph.values.words import ChangeOp, EntityKind, SideWord
 
 
 @click.group()
@@ -134,9 +135,9 @@ def changes(
     uri: str | None,
     store: str | None,
     uri_option: str | None,
-    kinds: tuple[str, ...],
+    kinds: tuple[EntityKind, ...],
     types: tuple[str, ...],
-    ops: tuple[str, ...],
+    ops: tuple[ChangeOp, ...],
     limit: int | None,
     page_token: str | None,
     as_json: bool,
@@ -195,7 +196,7 @@ def _apply_command(name: str, text: str) -> None:
         store: str | None,
         uri_option: str | None,
         branch: str,
-        resolve: str | None,
+        resolve: SideWord | None,
         actor: str | None,
         operation_id: str | None,
         message: str | None,

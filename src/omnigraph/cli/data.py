@@ -33,6 +33,12 @@ from omnigraph.wording import counted
 
 if TYPE_CHECKING:
     from omnigraph.graph import MutationResult
+    from omnigraph.values.words import ExportFormat
+
+_EXPORTS = ("jsonl", "csv", "graphml", "arrow", "parquet")
+_FILE_EXPORTS = ("jsonl", "graphml", "arrow", "parquet")
+_ONE_TYPE = ("arrow", "parquet")
+_OUT = {"csv": "FOLDER", "graphml": "FILE"}
 
 
 @click.command()
@@ -190,11 +196,11 @@ def snapshot(
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["jsonl", "arrow", "parquet"]),
-    help="As --out ends, else jsonl; arrow and parquet hold one type.",
+    type=click.Choice(_EXPORTS),
+    help="As --out ends, else jsonl; csv is a folder; arrow and parquet hold one type.",
 )
 @click.option("--jsonl", is_flag=True, hidden=True)
-@click.option("--out", metavar="FILE", help="Write to a file instead of stdout.")
+@click.option("--out", metavar="PATH", help="Write to a file, or a folder, instead of stdout.")
 @at_option
 @click.option("--version", "at_version", type=int, help="Graph version to export.")
 @click.option("--commit", "at_commit", help="Commit to export.")
@@ -214,7 +220,8 @@ def export(
 ) -> None:
     """Write every entity as JSONL, nodes before edges, from one snapshot.
 
-    One type can also be written as an Arrow stream or a Parquet file.
+    With --out also as GraphML, or as a folder with a CSV file for each type. One type can be
+    written as an Arrow stream or a Parquet file.
     """
     import msgspec
 
@@ -224,21 +231,24 @@ def export(
         click.echo("warning: '--jsonl' is the default; leave it out", err=True)
     place = resolve_uri(uri, store, uri_option)
     wanted = [*types, *(type_of_table(key) for key in tables)]
-    form = form or ("jsonl" if out is None else form_of_file(out, ("jsonl", "arrow", "parquet")))
-    if form != "jsonl" and (len(wanted) != 1 or (form == "parquet" and out is None)):
+    form = form or ("jsonl" if out is None else form_of_file(out, _FILE_EXPORTS))
+    if form in _ONE_TYPE and (len(wanted) != 1 or (form == "parquet" and out is None)):
         raise click.UsageError(f"--format {form} needs one --type, and parquet --out FILE")
+    if form in ("csv", "graphml") and out is None:
+        raise click.UsageError(f"--format {form} needs --out {_OUT[form]}")
     one_state(at=at_state, version=at_version, commit=at_commit)
     commit = at_state or at_commit
     state: dict[str, Any] = {"branch": branch, "commit": commit, "version": at_version}
     with open_graph(place, mode="ro") as graph:
-        if form != "jsonl":
+        if form in _ONE_TYPE:
             table = graph.export_table(wanted[0], **state)
             write_table(table, form, out)
             return
         if out is not None:
-            written = graph.export(out, types=wanted, **state)
-            lines = counted(written, "line") if isinstance(written, int) else "lines"
-            click.echo(f"wrote {lines} to {out}", err=True)
+            written = graph.export(out, format=cast("ExportFormat", form), types=wanted, **state)
+            words = ("line", "lines") if form == "jsonl" else ("entity", "entities")
+            rows = counted(written, *words) if isinstance(written, int) else words[1]
+            click.echo(f"wrote {rows} to {out}", err=True)
             return
         found = graph.export(types=wanted, **state)
         if isinstance(found, int):

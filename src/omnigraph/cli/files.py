@@ -78,6 +78,7 @@ FORMS_BY_SUFFIX = {
     ".arrow": "arrow",
     ".arrows": "arrow",
     ".parquet": "parquet",
+    ".graphml": "graphml",
     ".txt": "table",
 }
 

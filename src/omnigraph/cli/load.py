@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     "--data",
     multiple=True,
     metavar="[TYPE=]FILE",
-    help="JSONL file, or rows of a type: Person=people.csv. Folders and globs too; repeatable.",
+    help="JSONL or GraphML file, or rows of a type: Person=people.csv. Folders and globs too.",
 )
 @click.option("--mapping", metavar="FILE", help="TOML file: types, their files, column names.")
 @click.option(
@@ -204,35 +204,10 @@ def _sources(data: Sequence[str], mapping: str | None) -> Sources:
 
 def _mapped(path: str) -> dict[str, Any]:
     """Read a mapping file; its paths are relative to its own folder."""
-    import tomllib
-
-    from omnigraph.cli.files import read_text
     from omnigraph.intake.inputs import Rows
+    from omnigraph.intake.mapping import read_mapping
 
-    try:
-        found = tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
-        raise BadRequestError(f"{path} is no TOML file: {error}") from error
-    folder = os.path.dirname(os.path.abspath(path))
-    sources: dict[str, Any] = {}
-    for name, given in found.items():
-        known = {"data", "columns", "from", "to"}
-        if not isinstance(given, Mapping) or "data" not in given or set(given) - known:
-            raise BadRequestError(
-                f"{path}: [{name}] needs 'data' and may have 'columns', 'from' and 'to'"
-            )
-        files = [given["data"]] if isinstance(given["data"], str) else list(given["data"])
-        sources[name] = Rows(
-            data=[_beside(folder, str(item)) for item in files],
-            columns=dict(given.get("columns", {})),
-            from_col=str(given.get("from", "from")),
-            to_col=str(given.get("to", "to")),
-        )
-    return sources
-
-
-def _beside(folder: str, name: str) -> str:
-    return name if "://" in name else os.path.join(folder, name)
+    return {name: Rows(**given) for name, given in read_mapping(path).items()}
 
 
 def _one_file(path: str) -> bool:
@@ -245,9 +220,12 @@ def _one_file(path: str) -> bool:
 
 def _is_jsonl(path: str) -> bool:
     """Whatever is no other known form is read as JSONL, with or without a suffix."""
-    return os.path.splitext(path)[1].lower() not in (".csv", ".parquet") and not (
-        not os.path.exists(path) and any(mark in path for mark in "*?[")
-    )
+    return os.path.splitext(path)[1].lower() not in (
+        ".csv",
+        ".parquet",
+        ".graphml",
+        ".toml",
+    ) and not (not os.path.exists(path) and any(mark in path for mark in "*?["))
 
 
 def _is_local(engine: str, sources: Sources, master: str | None) -> bool:

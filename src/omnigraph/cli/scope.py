@@ -19,6 +19,7 @@ from omnigraph.errors import BadRequestError
 if TYPE_CHECKING:
     from omnigraph.graph import Graph, GraphApi
     from omnigraph.remote import RemoteGraph
+    from omnigraph.values.words import DurabilityWord
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -244,12 +245,12 @@ def refuse_managed(uri: str) -> None:
         )
 
 
-def durability_setting() -> str:
+def durability_setting() -> DurabilityWord:
     """Return the durability the environment asks for."""
     durability = os.environ.get("OMNIGRAPH_DURABILITY", "full")
     if durability not in ("full", "none"):
         raise BadRequestError(f"OMNIGRAPH_DURABILITY must be full or none, not {durability!r}")
-    return durability
+    return "full" if durability == "full" else "none"
 
 
 def echo_target(verb: str, uri: str, *, quiet: bool) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.result import Result
     from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
     from omnigraph.graph.view import BranchView
+    from omnigraph.ops.load import LoadMode
     from omnigraph.ops.merge.merging import MergePlan, MergeResult, Resolution
     from omnigraph.values.inspection import (
         AllowedActions,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         LintReport,
         SchemaDescription,
     )
+    from omnigraph.values.words import ChangeOp, EntityKind, ExportFormat, Language, LoadWord
 
 Path = str | os.PathLike[str]
 Loadable = Path | bytes | Iterable[Mapping[str, object]]
@@ -177,9 +179,9 @@ class CommitsApi(Protocol):
         self,
         commit_id: str,
         *,
-        kinds: Iterable[str] = (),
+        kinds: Iterable[EntityKind] = (),
         types: Iterable[str] = (),
-        ops: Iterable[str] = (),
+        ops: Iterable[ChangeOp] = (),
     ) -> ChangeBlock:
         """Return what a commit changed, against its first parent."""
 
@@ -201,9 +203,9 @@ class FeedApi(Protocol):
         page_token: str | None = None,
         branch: str = MAIN,
         limit: int = FEED_CHANGES_DEFAULT,
-        kinds: Iterable[str] = (),
+        kinds: Iterable[EntityKind] = (),
         types: Iterable[str] = (),
-        ops: Iterable[str] = (),
+        ops: Iterable[ChangeOp] = (),
     ) -> FeedPage:
         """Return the next commits and what they changed."""
 
@@ -223,9 +225,9 @@ class FeedApi(Protocol):
         dest: Path,
         *,
         branch: str = MAIN,
-        kinds: Iterable[str] = (),
+        kinds: Iterable[EntityKind] = (),
         types: Iterable[str] = (),
-        ops: Iterable[str] = (),
+        ops: Iterable[ChangeOp] = (),
     ) -> Baseline:
         """Write a whole snapshot as JSONL; the feed resumes right after it."""
 
@@ -302,7 +304,7 @@ class SchemaApi(Protocol):
         self,
         source: str,
         *,
-        language: str = "gq",
+        language: Language = "gq",
         branch: str | None = None,
         commit: str | None = None,
         version: int | None = None,
@@ -442,9 +444,9 @@ class GraphApi(GraphParts, Protocol):
         a: str | int,
         b: str | int,
         *,
-        kinds: Iterable[str] = (),
+        kinds: Iterable[EntityKind] = (),
         types: Iterable[str] = (),
-        ops: Iterable[str] = (),
+        ops: Iterable[ChangeOp] = (),
     ) -> Diff:
         """Return what turns one state into another."""
 
@@ -469,6 +471,7 @@ class GraphApi(GraphParts, Protocol):
         self,
         dest: Path | None = None,
         *,
+        format: ExportFormat | None = None,
         branch: str | None = None,
         types: Iterable[str] = (),
         commit: str | None = None,
@@ -476,7 +479,31 @@ class GraphApi(GraphParts, Protocol):
         tag: str | None = None,
         timestamp: Moment = None,
     ) -> Iterator[dict[str, object]] | int:
-        """Yield every entity as an envelope, nodes before edges; with `dest` write JSONL."""
+        """Yield every entity as an envelope, nodes before edges; with `dest` write a file."""
+
+    def to_networkx(
+        self,
+        *,
+        types: Iterable[str] = (),
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+    ) -> Any:
+        """Return a state as a `networkx.MultiDiGraph`."""
+
+    def to_igraph(
+        self,
+        *,
+        types: Iterable[str] = (),
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+    ) -> Any:
+        """Return a state as a directed `igraph.Graph`."""
 
     def export_table(
         self,
@@ -508,7 +535,7 @@ class GraphApi(GraphParts, Protocol):
         self,
         data: Loadable,
         *,
-        mode: str,
+        mode: LoadMode | LoadWord,
         branch: str = MAIN,
         create_from: str | None = None,
         expected_head: str | None = None,
@@ -524,7 +551,7 @@ class GraphApi(GraphParts, Protocol):
         type_name: str,
         table: Any,
         *,
-        mode: str,
+        mode: LoadMode | LoadWord,
         branch: str = MAIN,
         from_col: str = "from",
         to_col: str = "to",

@@ -16,6 +16,7 @@ from omnigraph.graph.acting import Acting
 from omnigraph.graph.targets import At
 from omnigraph.store import BlobRef, Table, find_blob, open_blob
 from omnigraph.values.reports import BlobStat as BlobStat
+from omnigraph.values.words import EntityKind
 
 
 class Blobs:
@@ -26,7 +27,7 @@ class Blobs:
 
     def stat(
         self,
-        kind: str,
+        kind: EntityKind,
         type_name: str,
         id: str,
         prop: str,
@@ -39,7 +40,7 @@ class Blobs:
 
     def open(
         self,
-        kind: str,
+        kind: EntityKind,
         type_name: str,
         id: str,
         prop: str,
@@ -55,7 +56,7 @@ class Blobs:
 
     def _find(
         self,
-        kind: str,
+        kind: EntityKind,
         type_name: str,
         id: str,
         prop: str,
@@ -86,7 +87,9 @@ class Blobs:
         )
         return table, found, stat
 
-    def _check_property(self, capture: BranchState, kind: str, type_name: str, prop: str) -> None:
+    def _check_property(
+        self, capture: BranchState, kind: EntityKind, type_name: str, prop: str
+    ) -> None:
         if kind not in ("node", "edge"):
             raise BadRequestError(f"expected node or edge, not {kind!r}")
         catalog = self._acting.engine.schema_of(capture.head.schema_hash).catalog

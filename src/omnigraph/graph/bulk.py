@@ -11,7 +11,7 @@ from typing import Any
 from omnigraph.commits.open_branches import OpenBranch
 from omnigraph.errors import BadRequestError, DataError
 from omnigraph.graph.acting import Acting
-from omnigraph.graph.applying import MODES, apply_events
+from omnigraph.graph.applying import apply_events
 from omnigraph.graph.results import LoadResult
 from omnigraph.graph.writing import Terms, Writing
 from omnigraph.intake.inputs import Sources, find_inputs, held, sources_bytes
@@ -19,6 +19,7 @@ from omnigraph.intake.rejects import Rejects
 from omnigraph.limits import SPARK_INPUT_BYTES_MIN
 from omnigraph.ops.load import LoadMode
 from omnigraph.store import measured, reaching
+from omnigraph.values.words import BulkWord, LoadWord
 
 ENGINES = ("auto", "local", "spark")
 
@@ -27,7 +28,7 @@ def bulk(
     session: object,
     acting: Acting,
     sources: Sources,
-    mode: LoadMode | str,
+    mode: LoadMode | BulkWord,
     terms: Terms,
     *,
     engine: str,
@@ -43,10 +44,10 @@ def bulk(
     refused = Rejects(allow_rejects, rejects)
     work = Writing(acting, terms)
     line, created = work.line_or_new()
-    if mode in MODES:
+    if mode == "apply" or mode == "delete":
         if allow_rejects or rejects is not None:
             raise BadRequestError("events cannot be left out")
-        return work.told(apply_events(work, line, sources, str(mode)), created=created)
+        return work.told(apply_events(work, line, sources, mode), created=created)
     with reaching(acting.engine.location.given):
         on_spark = _on_spark(sources, engine, spark)
     if not on_spark:
@@ -85,7 +86,7 @@ def _here(
     work: Writing,
     line: OpenBranch,
     sources: Sources,
-    mode: LoadMode | str,
+    mode: LoadMode | LoadWord,
     refused: Rejects,
     progress: Callable[[int], None] | None,
 ) -> LoadResult:

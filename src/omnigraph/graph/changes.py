@@ -57,6 +57,7 @@ from omnigraph.values.changes import Baseline as Baseline
 from omnigraph.values.changes import ChangeBlock as ChangeBlock
 from omnigraph.values.changes import Diff as Diff
 from omnigraph.values.changes import FeedPage as FeedPage
+from omnigraph.values.words import ChangeOp, EntityKind
 
 HeldChanges = BoundedCache[tuple[str, ChangeFilter], tuple[TypeChanges, ...]]
 """What commits did, held while somebody reads them page by page, so that no page costs a commit."""
@@ -237,9 +238,9 @@ class ChangeFeed:
         page_token: str | None = None,
         branch: str = MAIN,
         limit: int = FEED_CHANGES_DEFAULT,
-        kinds: Iterable[str] = (),
+        kinds: Iterable[EntityKind] = (),
         types: Iterable[str] = (),
-        ops: Iterable[str] = (),
+        ops: Iterable[ChangeOp] = (),
     ) -> FeedPage:
         """Return the next commits and what they changed.
 
@@ -330,9 +331,9 @@ class ChangeFeed:
         dest: str | os.PathLike[str],
         *,
         branch: str = MAIN,
-        kinds: Iterable[str] = (),
+        kinds: Iterable[EntityKind] = (),
         types: Iterable[str] = (),
-        ops: Iterable[str] = (),
+        ops: Iterable[ChangeOp] = (),
     ) -> Baseline:
         """Write a whole snapshot as JSONL; the feed resumes right after it.
 

@@ -29,6 +29,7 @@ from omnigraph.ops.dump import DUMP_FORMAT
 from omnigraph.ops.initialize import MANIFEST, initialize
 from omnigraph.policy import Policy, load_policy, text_problem
 from omnigraph.store import Durability, Journal, locate, new_syncer
+from omnigraph.values.words import DurabilityWord
 from omnigraph.version import INTERNAL_SCHEMA_VERSION
 
 
@@ -37,7 +38,7 @@ def init(
     schema: str | os.PathLike[str],
     *,
     force: bool = False,
-    durability: Durability | str = Durability.FULL,
+    durability: Durability | DurabilityWord = Durability.FULL,
     storage_options: Mapping[str, str] | None = None,
     upkeep: Upkeep | bool = True,
     group_writes: GroupWrites | bool = True,
@@ -104,7 +105,7 @@ def open_graph(
     *,
     mode: Mode = "rw",
     actor: str | None = None,
-    durability: Durability | str = Durability.FULL,
+    durability: Durability | DurabilityWord = Durability.FULL,
     embedder: Embedder | None = None,
     policy: Policy | str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -146,7 +147,7 @@ def open_or_create(
     schema: str | os.PathLike[str],
     *,
     actor: str | None = None,
-    durability: Durability | str = Durability.FULL,
+    durability: Durability | DurabilityWord = Durability.FULL,
     embedder: Embedder | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Graph:
@@ -181,7 +182,7 @@ def restore(
     archive: str | os.PathLike[str],
     uri: str | os.PathLike[str],
     *,
-    durability: Durability | str = Durability.FULL,
+    durability: Durability | DurabilityWord = Durability.FULL,
     progress: Callable[[str], None] | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Graph:

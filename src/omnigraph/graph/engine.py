@@ -42,6 +42,7 @@ from omnigraph.store import (
     locate,
     new_syncer,
 )
+from omnigraph.values.words import DurabilityWord
 from omnigraph.version import INTERNAL_SCHEMA_VERSION
 
 Mode = Literal["rw", "ro"]
@@ -68,7 +69,7 @@ class Engine:
         uri: str | os.PathLike[str],
         *,
         mode: Mode = "rw",
-        durability: Durability | str = Durability.FULL,
+        durability: Durability | DurabilityWord = Durability.FULL,
         embedder: Embedder | None = None,
         storage_options: Mapping[str, str] | None = None,
         upkeep: Upkeep | bool = True,

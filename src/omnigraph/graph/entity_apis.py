@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.blobs import BlobStat
     from omnigraph.graph.result import Result
     from omnigraph.values.inspection import EntityHistory, NeighbourPage, Subgraph
+    from omnigraph.values.words import EntityKind
 
 
 class BlobsApi(Protocol):
@@ -19,7 +20,7 @@ class BlobsApi(Protocol):
 
     def stat(
         self,
-        kind: str,
+        kind: EntityKind,
         type_name: str,
         id: str,
         prop: str,
@@ -31,7 +32,7 @@ class BlobsApi(Protocol):
 
     def open(
         self,
-        kind: str,
+        kind: EntityKind,
         type_name: str,
         id: str,
         prop: str,

@@ -13,6 +13,7 @@ from omnigraph.graph.session import Session
 from omnigraph.graph.upkeep import Upkeep
 from omnigraph.policy import Policy, check_actor
 from omnigraph.store import Durability
+from omnigraph.values.words import DurabilityWord
 
 
 class Graph(Session):
@@ -24,7 +25,7 @@ class Graph(Session):
         *,
         mode: Mode = "rw",
         actor: str | None = None,
-        durability: Durability | str = Durability.FULL,
+        durability: Durability | DurabilityWord = Durability.FULL,
         embedder: Embedder | None = None,
         policy: Policy | None = None,
         storage_options: Mapping[str, str] | None = None,

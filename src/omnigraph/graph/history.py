@@ -15,6 +15,7 @@ from omnigraph.graph.permits import Reachable
 from omnigraph.graph.revisions import resolve_commit
 from omnigraph.ops.diff import ChangeFilter
 from omnigraph.store import Tables
+from omnigraph.values.words import ChangeOp, EntityKind
 
 _EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
 
@@ -58,9 +59,9 @@ class Commits:
         self,
         commit_id: str,
         *,
-        kinds: Iterable[str] = (),
+        kinds: Iterable[EntityKind] = (),
         types: Iterable[str] = (),
-        ops: Iterable[str] = (),
+        ops: Iterable[ChangeOp] = (),
     ) -> ChangeBlock:
         """Return what a commit changed, against its first parent, with before and after images.
 

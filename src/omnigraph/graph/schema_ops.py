@@ -16,6 +16,7 @@ from omnigraph.ops.apply import Review, SchemaApply
 from omnigraph.policy import Action
 from omnigraph.values.inspection import LintReport, SchemaDescription
 from omnigraph.values.schema_changes import SchemaChange as SchemaChange
+from omnigraph.values.words import Language
 
 
 class SchemaOps:
@@ -120,7 +121,7 @@ class SchemaOps:
         self,
         source: str,
         *,
-        language: str = "gq",
+        language: Language = "gq",
         branch: str | None = None,
         commit: str | None = None,
         version: int | None = None,

@@ -3,53 +3,38 @@
 from __future__ import annotations
 
 import datetime
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-from omnigraph.catalog import Catalog
 from omnigraph.commits import MAIN, BranchName
-from omnigraph.graph.acting import Acting, Caller
-from omnigraph.graph.api import Loadable, Moment, Params, Path
+from omnigraph.graph.acting import Caller
+from omnigraph.graph.api import Loadable, Params, Path
 from omnigraph.graph.blobs import Blobs
 from omnigraph.graph.branches import Branches, Tags
 from omnigraph.graph.bulk import bulk
-from omnigraph.graph.changes import ChangeFeed, Changes, Diff
+from omnigraph.graph.changes import ChangeFeed
 from omnigraph.graph.engine import Engine
 from omnigraph.graph.entities import Entities
-from omnigraph.graph.explanation import Explanation
 from omnigraph.graph.history import Commits
-from omnigraph.graph.lookup import entity_image, get_entity
 from omnigraph.graph.maintaining import MaintenanceOps
 from omnigraph.graph.maintenance import CleanupReport, OptimizeReport, RepairReport
-from omnigraph.graph.prepared import PreparedQuery
-from omnigraph.graph.querying import LOCAL, Asked, QueryEngine
-from omnigraph.graph.result import Result
-from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
+from omnigraph.graph.reading import Reads
+from omnigraph.graph.results import LoadResult, MutationResult
 from omnigraph.graph.revisions import has_branch
 from omnigraph.graph.schema_ops import SchemaOps
-from omnigraph.graph.targets import At
 from omnigraph.graph.view import BranchView, transaction
 from omnigraph.graph.writing import Terms, load, load_table, mutate
 from omnigraph.intake.inputs import Sources
 from omnigraph.limits import CLEANUP_GRACE_S
 from omnigraph.ops.cleanup import Retention
-from omnigraph.ops.diff import ChangeFilter
-from omnigraph.ops.export import (
-    export_envelopes,
-    export_lines,
-    export_table,
-    select_tables,
-)
 from omnigraph.ops.load import LoadMode
 from omnigraph.policy import Action, Policy
-from omnigraph.store import Table
 from omnigraph.store.tables.workers import Workers
-from omnigraph.version import INTERNAL_SCHEMA_VERSION
+from omnigraph.values.words import BulkWord, EngineWord, LoadWord
 
 
-class Session:
+class Session(Reads):
     """An open graph on behalf of one caller: an actor, a policy, and what it last looked at.
 
     It borrows the graph and never closes it; making one costs next to nothing. Threads may share
@@ -57,9 +42,8 @@ class Session:
     """
 
     def __init__(self, engine: Engine, caller: Caller) -> None:
-        acting = Acting(engine, caller)
-        self._engine = engine
-        self._acting = acting
+        super().__init__(engine, caller)
+        acting = self._acting
         self.branches = Branches(acting)
         self.tags = Tags(acting)
         self.blobs = Blobs(acting)
@@ -113,224 +97,6 @@ class Session:
         """
         return Session(self._engine, Caller(actor=actor, policy=policy))
 
-    @property
-    def actor(self) -> str | None:
-        """Who the commits of this session are by."""
-        return self._acting.caller.actor
-
-    @property
-    def uri(self) -> str:
-        """Where the graph lives."""
-        return self._engine.uri
-
-    @property
-    def schema_source(self) -> str:
-        """Text of the accepted schema."""
-        self._permit_schema()
-        return self._engine.contract.source
-
-    @property
-    def catalog(self) -> Catalog:
-        """The accepted schema as data."""
-        self._permit_schema()
-        return self._engine.schema.catalog
-
-    def _permit_schema(self) -> None:
-        """Ask for the schema: all branches have the same, so reading any of them is enough."""
-        if self._acting.caller.policy is not None:
-            self.branches.details()
-
-    def refresh(self, branch: str | None = None) -> None:
-        """Look at the newest state of a branch, or of all in use.
-
-        Strict writes from now on are judged against it. A write whose owner died after its last
-        table commit is finished; nothing is undone.
-        """
-        self._engine.accepted_schema()
-        lines = self._engine.lines
-        for line in lines.warm() if branch is None else (lines.get(branch),):
-            self._acting.look(line, self._engine.newest(line))
-
-    # ---- reading --------------------------------------------------------------------------
-
-    def query(
-        self,
-        source: str,
-        params: Params = None,
-        *,
-        name: str | None = None,
-        branch: str | None = None,
-        commit: str | None = None,
-        version: int | None = None,
-        tag: str | None = None,
-        timestamp: Moment = None,
-        timeout: float | None = None,
-        cancel: threading.Event | None = None,
-        max_staleness_s: float | None = None,
-        engine: QueryEngine = LOCAL,
-        session: Any = None,
-        master: str | None = None,
-    ) -> Result:
-        """Run a read query on one snapshot.
-
-        Args:
-            source: Text of a `.gq` file.
-            params: Parameter values.
-            name: Which query of the text to run, if it holds several.
-            branch: Branch to read.
-            commit: Commit id to read at, instead of the newest state.
-            version: Graph version of the branch to read at.
-            tag: Tag to read at.
-            timestamp: Read the branch as it was at this moment.
-            timeout: Give up after so many seconds, with `ResourceLimitError`.
-            cancel: Give up when this event is set, with `QueryError`.
-            max_staleness_s: Look for newer commits only if that was longer ago than this.
-            engine: `local`, `spark` (a `SparkResult`), or `auto`: Spark if memory is too small.
-            session: The Spark session to use; by default the one in use.
-            master: Where to start Spark if there is no session, such as `local[4]`.
-        """
-        at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
-        where = (engine, session, master)
-        asked = Asked(source, params, name, at, timeout, cancel, *where, max_staleness_s)
-        return asked.run(self._acting, self)
-
-    def prepare(self, source: str, *, name: str | None = None) -> PreparedQuery:
-        """Check and compile a read query now, to be run many times with other parameters."""
-        self._permit_schema()
-        self._engine.compile_read(source, name, self._engine.schema)
-        return PreparedQuery(self.query, source, name)
-
-    def explain(
-        self,
-        source: str,
-        params: Params = None,
-        *,
-        name: str | None = None,
-        branch: str | None = None,
-        commit: str | None = None,
-        version: int | None = None,
-        tag: str | None = None,
-        timestamp: Moment = None,
-        timeout: float | None = None,
-        cancel: threading.Event | None = None,
-        engine: QueryEngine = LOCAL,
-        session: Any = None,
-        master: str | None = None,
-    ) -> Explanation:
-        """Run a read query and return how: its plan, and rows, time and storage calls by step.
-
-        Options are those of `query`. Of one on Spark there are the plan and its joins.
-        """
-        at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
-        where = (engine, session, master)
-        asked = Asked(source, params, name, at, timeout, cancel, *where)
-        return asked.explain(self._acting, self)
-
-    def snapshot(
-        self,
-        branch: str | None = None,
-        *,
-        commit: str | None = None,
-        version: int | None = None,
-        tag: str | None = None,
-        timestamp: Moment = None,
-    ) -> Snapshot:
-        """Return the newest snapshot, or the one at a commit id, graph version, tag or moment."""
-        at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
-        capture = self._acting.state(at)
-        return Snapshot(
-            version=capture.version,
-            commit=capture.head,
-            tables=capture.pins,
-            internal_schema_version=INTERNAL_SCHEMA_VERSION,
-            branch=capture.branch.name,
-        )
-
-    def diff(
-        self,
-        a: str | int,
-        b: str | int,
-        *,
-        kinds: Iterable[str] = (),
-        types: Iterable[str] = (),
-        ops: Iterable[str] = (),
-    ) -> Diff:
-        """Return what turns one state into another.
-
-        States are branches, commit ids, graph versions, tags, or `branch@version`. `kinds`
-        (`node`, `edge`), `types` and `ops` (`insert`, `update`, `delete`) narrow the answer.
-        """
-        wanted = ChangeFilter.of(kinds, types, ops)
-        engine = self._engine
-        return Changes(self._acting.readable, engine.tables, engine.contract).diff(a, b, wanted)
-
-    def entity_at(
-        self,
-        table_key: str,
-        id: str,
-        *,
-        version: int | None = None,
-        branch: str | None = None,
-        commit: str | None = None,
-        tag: str | None = None,
-    ) -> dict[str, object] | None:
-        """Return one entity at a graph version, commit or tag, None when it did not exist."""
-        at = At(branch=branch, commit=commit, version=version, tag=tag)
-        return entity_image(self._acting, table_key, id, at)
-
-    def get(
-        self, type_name: str, id: str, *, branch: str | None = None, commit: str | None = None
-    ) -> dict[str, Any] | None:
-        """Return one entity by its id as a dictionary, None when there is none.
-
-        >>> graph.get("Task", "t1")["title"]
-        """
-        return get_entity(self._acting, type_name, id, At(branch=branch, commit=commit))
-
-    def export(
-        self,
-        dest: Path | None = None,
-        *,
-        branch: str | None = None,
-        types: Iterable[str] = (),
-        commit: str | None = None,
-        version: int | None = None,
-        tag: str | None = None,
-        timestamp: Moment = None,
-    ) -> Iterator[dict[str, object]] | int:
-        """Yield every entity as an envelope, nodes before edges; with `dest` write them as JSONL.
-
-        The output of one call is one snapshot. Loading it into an empty graph of the same
-        schema reproduces all entities, ids and values. Returns the number of lines with `dest`.
-        """
-        at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
-        catalog, tables = self._exported(at)
-        if dest is None:
-            return export_envelopes(catalog, tables, tuple(types))
-        return export_lines(catalog, tables, tuple(types), dest)
-
-    def export_table(
-        self,
-        type_name: str,
-        *,
-        branch: str | None = None,
-        commit: str | None = None,
-        version: int | None = None,
-        tag: str | None = None,
-        timestamp: Moment = None,
-    ) -> Any:
-        """Return the rows of one type as an Arrow table, by id; `load_table` takes it as it is."""
-        at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
-        catalog, tables = self._exported(at)
-        (key,) = select_tables(catalog, tables, (type_name,))
-        return export_table(catalog, key, tables[key])
-
-    def _exported(self, at: At) -> tuple[Catalog, dict[str, Table]]:
-        """Return types and tables of a state, if the policy lets them be exported."""
-        capture = self._acting.state(at, self._acting.exportable)
-        catalog = self._engine.schema_of(capture.head.schema_hash).catalog
-        return catalog, self._engine.opened(capture)
-
     # ---- writing --------------------------------------------------------------------------
 
     def mutate(
@@ -374,7 +140,7 @@ class Session:
         self,
         data: Loadable,
         *,
-        mode: LoadMode | str,
+        mode: LoadMode | LoadWord,
         branch: str = MAIN,
         create_from: str | None = None,
         expected_head: str | None = None,
@@ -415,7 +181,7 @@ class Session:
         type_name: str,
         table: Any,
         *,
-        mode: LoadMode | str,
+        mode: LoadMode | LoadWord,
         branch: str = MAIN,
         from_col: str = "from",
         to_col: str = "to",
@@ -445,8 +211,8 @@ class Session:
         self,
         sources: Sources,
         *,
-        mode: LoadMode | str,
-        engine: Literal["auto", "local", "spark"] = "auto",
+        mode: LoadMode | BulkWord,
+        engine: EngineWord = "auto",
         branch: str = MAIN,
         create_from: str | None = None,
         allow_rejects: int = 0,

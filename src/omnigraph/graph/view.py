@@ -11,7 +11,9 @@ from omnigraph.graph.api import GraphApi, Loadable, Moment, Params, Path
 from omnigraph.graph.changes import Diff
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
+from omnigraph.ops.load import LoadMode
 from omnigraph.ops.merge.merging import MergePlan, MergeResult, Resolution
+from omnigraph.values.words import ExportFormat, LoadWord
 
 
 class WriteOptions(TypedDict, total=False):
@@ -90,21 +92,32 @@ class BranchView:
         """Run a mutation on the branch; options as for `Graph.mutate`."""
         return self.graph.mutate(source, params, branch=self.name, **options)
 
-    def load(self, data: Loadable, *, mode: str, **options: Unpack[LoadOptions]) -> LoadResult:
+    def load(
+        self, data: Loadable, *, mode: LoadMode | LoadWord, **options: Unpack[LoadOptions]
+    ) -> LoadResult:
         """Load into the branch; options as for `Graph.load`."""
         return self.graph.load(data, mode=mode, branch=self.name, **options)
 
     def load_table(
-        self, type_name: str, table: Any, *, mode: str, **options: Unpack[LoadTableOptions]
+        self,
+        type_name: str,
+        table: Any,
+        *,
+        mode: LoadMode | LoadWord,
+        **options: Unpack[LoadTableOptions],
     ) -> LoadResult:
         """Load a frame into the branch; options as for `Graph.load_table`."""
         return self.graph.load_table(type_name, table, mode=mode, branch=self.name, **options)
 
     def export(
-        self, dest: Path | None = None, *, types: Iterable[str] = ()
+        self,
+        dest: Path | None = None,
+        *,
+        format: ExportFormat | None = None,
+        types: Iterable[str] = (),
     ) -> Iterator[dict[str, object]] | int:
         """Export the branch, as `Graph.export` does."""
-        return self.graph.export(dest, branch=self.name, types=types)
+        return self.graph.export(dest, format=format, branch=self.name, types=types)
 
     def snapshot(self, *, version: int | None = None) -> Snapshot:
         """Return the branch's newest snapshot, or one of its past."""

@@ -33,6 +33,7 @@ from omnigraph.ops.mutate import Mutation
 from omnigraph.policy import Action
 from omnigraph.rows.embeddings import Embeddings
 from omnigraph.store import measured, reaching
+from omnigraph.values.words import LoadWord
 from omnigraph.wording import resembling
 
 
@@ -128,7 +129,7 @@ class Writing:
             warm_schema=warm_schema,
         )
 
-    def new_load(self, schema: AcceptedSchema, mode: LoadMode | str) -> Load:
+    def new_load(self, schema: AcceptedSchema, mode: LoadMode | LoadWord) -> Load:
         """Return a load that has read nothing yet."""
         engine = self.acting.engine
         embeddings = Embeddings(engine.embedder)
@@ -240,7 +241,7 @@ def _compiled(
 
 
 def load(
-    acting: Acting, data: Loadable, mode: LoadMode | str, terms: Terms, progress: Any
+    acting: Acting, data: Loadable, mode: LoadMode | LoadWord, terms: Terms, progress: Any
 ) -> LoadResult:
     """Load envelopes as one commit."""
     work = Writing(acting, terms)
@@ -257,7 +258,7 @@ def load_table(
     acting: Acting,
     type_name: str,
     table: Any,
-    mode: LoadMode | str,
+    mode: LoadMode | LoadWord,
     terms: Terms,
     ends: tuple[str, str],
 ) -> LoadResult:

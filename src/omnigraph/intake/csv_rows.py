@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.catalog import FLOATS, INTEGERS, Entity, PropertyType, Scalar
-from omnigraph.rows.convert import column_array
+from omnigraph.limits import LINE_BYTES_MAX
+from omnigraph.rows.convert import Report, column_array
 from omnigraph.rows.problems import Problem, Problems
 
 _BOM = b"\xef\xbb\xbf"
@@ -26,11 +27,12 @@ def csv_columns(
     renames: Sequence[tuple[str, str]],
     problems: Problems,
     *,
+    null: str = "",
     skip: Callable[[int], bool] | None = None,
 ) -> tuple[Any, list[int], int]:
     """Return a file's records as a frame, the line each starts on, and the number of lines.
 
-    An empty value is null. `skip` tells lines to leave out.
+    A value that is `null`, with or without quotes, is null. `skip` tells lines to leave out.
     """
     try:
         text = raw.removeprefix(_BOM).decode()
@@ -43,7 +45,7 @@ def csv_columns(
     columns: list[Any] = []
     for index, given in enumerate(header):
         name = names.get(given, given)
-        texts = [record[index] or None for record in records]
+        texts = [None if record[index] == null else record[index] for record in records]
         declared = entity.properties.get(name)
         if declared is None:
             columns.append(pa.array(texts, pa.string()))
@@ -59,15 +61,22 @@ def csv_columns(
                 )
             )
 
-        values = [_value(item, declared.type, row, report) for row, item in enumerate(texts)]
-        columns.append(column_array(values, declared.type, report))
+        columns.append(text_array(texts, declared.type, report))
     return pa.Table.from_arrays(columns, names=header), lines, text.count("\n") + 1
+
+
+def text_array(texts: Sequence[str | None], declared: PropertyType, report: Report) -> Any:
+    """Return texts as a column of a type; what a text cannot mean is reported, and null."""
+    values = [_value(item, declared, row, report) for row, item in enumerate(texts)]
+    return column_array(values, declared, report)
 
 
 def _records(
     text: str, problems: Problems, skip: Callable[[int], bool] | None
 ) -> tuple[list[str], list[list[str]], list[int]]:
     """Split CSV text; a record's line is the one it starts on."""
+    # The module refuses long values by a limit that all its readers share; it is only ever raised.
+    csv.field_size_limit(max(csv.field_size_limit(), LINE_BYTES_MAX))
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     header: list[str] = []
     records: list[list[str]] = []
@@ -93,7 +102,7 @@ def _records(
     return header, records, lines
 
 
-def _value(text: str | None, declared: PropertyType, row: int, report: Any) -> Any:
+def _value(text: str | None, declared: PropertyType, row: int, report: Report) -> Any:
     """Return what a text of a CSV file means for a type; what it cannot mean is reported."""
     if text is None:
         return None

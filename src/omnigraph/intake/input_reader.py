@@ -21,6 +21,7 @@ from omnigraph.errors import BadRequestError
 from omnigraph.intake.csv_rows import csv_columns
 from omnigraph.intake.envelopes import EnvelopeReader, TypeRows, file_blocks
 from omnigraph.intake.frames import frame_rows
+from omnigraph.intake.graphml import graphml_frames
 from omnigraph.intake.inputs import Input, as_arrow
 from omnigraph.limits import (
     BULK_MEMORY_BYTES_MAX,
@@ -97,7 +98,7 @@ class InputReader:
 
     def read(self) -> None:
         """Take in everything."""
-        envelopes = [item for item in self._inputs if item.entity is None]
+        envelopes = [item for item in self._inputs if item.form == "jsonl"]
         if envelopes:
             reader = EnvelopeReader(self._catalog, self._problems, memory_bytes=self._memory_bytes)
             self.types = reader.types
@@ -108,6 +109,8 @@ class InputReader:
         for item in self._inputs:
             if item.entity is not None:
                 self._frames(item, item.entity)
+            elif item.form == "graphml":
+                self._graphml(item)
         self.types = {key: found for key, found in self.types.items() if found.count}
 
     def close(self) -> None:
@@ -151,7 +154,8 @@ class InputReader:
                 raw,
                 item.columns,
                 found,
-                skip=(lambda line: offset + line in self._skip) if self._skip else None,
+                null=item.null,
+                skip=self._left_out(offset),
             )
             self.places.leave(lines)
             self._report(item, found, offset)
@@ -167,6 +171,23 @@ class InputReader:
                 self._chunk(item, entity, frame, at, offset)
         self._done += item.size_bytes
         self._progress(self._done)
+
+    def _graphml(self, item: Input) -> None:
+        """Take in the nodes and edges of a file, type by type."""
+        offset, found = self.places.enter(item.label), Problems()
+        with open_file(item.path) as handle:
+            types, lines = graphml_frames(handle, self._catalog, found, skip=self._left_out(offset))
+        self.places.leave(lines)
+        self._report(item, found, offset)
+        if not found.items:
+            for entity, frame, starts in types:
+                self._chunk(item, entity, frame, np.asarray(starts, dtype=np.int64), offset)
+        self._done += item.size_bytes
+        self._progress(self._done)
+
+    def _left_out(self, offset: int) -> Callable[[int], bool] | None:
+        """Return what tells which lines of a file are left out; None if none is."""
+        return (lambda line: offset + line in self._skip) if self._skip else None
 
     def _kept(self, frame: Any, at: Any, offset: int) -> tuple[Any, Any]:
         keep = np.array([offset + line not in self._skip for line in at.tolist()], dtype=bool)

@@ -12,10 +12,21 @@ from msgspec.structs import replace
 
 from omnigraph.catalog import Catalog, EdgeType, Entity
 from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.intake.mapping import MAPPING_FILE, read_mapping
 from omnigraph.store import FoundFile, find_files, is_object
 
 Path = str | os.PathLike[str]
-FORMS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+FORMS = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".graphml": "graphml",
+}
+_WHOLE = {
+    "jsonl": "lines of JSON name their type themselves",
+    "graphml": "GraphML names types itself",
+}
 
 
 class Rows(Struct, frozen=True, kw_only=True):
@@ -24,7 +35,8 @@ class Rows(Struct, frozen=True, kw_only=True):
     `data` is a CSV or Parquet file, a folder or glob of such files, several of these, or a frame:
     Arrow, pandas, polars or Spark. `columns` maps names of the input to properties; `from_col` and
     `to_col` name, after that, the columns with the ends of an edge. For events (`mode="apply"`)
-    `op_col` names the column that says what happened, `seq_col` one that orders them.
+    `op_col` names the column that says what happened, `seq_col` one that orders them. `null` is the
+    text of a CSV file that means null.
     """
 
     data: Any
@@ -33,6 +45,7 @@ class Rows(Struct, frozen=True, kw_only=True):
     to_col: str = "to"
     op_col: str = "op"
     seq_col: str | None = None
+    null: str = ""
 
 
 Sources = Path | Sequence[Path] | Mapping[str, Any]
@@ -52,6 +65,7 @@ class Input(Struct, frozen=True, kw_only=True):
     to_col: str = "to"
     op_col: str = "op"
     seq_col: str | None = None
+    null: str = ""
 
     def renamed(self, frame: Any) -> Any:
         """Return a frame with the names of properties."""
@@ -62,7 +76,8 @@ class Input(Struct, frozen=True, kw_only=True):
 def find_inputs(sources: Sources, catalog: Catalog) -> list[Input]:
     """Return the files and frames that sources mean, in input order."""
     if not isinstance(sources, Mapping):
-        return [_envelopes(file) for file in _files(sources)]
+        paths = [sources] if isinstance(sources, str | os.PathLike) else sources
+        return [item for path in paths for item in _whole(_files(path), catalog)]
     found: list[Input] = []
     for name, given in sources.items():
         rows = given if isinstance(given, Rows) else Rows(data=given)
@@ -72,9 +87,9 @@ def find_inputs(sources: Sources, catalog: Catalog) -> list[Input]:
             continue
         for file in _files(rows.data):
             form = form_of(file.name)
-            if form == "jsonl":
+            if form in _WHOLE:
                 raise BadRequestError(
-                    f"{file.name}: lines of JSON name their type themselves",
+                    f"{file.name}: {_WHOLE[form]}",
                     hint="give the file alone, without a type",
                 )
             found.append(_named(typed, file, form))
@@ -167,13 +182,28 @@ def _a(given: object) -> str:
     return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
-def _envelopes(file: FoundFile) -> Input:
-    if form_of(file.name) != "jsonl":
+def _whole(files: list[FoundFile], catalog: Catalog) -> list[Input]:
+    """Return the files of a path as inputs; a mapping among them says what the others are."""
+    for file in files:
+        if os.path.basename(file.name) == MAPPING_FILE:
+            mapped = {name: Rows(**given) for name, given in read_mapping(file.name).items()}
+            return find_inputs(mapped, catalog)
+    return [_by_name(file, catalog) for file in files]
+
+
+def _by_name(file: FoundFile, catalog: Catalog) -> Input:
+    """Return a file as an input; rows are of the type that the file is named after."""
+    form = form_of(file.name)
+    if form in _WHOLE:
+        return _named(Input(label="", form=""), file, form)
+    name = os.path.splitext(os.path.basename(file.name))[0]
+    if catalog.find_entity(name) is None:
         raise BadRequestError(
             f"{file.name} does not say of which type its rows are",
-            hint="give a mapping of type names to files; on the command line --data Type=FILE",
+            hint="name the file as the type, or give a mapping of type names to files; "
+            "on the command line --data Type=FILE",
         )
-    return _named(Input(label="", form=""), file, "jsonl")
+    return _named(_typed(name, Rows(data=None), catalog), file, form)
 
 
 def _named(item: Input, file: FoundFile, form: str) -> Input:
@@ -198,6 +228,7 @@ def _typed(name: str, rows: Rows, catalog: Catalog) -> Input:
         to_col=rows.to_col,
         op_col=rows.op_col,
         seq_col=rows.seq_col,
+        null=rows.null,
     )
 
 
@@ -208,7 +239,12 @@ def _files(given: Any) -> list[FoundFile]:
             raise _not_loadable(given)
         return [file for item in given for file in _files(item)]
     text = os.fspath(given)
-    found = find_files(text if is_object(text) else os.path.abspath(text), frozenset(FORMS))
+    place = text if is_object(text) else os.path.abspath(text)
+    found = find_files(place, frozenset((*FORMS, ".toml")))
+    if found is not None:
+        tables = [file for file in found if not file.name.endswith(".toml")]
+        mappings = [file for file in found if os.path.basename(file.name) == MAPPING_FILE]
+        found = mappings + tables or (None if os.path.isdir(place) else found)
     if found is None:
         raise NotFoundError(f"no {', '.join(FORMS)} files in {text}")
     if not found:

@@ -17,6 +17,7 @@ from omnigraph.graph import Result, Session
 from omnigraph.graph.seam import permit
 from omnigraph.limits import MCP_ROWS_DEFAULT, MCP_ROWS_MAX, SERVER_QUERY_SECONDS_MAX
 from omnigraph.mcp.arguments import Arguments, bound, parameters_schema
+from omnigraph.ops.load import LoadMode
 from omnigraph.policy import Action
 
 MAIN = "main"
@@ -225,7 +226,7 @@ class Toolbox:
     def _load(self, graph: Session, args: Arguments) -> dict[str, object]:
         done = graph.load(
             args.rows("rows"),
-            mode=args.maybe_text("mode") or "merge",
+            mode=LoadMode.parse(args.maybe_text("mode") or "merge"),
             branch=self._write_branch(graph, args.maybe_text("branch")),
         )
         return done.to_json()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from omnigraph.embed import Embedder
     from omnigraph.graph import Graph
     from omnigraph.store import Durability
+    from omnigraph.values.words import DurabilityWord
 
 
 @overload
@@ -28,7 +29,7 @@ def connect(
     *,
     schema: str | os.PathLike[str],
     actor: str | None = None,
-    durability: Durability | str = ...,
+    durability: Durability | DurabilityWord = ...,
     embedder: Embedder | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Graph: ...

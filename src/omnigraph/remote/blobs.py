@@ -10,6 +10,7 @@ from omnigraph.remote.connection import Connection, Json
 from omnigraph.values.commits import MAIN
 from omnigraph.values.headers import SNAPSHOT_ID
 from omnigraph.values.reports import BlobStat
+from omnigraph.values.words import EntityKind
 
 
 class RemoteBlobs:
@@ -20,7 +21,7 @@ class RemoteBlobs:
 
     def stat(
         self,
-        kind: str,
+        kind: EntityKind,
         type_name: str,
         id: str,
         prop: str,
@@ -47,7 +48,7 @@ class RemoteBlobs:
 
     def open(
         self,
-        kind: str,
+        kind: EntityKind,
         type_name: str,
         id: str,
         prop: str,
@@ -65,7 +66,7 @@ class RemoteBlobs:
 
 
 def _selector(
-    kind: str, type_name: str, id: str, prop: str, branch: str | None, commit: str | None
+    kind: EntityKind, type_name: str, id: str, prop: str, branch: str | None, commit: str | None
 ) -> Json:
     return {
         "entity": kind,

@@ -26,13 +26,17 @@ from omnigraph.remote.schema import RemoteSchema
 from omnigraph.values.changes import Diff
 from omnigraph.values.commits import MAIN, Snapshot
 from omnigraph.values.headers import ARROW, NDJSON
+from omnigraph.values.networks import igraph_graph, networkx_graph
 from omnigraph.values.results import Explanation, LoadResult, MutationResult
 
 if TYPE_CHECKING:
     from omnigraph.catalog import Catalog
     from omnigraph.graph import BranchView, Result
     from omnigraph.graph.api import Loadable, Moment, Params
+    from omnigraph.graph.exporting import StateRows
     from omnigraph.graph.prepared import PreparedQuery
+    from omnigraph.ops.load import LoadMode
+    from omnigraph.values.words import ChangeOp, EntityKind, ExportFormat, LoadWord
 
 _ON_STORAGE = frozenset({"optimize", "repair", "cleanup", "bulk"})
 
@@ -271,9 +275,9 @@ class RemoteGraph:
         a: str | int,
         b: str | int,
         *,
-        kinds: Iterable[str] = (),
+        kinds: Iterable[EntityKind] = (),
         types: Iterable[str] = (),
-        ops: Iterable[str] = (),
+        ops: Iterable[ChangeOp] = (),
     ) -> Diff:
         """Return what turns one state into another."""
         params: Json = {"from": str(a), "to": str(b)}
@@ -284,6 +288,7 @@ class RemoteGraph:
         self,
         dest: str | os.PathLike[str] | None = None,
         *,
+        format: ExportFormat | None = None,
         branch: str | None = None,
         types: Iterable[str] = (),
         commit: str | None = None,
@@ -291,10 +296,18 @@ class RemoteGraph:
         tag: str | None = None,
         timestamp: Moment = None,
     ) -> Iterator[dict[str, object]] | int:
-        """Yield every entity as an envelope, nodes before edges; with `dest` write them as JSONL.
+        """Yield every entity as an envelope, nodes before edges; with `dest` write a file.
 
-        Returns the number of lines with `dest`.
+        Formats are those of the embedded `Graph.export`. Returns the number of entities with
+        `dest`.
         """
+        if dest is not None or format is not None:
+            from omnigraph.graph.exporting import export_format, write_state
+
+            form = export_format(dest, format)
+            if dest is not None and form != "jsonl":
+                at = (branch, commit, version, tag, timestamp)
+                return write_state(self._state(*at), types, dest, form)
         body = state_fields(branch, commit, version, tag, timestamp) | {"type_names": [*types]}
         if dest is None:
             return self._exported(body)
@@ -318,6 +331,50 @@ class RemoteGraph:
 
         body = state_fields(branch, commit, version, tag, timestamp) | {"type_names": [type_name]}
         return table_from(self._connection.post("/export", body, accept=ARROW).content)
+
+    def to_networkx(
+        self,
+        *,
+        types: Iterable[str] = (),
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+    ) -> Any:
+        """Return a state as a `networkx.MultiDiGraph`, as the embedded `Graph.to_networkx` does."""
+        state = self._state(branch, commit, version, tag, timestamp)
+        return networkx_graph(*state.only(types, with_ends=True).network())
+
+    def to_igraph(
+        self,
+        *,
+        types: Iterable[str] = (),
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+    ) -> Any:
+        """Return a state as a directed `igraph.Graph`, as the embedded `Graph.to_igraph` does."""
+        state = self._state(branch, commit, version, tag, timestamp)
+        return igraph_graph(*state.only(types, with_ends=True).network())
+
+    def _state(
+        self,
+        branch: str | None,
+        commit: str | None,
+        version: int | None,
+        tag: str | None,
+        timestamp: Moment,
+    ) -> StateRows:
+        """Return the rows of a state, which is named by its commit so that all are of that one."""
+        from omnigraph.graph.exporting import StateRows
+
+        found = self.snapshot(branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
+        pinned = found.commit.graph_commit_id
+        types = self.schema.describe(commit=pinned).types
+        return StateRows(types=types, rows=lambda info: self.export_table(info.name, commit=pinned))
 
     def entity_at(
         self,
@@ -385,7 +442,7 @@ class RemoteGraph:
         self,
         data: Loadable,
         *,
-        mode: str,
+        mode: LoadMode | LoadWord,
         branch: str = MAIN,
         create_from: str | None = None,
         expected_head: str | None = None,
@@ -419,7 +476,7 @@ class RemoteGraph:
         type_name: str,
         table: Any,
         *,
-        mode: str,
+        mode: LoadMode | LoadWord,
         branch: str = MAIN,
         from_col: str = "from",
         to_col: str = "to",

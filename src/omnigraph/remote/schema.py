@@ -8,6 +8,7 @@ from omnigraph.errors import BadRequestError
 from omnigraph.remote.connection import Connection, Json, state_fields
 from omnigraph.values.inspection import LintReport, SchemaDescription
 from omnigraph.values.schema_changes import SchemaChange
+from omnigraph.values.words import Language
 
 
 class RemoteSchema:
@@ -64,7 +65,7 @@ class RemoteSchema:
         self,
         source: str,
         *,
-        language: str = "gq",
+        language: Language = "gq",
         branch: str | None = None,
         commit: str | None = None,
         version: int | None = None,

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 import msgspec
 
@@ -24,6 +25,7 @@ from omnigraph.server.metrics import Metrics
 from omnigraph.server.settings import Settings
 from omnigraph.server.stored import stored_in
 from omnigraph.server.threads import Threads
+from omnigraph.values.words import DurabilityWord
 from omnigraph.version import __version__
 
 
@@ -194,7 +196,7 @@ def open_one(
     return open_graph(
         uri,
         mode="ro" if settings.read_only else "rw",
-        durability=env.get("OMNIGRAPH_DURABILITY", "full"),
+        durability=cast("DurabilityWord", env.get("OMNIGRAPH_DURABILITY", "full")),
         embedder=embedder,
         upkeep=upkeep if settings.upkeep else False,
         group_writes=_grouping(settings),

@@ -28,6 +28,7 @@ from omnigraph.spark.progress import Reporter, Stage
 from omnigraph.spark.session import find_session
 from omnigraph.spark.tasks import Job, Tuning
 from omnigraph.store import reaching, remove_folder
+from omnigraph.values.words import BulkWord
 
 
 def load(
@@ -100,7 +101,7 @@ def write(
     uri: str | os.PathLike[str],
     type: str,
     *,
-    mode: LoadMode | str,
+    mode: LoadMode | BulkWord,
     from_col: str = "from",
     to_col: str = "to",
     columns: Mapping[str, str] | None = None,
@@ -121,7 +122,7 @@ def write_batches(
     uri: str | os.PathLike[str],
     make: Callable[[Any], Mapping[str, Any]],
     *,
-    mode: LoadMode | str,
+    mode: LoadMode | BulkWord,
     name: str,
     storage_options: Mapping[str, str] | None = None,
     **options: Any,

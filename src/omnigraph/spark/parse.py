@@ -112,6 +112,7 @@ def _parse_csv(piece: Piece, job: Job, parsed: Parsed) -> None:
         raw,
         piece.columns,
         problems,
+        null=piece.null,
         skip=lambda line: line in gone,
     )
     parsed.syntax = problems.items

@@ -11,7 +11,7 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pyarrow.parquet as pq
 from pyspark import TaskContext
@@ -30,6 +30,7 @@ from omnigraph.intake.inputs import Rows
 from omnigraph.ops.load import LoadMode
 from omnigraph.spark.options import checked, listed, needed
 from omnigraph.store import is_object, new_file, remove_folder
+from omnigraph.values.words import BulkWord
 
 OPTIONS = (
     "path",
@@ -56,7 +57,7 @@ class Target:
     path: str
     type_name: str
     branch: str
-    mode: str
+    mode: BulkWord
     columns: Mapping[str, str]
     from_col: str
     to_col: str
@@ -81,7 +82,7 @@ class Target:
             path=needed(options, "path"),
             type_name=needed(options, "type"),
             branch=options.get("branch", "main"),
-            mode=mode,
+            mode=cast("BulkWord", mode),
             columns=_mapping(options),
             from_col=options.get("fromcol", "from"),
             to_col=options.get("tocol", "to"),
@@ -110,7 +111,7 @@ class Target:
         """Load what workers left as one commit, once, however often this is called."""
         data = [message.path for message in _staged(messages) if message.path]
         if not data:
-            if self.mode == LoadMode.OVERWRITE:
+            if self.mode == "overwrite":
                 raise BadRequestError("an empty input overwrites nothing")
             return
         rows = Rows(

@@ -29,6 +29,10 @@ def plan(
     pieces: list[Piece] = []
     frames: list[tuple[Piece, Any]] = []
     for item in find_inputs(sources, catalog):
+        if item.form == "graphml":
+            raise BadRequestError(
+                f"{item.label}: GraphML is read in one process", hint="use engine='local'"
+            )
         whole = _piece(item)
         if item.data is None:
             pieces += _cut(whole, item.size_bytes, piece_bytes)
@@ -52,6 +56,7 @@ def _piece(item: Input) -> Piece:
         columns=item.columns,
         from_col=item.from_col,
         to_col=item.to_col,
+        null=item.null,
     )
 
 

@@ -39,6 +39,7 @@ class Piece(Struct, frozen=True, kw_only=True):
     columns: tuple[tuple[str, str], ...] = ()
     from_col: str = "from"
     to_col: str = "to"
+    null: str = ""
     skip: tuple[int, ...] = ()
 
 

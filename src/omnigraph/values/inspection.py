@@ -6,6 +6,14 @@ from typing import Any, ClassVar, Literal
 
 from omnigraph.values.changes import Diff
 from omnigraph.values.commits import BranchInfo, GraphCommit, Tag
+from omnigraph.values.networks import (
+    Arc,
+    Network,
+    Vertex,
+    igraph_graph,
+    networkx_graph,
+    type_attribute,
+)
 from omnigraph.values.value import Json, Value
 
 HISTORY_COMMITS_DEFAULT = 200
@@ -240,6 +248,26 @@ class Subgraph(Value, frozen=True, kw_only=True):
     truncated: bool
     """Whether there were more nodes or edges than a picture has."""
 
+    def to_networkx(self) -> Network:
+        """Return a `networkx.MultiDiGraph`, shaped as `Graph.to_networkx` shapes it.
+
+        Properties are as in `nodes`: days and instants are numbers; edges have none.
+        """
+        return networkx_graph(*self._parts())
+
+    def to_igraph(self) -> Network:
+        """Return a directed `igraph.Graph`, shaped as `Graph.to_igraph` shapes it."""
+        return igraph_graph(*self._parts())
+
+    def _parts(self) -> tuple[list[Vertex], list[Arc], str]:
+        vertices = [Vertex(item.type, item.id, _given(item.data)) for item in self.nodes]
+        arcs = [
+            Arc(item.edge, item.id, (item.source_type, item.from_), (item.target_type, item.to), {})
+            for item in self.edges
+        ]
+        taken = (name for item in vertices for name in item.properties)
+        return vertices, arcs, type_attribute(taken)
+
 
 class DiffPage(Diff, frozen=True, kw_only=True):
     """What turns one state into another; counts and a token where pages were asked for."""
@@ -255,3 +283,8 @@ class DiffPage(Diff, frozen=True, kw_only=True):
 def tag_json(tag: Tag, commit_id: str | None) -> Json:
     """Return a tag with the commit it stands at, if that is known."""
     return {**tag.to_json(), "graph_commit_id": commit_id}
+
+
+def _given(data: Json) -> Json:
+    """Return the properties that have a value, without the id, which stands beside them."""
+    return {name: value for name, value in data.items() if value is not None and name != "id"}

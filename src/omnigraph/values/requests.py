@@ -13,8 +13,9 @@ from msgspec import Meta
 
 from omnigraph.errors import BadRequestError
 from omnigraph.values.value import Json
+from omnigraph.values.words import LoadWord
 
-Mode = Literal["append", "merge", "overwrite"]
+Mode = LoadWord
 Resolve = Annotated[
     str | Json | None, Meta(description="ours, theirs, or decisions by Type or Type/id.")
 ]

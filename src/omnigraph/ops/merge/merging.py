@@ -28,12 +28,13 @@ from omnigraph.rows.three_way import Conflict, Decision, Side, by_property
 from omnigraph.store import Tables
 from omnigraph.values.merges import MergePlan as MergePlan
 from omnigraph.values.merges import MergeResult as MergeResult
+from omnigraph.values.words import SideWord
 
 ALREADY_UP_TO_DATE = "already_up_to_date"
 FAST_FORWARD = "fast_forward"
 MERGED = "merged"
 CONFLICTS = "conflicts"
-Resolution = str | Mapping[str, object]
+Resolution = SideWord | Mapping[str, object]
 
 
 class _Setup(Struct, kw_only=True):

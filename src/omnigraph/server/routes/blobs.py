@@ -18,6 +18,7 @@ from omnigraph.server.json_routes import topic
 from omnigraph.server.routes.describing import Responses, errors
 from omnigraph.server.routes.states import allow_state
 from omnigraph.values.headers import BYTES, SNAPSHOT_ID
+from omnigraph.values.words import EntityKind
 
 router = topic("blobs")
 _RANGE = re.compile(r"bytes=[ \t]*(?P<first>[0-9]{0,18})-(?P<last>[0-9]{0,18})", re.IGNORECASE)
@@ -90,7 +91,7 @@ def _names(header: str, etag: str, *, weak: bool) -> bool:
 
 
 async def _bytes(
-    call: Call, found: BlobStat, selector: tuple[str, str, str, str], headers: dict[str, str]
+    call: Call, found: BlobStat, selector: tuple[EntityKind, str, str, str], headers: dict[str, str]
 ) -> Response:
     size = found.size or 0
     start, end, status = 0, size, 200
@@ -136,7 +137,7 @@ def _part(call: Call, size: int, etag: str) -> tuple[int, int] | None:
 
 
 def _chunks(
-    graph: Session, selector: tuple[str, str, str, str], snapshot: str, start: int, end: int
+    graph: Session, selector: tuple[EntityKind, str, str, str], snapshot: str, start: int, end: int
 ) -> Iterator[bytes]:
     # The commit that was described, so that both calls see the same value.
     with graph.blobs.open(*selector, commit=snapshot) as source:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, cast
 
 from fastapi import Query
 from starlette.responses import Response
@@ -11,6 +11,7 @@ from starlette.responses import Response
 from omnigraph.commits import MAIN
 from omnigraph.errors import AlreadyExistsError, NotFoundError, OmniGraphError
 from omnigraph.graph import Session
+from omnigraph.ops.merge.merging import Resolution
 from omnigraph.policy import Action
 from omnigraph.server.call import Call, CallOf, state_of
 from omnigraph.server.idempotency import Json
@@ -114,7 +115,7 @@ async def merge(call: CallOf, body: Sent[MergeRequest]) -> Response:
         return graph.branches.merge(
             source,
             target,
-            resolve=body.resolve,
+            resolve=cast("Resolution | None", body.resolve),
             property_merge=body.property_merge,
             checks=body.checks,
             delete_source=body.delete_branch,
@@ -142,7 +143,10 @@ async def merge_preview(call: CallOf, body: Sent[MergeRequest]) -> Response:
     call.allow_read(target)
     plan = await call.read(
         lambda graph: graph.branches.merge_plan(
-            source, target, resolve=body.resolve, property_merge=body.property_merge
+            source,
+            target,
+            resolve=cast("Resolution | None", body.resolve),
+            property_merge=body.property_merge,
         )
     )
     return json_response(plan.to_json())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from fastapi import Query
 from starlette.responses import Response
@@ -13,6 +13,7 @@ from omnigraph.commits import MAIN, GraphCommit
 from omnigraph.errors import BadRequestError
 from omnigraph.graph import Session
 from omnigraph.limits import FEED_CHANGES_DEFAULT, FEED_CHANGES_MAX
+from omnigraph.ops.merge.merging import Resolution
 from omnigraph.policy import Action
 from omnigraph.server.call import Call, CallOf
 from omnigraph.server.idempotency import Json
@@ -207,7 +208,7 @@ async def _apply_commit(
         made = apply(
             commit_id,
             branch,
-            resolve=body.resolve,
+            resolve=cast("Resolution | None", body.resolve),
             property_merge=body.property_merge,
             expected_head=expected_head,
             operation_id=operation_id,

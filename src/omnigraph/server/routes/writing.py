@@ -124,7 +124,7 @@ async def _load(
     call: Call,
     data: bytes,
     *,
-    mode: str,
+    mode: Mode,
     branch: str | None,
     base: str | None,
     dry_run: bool = False,
