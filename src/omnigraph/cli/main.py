@@ -41,6 +41,7 @@ COMMANDS = {
     "changes": "omnigraph.cli.changes:changes",
     "diff": "omnigraph.cli.changes:diff",
     "export": "omnigraph.cli.data:export",
+    "fmt": "omnigraph.cli.fmt:fmt",
     "graphs": "omnigraph.cli.served:graphs",
     "ingest": "omnigraph.cli.older:ingest",
     "init": "omnigraph.cli.data:init",

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.exit_codes import FAILURE, NOT_FOUND, OK
-from omnigraph.cli.files import STDIN, display_name, read_text, refuse_two_stdins, replace_text
+from omnigraph.cli.exit_codes import NOT_FOUND, OK
+from omnigraph.cli.files import STDIN, display_name, read_text, refuse_two_stdins
+from omnigraph.cli.fmt import fmt
 from omnigraph.cli.scope import (
     actor_option,
     echo_target,
@@ -30,42 +31,12 @@ if TYPE_CHECKING:
 
 @click.group()
 def schema() -> None:
-    """Show, format, compare and change schemas."""
+    """Show, compare and change schemas."""
 
 
-@schema.command("fmt")
-@click.argument("paths", nargs=-1, required=True, metavar="FILE...")
-@click.option("--check", is_flag=True, help="Change nothing; exit 1 if a file is not formatted.")
-@click.option("--diff", is_flag=True, help="Change nothing; print what would change.")
-def fmt(paths: tuple[str, ...], check: bool, diff: bool) -> int:
-    """Format schema files in place (- formats stdin to stdout). Comments are kept."""
-    from omnigraph.lang.pg_format import format_schema
-
-    changed = 0
-    for path in paths:
-        before = read_text(path)
-        after = format_schema(before, name=display_name(path))
-        if path == "-" and not (check or diff):
-            click.echo(after, nl=False)
-            continue
-        if after == before:
-            continue
-        changed += 1
-        if diff:
-            _print_diff(before, after, path)
-        elif check:
-            click.echo(f"would reformat {path}")
-        else:
-            replace_text(path, after)
-            click.echo(f"reformatted {path}")
-    return FAILURE if check and changed else OK
-
-
-def _print_diff(before: str, after: str, path: str) -> None:
-    import difflib
-
-    rows = difflib.unified_diff(before.splitlines(), after.splitlines(), path, path, lineterm="")
-    click.echo("\n".join(rows))
+schema.add_command(
+    click.Command("fmt", params=fmt.params, callback=fmt.callback, help=fmt.help, hidden=True)
+)
 
 
 @schema.command("show")

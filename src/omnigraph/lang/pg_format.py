@@ -8,13 +8,13 @@ so people can group things. Only layout changes: the formatted text describes th
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterator
 
 from msgspec import Struct, field
 
 from omnigraph.catalog import TypeKind
+from omnigraph.lang.comments import comment_lines, gap_comments, shifted_lines
 from omnigraph.lang.lexer import Kind, Token, tokenize
 from omnigraph.lang.pg_ast import (
     AnnotationSyntax,
@@ -27,8 +27,6 @@ from omnigraph.lang.pg_parser import parse_schema, spell
 from omnigraph.lang.source import Diagnostics, SourceText, Span
 
 INDENT = "    "
-
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 class _Chunk(Struct, kw_only=True):
@@ -75,17 +73,9 @@ class _Printer:
     """Prints pieces of syntax on one line each."""
 
     def __init__(self, source: SourceText) -> None:
-        self._text = source.text
         self._tokens = tokenize(source)
         self._starts = [token.start for token in self._tokens]
-        self.comments = list(self._gap_comments())
-
-    def _gap_comments(self) -> Iterator[Span]:
-        position = 0
-        for token in self._tokens:
-            for found in _COMMENT.finditer(self._text, position, token.start):
-                yield Span(found.start(), found.end())
-            position = token.end
+        self.comments = [span for _, span in gap_comments(source.text, self._tokens)]
 
     def _within(self, span: Span) -> list[Token]:
         first = bisect_left(self._starts, span.start)
@@ -225,19 +215,9 @@ def _layout(chunks: list[_Chunk], rest: list[Span], text: str) -> list[str]:
 
 
 def _line_end(chunk: _Chunk, text: str) -> str:
-    return "".join(" " + "\n".join(_comment_lines(span, text)) for span in chunk.trailing)
+    return "".join(" " + "\n".join(comment_lines(span, text)) for span in chunk.trailing)
 
 
 def _own_line(span: Span, text: str, indent: str) -> str:
     """Return a comment for a line of its own, its further lines shifted along with the first."""
-    first, *others = _comment_lines(span, text)
-    column = span.start - (text.rfind("\n", 0, span.start) + 1)
-    rows = [indent + first]
-    for line in others:
-        margin = min(column, len(line) - len(line.lstrip(" \t")))
-        rows.append(f"{indent}{line[margin:]}" if line else "")
-    return "\n".join(rows)
-
-
-def _comment_lines(span: Span, text: str) -> list[str]:
-    return [line.rstrip() for line in text[span.start : span.end].split("\n")]
+    return "\n".join(indent + line if line else "" for line in shifted_lines(span, text))

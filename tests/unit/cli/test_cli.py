@@ -32,8 +32,6 @@ query rename($slug: String, $name: String) {
     update Person set { name: $name, team: null } where slug = $slug
 }
 """
-UNTIDY = 'node A{a:String@key,b:I32? @description("x")}\n'
-TIDY = 'node A {\n    a: String @key\n    b: I32? @description("x")\n}\n'
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +79,7 @@ def test_help_lists_the_commands(run: Run, flag: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["lint"], ["schema"], ["schema", "fmt"], ["schema", "plan"], ["version"]]
+    "command", [["lint"], ["schema"], ["fmt"], ["schema", "plan"], ["version"]]
 )
 def test_every_command_has_help(run: Run, command: list[str]) -> None:
     found = run(*command, "--help")
@@ -336,13 +334,12 @@ def test_lint_json_of_a_file_that_does_not_parse(run: Run) -> None:
 USES_OF_A_FILE = [
     pytest.param(["lint", "--query", "FILE", "--schema", "s.pg"], id="lint query"),
     pytest.param(["lint", "--query", "q.gq", "--schema", "FILE"], id="lint schema"),
-    pytest.param(["schema", "fmt", "FILE"], id="fmt"),
     pytest.param(["schema", "plan", "FILE", "--schema", "s.pg"], id="plan old"),
     pytest.param(["schema", "plan", "s.pg", "--schema", "FILE"], id="plan new"),
 ]
 
 
-@pytest.mark.parametrize("words", USES_OF_A_FILE)
+@pytest.mark.parametrize("words", [*USES_OF_A_FILE, pytest.param(["fmt", "FILE"], id="fmt")])
 @pytest.mark.parametrize(
     ("path", "code", "message"),
     [
@@ -352,15 +349,21 @@ USES_OF_A_FILE = [
             1,
             "error: latin.gq is not valid UTF-8: byte 6 is 0xe9\nhelp: save the file as UTF-8\n",
         ),
-        (".", 1, "error: . is a directory, not a file\n"),
     ],
-    ids=["absent", "not UTF-8", "directory"],
+    ids=["absent", "not UTF-8"],
 )
 def test_an_unusable_file_is_one_message_on_stderr(
     run: Run, words: list[str], path: str, code: int, message: str
 ) -> None:
     found = run(*(path if word == "FILE" else word for word in words))
     assert (found.code, found.out, found.err) == (code, "", message)
+
+
+@pytest.mark.parametrize("words", USES_OF_A_FILE)
+def test_a_directory_is_no_file(run: Run, words: list[str]) -> None:
+    found = run(*("." if word == "FILE" else word for word in words))
+    message = "error: . is a directory, not a file\n"
+    assert (found.code, found.out, found.err) == (1, "", message)
 
 
 @pytest.mark.parametrize(
@@ -385,9 +388,7 @@ def test_with_json_it_is_an_object_on_stdout(
     assert error == body
 
 
-@pytest.mark.parametrize(
-    "words", [["schema", "fmt", "-"], ["lint", "--query", "-", "--schema", "s.pg"]]
-)
+@pytest.mark.parametrize("words", [["fmt", "-"], ["lint", "--query", "-", "--schema", "s.pg"]])
 def test_standard_input_that_is_not_utf8_is_one_message(run: Run, words: list[str]) -> None:
     found = run(*words, stdin=b"node A\xff {}")
     assert found.code == 1
@@ -398,7 +399,7 @@ def test_standard_input_that_is_not_utf8_is_one_message(run: Run, words: list[st
     "words",
     [
         ["lint", "--query", "q.gq", "--schema", "broken.pg"],
-        ["schema", "fmt", "broken.pg"],
+        ["fmt", "broken.pg"],
         ["schema", "plan", "broken.pg", "--schema", "s.pg"],
         ["schema", "plan", "s.pg", "--schema", "broken.pg"],
     ],
@@ -436,64 +437,6 @@ def test_with_json_its_diagnostics_are_on_stdout(run: Run, words: list[str]) -> 
             "span": [5, 6],
         }
     ]
-
-
-# ---- schema fmt ---------------------------------------------------------------------------
-
-
-def test_fmt_rewrites_files_in_place_and_names_them(run: Run, folder: Path) -> None:
-    untidy = folder / "a.pg"
-    untidy.write_text(UNTIDY, encoding="utf-8")
-    untidy.chmod(0o640)
-    found = run("schema", "fmt", "a.pg", "s.pg")
-    assert (found.code, found.out, found.err) == (0, "reformatted a.pg\n", "")
-    assert untidy.read_text(encoding="utf-8") == TIDY
-    assert untidy.stat().st_mode & 0o777 == 0o640
-    assert (folder / "s.pg").read_text(encoding="utf-8") == SCHEMA
-    assert sorted(path.name for path in folder.iterdir()) == [
-        *("a.pg", "broken.pg", "latin.gq", "q.gq", "s.pg")
-    ]
-
-
-def test_fmt_of_a_tidy_file_says_nothing(run: Run) -> None:
-    found = run("schema", "fmt", "s.pg")
-    assert (found.code, found.out, found.err) == (0, "", "")
-
-
-def test_fmt_check_reports_and_changes_nothing(run: Run, folder: Path) -> None:
-    (folder / "a.pg").write_text(UNTIDY, encoding="utf-8")
-    found = run("schema", "fmt", "--check", "a.pg", "s.pg")
-    assert (found.code, found.out) == (1, "would reformat a.pg\n")
-    assert (folder / "a.pg").read_text(encoding="utf-8") == UNTIDY
-    assert run("schema", "fmt", "--check", "s.pg").code == 0
-
-
-def test_fmt_diff_shows_and_changes_nothing(run: Run, folder: Path) -> None:
-    (folder / "a.pg").write_text(UNTIDY, encoding="utf-8")
-    found = run("schema", "fmt", "--diff", "a.pg")
-    assert found.code == 0
-    lines = found.out.splitlines()
-    assert lines[:3] == ["--- a.pg", "+++ a.pg", "@@ -1 +1,4 @@"]
-    assert f"-{UNTIDY.strip()}" in lines
-    assert "+    a: String @key" in lines
-    assert (folder / "a.pg").read_text(encoding="utf-8") == UNTIDY
-    assert run("schema", "fmt", "--diff", "--check", "a.pg").code == 1
-
-
-def test_fmt_of_standard_input_goes_to_standard_output(run: Run) -> None:
-    found = run("schema", "fmt", "-", stdin=UNTIDY.encode())
-    assert (found.code, found.out, found.err) == (0, TIDY, "")
-
-
-def test_fmt_of_standard_input_can_be_checked(run: Run) -> None:
-    found = run("schema", "fmt", "--check", "-", stdin=UNTIDY.encode())
-    assert (found.code, found.out) == (1, "would reformat -\n")
-    found = run("schema", "fmt", "--check", "-", stdin=TIDY.encode())
-    assert (found.code, found.out) == (0, "")
-
-
-def test_fmt_needs_a_file(run: Run) -> None:
-    assert run("schema", "fmt").code == 2
 
 
 # ---- schema plan --------------------------------------------------------------------------

@@ -51,7 +51,7 @@ def loaded(folder: Path, *arguments: str) -> set[str]:
         ["--help"],
         ["version"],
         ["lint", "--query", "q.gq", "--schema", "s.pg", "--explain", "--json"],
-        ["schema", "fmt", "s.pg"],
+        ["fmt", "s.pg", "q.gq"],
         ["schema", "plan", "s.pg", "--schema", "s.pg", "--json"],
     ],
     ids=lambda arguments: " ".join(arguments[:2]),

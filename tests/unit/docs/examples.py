@@ -5,7 +5,7 @@
     pg warning W01 ...    compiles, with exactly these warnings
     pg error S08 ...      fails with exactly these codes, in source order
     pg-plan [hard]        a schema, `---`, a schema, `=>` and the plan between them
-    pg-fmt                a schema, `=>` and the same schema formatted
+    pg-fmt, gq-fmt        a schema or queries, `=>` and the same text formatted
     gq                    every query compiles
     gq error T7 ...       fails with exactly these codes, in source order
     gq explain            compiles to the plans in the text block after it
@@ -35,7 +35,7 @@ from pathlib import Path
 from omnigraph.catalog import Catalog, accept_initial
 from omnigraph.errors import CompileError
 from omnigraph.lang import compile_queries, compile_schema, lint_queries
-from omnigraph.lang.pg_format import format_schema
+from omnigraph.lang.formatting import Language, format_text
 from omnigraph.lang.schema_plan import plan_schema
 from omnigraph.lang.source import Diagnostic
 from omnigraph.plan import explain
@@ -46,6 +46,7 @@ TAGS = {
     "pg": {"", "schema", "warning", "error"},
     "pg-plan": {"", "hard"},
     "pg-fmt": {""},
+    "gq-fmt": {""},
     "gq": {"", "error", "explain", "lint"},
     "python": {"run", "more"},
     "sh": {"", "run"},
@@ -154,7 +155,7 @@ def check(example: Example) -> None:
             _check_schema(example)
         case "pg-plan":
             _check_plan(example.block)
-        case "pg-fmt":
+        case "pg-fmt" | "gq-fmt":
             _check_format(example.block)
         case "gq":
             _check_queries(example)
@@ -274,5 +275,8 @@ def _check_plan(block: Block) -> None:
 def _check_format(block: Block) -> None:
     before, mark, after = block.text.partition("\n=>\n")
     assert mark, f"{block.place}: expected `=>`"
-    assert format_schema(before) == after, f"{block.place}:\n{format_schema(before)}"
-    assert format_schema(after) == after, f"{block.place}: formatting it again changes it"
+    language = Language(block.language.removesuffix("-fmt"))
+    found = format_text(before, language, name=block.name)
+    assert found == after, f"{block.place}:\n{found}"
+    again = format_text(after, language, name=block.name)
+    assert again == after, f"{block.place}: formatting it again changes it"
