@@ -244,7 +244,7 @@ class Session:
             tables=capture.pins,
             internal_schema_version=INTERNAL_SCHEMA_VERSION,
             branch=capture.branch.name,
-        )
+        ).asked_by(self.query)
 
     def diff(
         self,
