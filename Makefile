@@ -142,6 +142,10 @@ docs: $(READY) ## Regenerate the generated pages under docs
 	$(BIN)/python -m omnigraph.cli.openapi_doc > .venv/openapi.json
 	@mv .venv/openapi.json docs/openapi.json
 
+.PHONY: client
+client: $(READY) ## Write the client for asyncio anew, from the one that waits
+	$(BIN)/python -m tests.arch.async_client
+
 STUDIO_FILES := src/omnigraph/server/studio_files
 NPM          ?= npm
 

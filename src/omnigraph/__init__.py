@@ -77,6 +77,9 @@ if TYPE_CHECKING:
     from omnigraph.graph import open_graph as open
     from omnigraph.policy import Policy, load_policy
     from omnigraph.remote import RemoteGraph, connect
+    from omnigraph.remote.aio import AsyncRemoteGraph
+    from omnigraph.remote.aio.api import AsyncGraphApi
+    from omnigraph.remote.aio.view import AsyncBranchView
 
 
 _GRAPH = (
@@ -141,6 +144,9 @@ _HOMES = {
     **{name: ("omnigraph.policy", name) for name in ("Policy", "load_policy")},
     "open": ("omnigraph.graph", "open_graph"),
     "GraphCommit": ("omnigraph.commits", "GraphCommit"),
+    "AsyncBranchView": ("omnigraph.remote.aio.view", "AsyncBranchView"),
+    "AsyncGraphApi": ("omnigraph.remote.aio.api", "AsyncGraphApi"),
+    "AsyncRemoteGraph": ("omnigraph.remote.aio", "AsyncRemoteGraph"),
     "RemoteGraph": ("omnigraph.remote", "RemoteGraph"),
     "connect": ("omnigraph.remote", "connect"),
 }
@@ -149,6 +155,9 @@ __all__ = [
     "INTERNAL_SCHEMA_VERSION",
     "AlreadyExistsError",
     "AlreadyInitializedError",
+    "AsyncBranchView",
+    "AsyncGraphApi",
+    "AsyncRemoteGraph",
     "BadRequestError",
     "BranchView",
     "ChangeFeedGapError",

@@ -6,6 +6,7 @@ numbered in the order they appear, times and places are left out.
 
 from __future__ import annotations
 
+import copy
 import datetime
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -112,6 +113,19 @@ def queries(graph: AnyGraph, note: Notes, _folder: Path) -> None:
     note(explained.plan, explained.rows, [item.text for item in explained.stages])
     first = graph.commits.list()[-1].graph_commit_id
     note(graph.explain(ALL, commit=first).rows, graph.explain(ALL, version=2).rows)
+
+
+@story
+def snapshots(graph: AnyGraph, note: Notes, _folder: Path) -> None:
+    graph.load(LINES.encode(), mode="append")
+    graph.branches.create("work")
+    fixed = graph.snapshot("work")
+    graph.mutate(ADD, {"n": "zoe"}, branch="work")
+    note(fixed.query(ALL), fixed.query(f"{ALL} {ADD}", name="all"), graph.query(ALL, branch="work"))
+    graph.branches.delete("work")
+    note(graph.snapshot(commit=fixed.graph_commit_id).query(ALL))
+    note.fails(lambda: fixed.query(ALL, branch="work"))
+    note.fails(lambda: copy.copy(fixed).query(ALL))
 
 
 @story

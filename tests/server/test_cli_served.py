@@ -308,6 +308,33 @@ aliases:
     assert cli("mutate", "add", "--store", "somewhere").code == 2
 
 
+def test_stored_queries_of_a_server_are_listed(cli: Cli, home: Path, serve: Serve) -> None:
+    text = (
+        'query near($at: Vector(3), $ids: [String], $n: I64?) @description("the nearest") '
+        "{ match { $p: Person } return { $p.name } }"
+    )
+    api = serve(queries={"near.gq": f"{text} {ADD}"}, graph_id="books")
+    configure(
+        home,
+        f"""
+servers: {{lab: {{url: "{api.url}"}}}}
+profiles: {{night: {{server: lab, default_graph: books}}}}
+""",
+    )
+    listed = cli("queries", "list", "--server", "lab")
+    lines = [
+        "mutation add($n: string, $a: int?)",
+        "read near($at: vector(3), $ids: [string], $n: bigint?)",
+        "    the nearest",
+    ]
+    assert listed.out.splitlines() == lines
+    assert cli("queries", "list", "--profile", "night").out == listed.out
+    found = cli("queries", "list", "--server", "lab", "--json").json["queries"]
+    assert [(item["name"], item["mcp_expose"]) for item in found] == [("add", True), ("near", True)]
+    assert cli("queries", "list", "--server", "lab", "--cluster", ".").code == 2
+    assert cli("queries", "list").code == 2
+
+
 def test_graphs_of_a_server(cli: Cli, home: Path, serve: Serve) -> None:
     assert cli("graphs", "list", "--server", serve().url).code == 1
     assert cli("graphs", "list").code == 2

@@ -69,9 +69,9 @@ class Helper:
         """Return the graph the helper has open; None where there is no helper to be used."""
         if not os.path.exists(self.path):
             return None
+        from omnigraph.http_client import AnswerLostError, HttpClient, NotSentError
         from omnigraph.remote import RemoteGraph
         from omnigraph.remote.connection import Connection
-        from omnigraph.remote.http import AnswerLostError, HttpClient, NotSentError
         from omnigraph.values.headers import HELPER
 
         http = HttpClient(

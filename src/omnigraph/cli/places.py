@@ -96,7 +96,22 @@ def find_cluster() -> str:
         kind, value = operator.profile(profile)
         if kind == "cluster":
             return operator.cluster_place(value)
-    raise click.UsageError("name a cluster: --cluster DIR")
+    server = ", or a server: --server NAME|URL" if scope.served else ""
+    raise click.UsageError(f"name a cluster: --cluster DIR{server}")
+
+
+def find_server() -> str | None:
+    """Return the address of the served graph that was named, by a flag or a profile, if one was."""
+    scope = named_scope()
+    if scope.server is not None and scope.cluster is not None:
+        raise click.UsageError("name a server or a cluster")
+    if scope.server is not None:
+        return find_place([])
+    operator = _configuration()
+    profile = scope.profile or operator.env.get("OMNIGRAPH_PROFILE")
+    if scope.cluster is not None or not profile:
+        return None
+    return _configured(operator, scope) if operator.profile(profile)[0] == "server" else None
 
 
 def cluster_graph(place: str, graph: str | None) -> ServedGraph:

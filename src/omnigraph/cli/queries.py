@@ -1,14 +1,22 @@
-"""`omnigraph queries`: the stored queries of a cluster."""
+"""`omnigraph queries`: the stored queries of a cluster or a server."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from omnigraph.cli.exit_codes import FAILURE
-from omnigraph.cli.places import cluster_graph, find_cluster, named_scope
-from omnigraph.cli.scope import cluster_options, json_option, print_json, profile_option
+from omnigraph.cli.places import cluster_graph, find_cluster, find_server, named_scope
+from omnigraph.cli.scope import (
+    cluster_options,
+    json_option,
+    open_served,
+    print_json,
+    profile_option,
+    server_option,
+)
 from omnigraph.wording import counted
 
 if TYPE_CHECKING:
@@ -17,28 +25,42 @@ if TYPE_CHECKING:
 
 @click.group()
 def queries() -> None:
-    """Look at the stored queries of a cluster."""
+    """Look at the stored queries of a cluster or a server."""
 
 
 @queries.command("list")
+@server_option
 @cluster_options
 @profile_option
 @json_option
 def list_queries(as_json: bool) -> None:
     """List the stored queries of a graph."""
-    found = cluster_graph(find_cluster(), named_scope().graph).queries
+    place = find_server()
+    found = _applied() if place is None else _served(place)
     if as_json:
-        print_json({"queries": [_entry(query) for query in found.values()]})
+        print_json({"queries": found})
         return
-    for query in found.values():
-        params = ", ".join(f"${item.name}: {item.type}" for item in query.parameters)
-        click.echo(f"{'mutation' if query.mutation else 'read'} {query.name}({params})")
-        for text in (query.description, query.instruction):
+    for query in found:
+        params = ", ".join(f"${item['name']}: {_type_text(item)}" for item in query["params"])
+        click.echo(f"{'mutation' if query['mutation'] else 'read'} {query['name']}({params})")
+        for text in (query.get("description"), query.get("instruction")):
             if text is not None:
                 click.echo(f"    {text}")
 
 
-def _entry(query: StoredQuery) -> dict[str, object]:
+def _served(place: str) -> list[dict[str, Any]]:
+    with open_served(place) as graph:
+        return [query | {"mcp_expose": True} for query in graph.stored_queries()]
+
+
+def _applied() -> list[dict[str, Any]]:
+    found: Iterable[StoredQuery] = cluster_graph(
+        find_cluster(), named_scope().graph
+    ).queries.values()
+    return [_entry(query) for query in found]
+
+
+def _entry(query: StoredQuery) -> dict[str, Any]:
     params = [
         {
             "name": item.name,
@@ -48,6 +70,16 @@ def _entry(query: StoredQuery) -> dict[str, object]:
         for item in query.parameters
     ]
     return query.to_json() | {"mcp_expose": True, "params": params}
+
+
+def _type_text(param: Mapping[str, Any]) -> str:
+    """Return the type of a parameter: as declared, or the kind that a server tells."""
+    text = param.get("type") or param["kind"]
+    if "type" not in param and text == "list":
+        text = f"[{param['item_kind']}]"
+    elif "type" not in param and text == "vector":
+        text = f"vector({param['vector_dim']})"
+    return f"{text}?" if param["nullable"] else str(text)
 
 
 @queries.command()

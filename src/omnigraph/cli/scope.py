@@ -69,6 +69,11 @@ def served_options(command: F) -> F:
         expose_value=False,
         callback=note_scope,
     )(command)
+    return server_option(command)
+
+
+def server_option(command: F) -> F:
+    """Add `--server`."""
     return click.option(
         "--server",
         metavar="NAME|URL",

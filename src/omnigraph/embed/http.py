@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import urllib.error
+import threading
 import urllib.parse
-import urllib.request
+import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from msgspec import Struct
 
 from omnigraph.clock import elapsed_s, sleep
 from omnigraph.embed.protocol import Vectors
 from omnigraph.errors import BadRequestError, EmbeddingError
+from omnigraph.http_client import (
+    AnswerLostError,
+    HttpClient,
+    NotSentError,
+    Response,
+    retry_after_s,
+)
 
 _TRY_AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
 _SHOWN_CHARS = 300
@@ -29,7 +36,7 @@ class Patience(Struct, frozen=True, kw_only=True):
 
 
 class HttpEmbedder:
-    """Posts texts to `<base_url>/embeddings`."""
+    """Posts texts to `<base_url>/embeddings` over connections it keeps. Threads may share it."""
 
     def __init__(
         self,
@@ -43,8 +50,12 @@ class HttpEmbedder:
         if urllib.parse.urlsplit(base_url).scheme not in ("http", "https"):
             raise BadRequestError(f"the embedding server must be an http address, not {base_url!r}")
         self.model = model
-        self._url = base_url.rstrip("/") + "/embeddings"
+        self._base_url = base_url.rstrip("/")
+        self._url = f"{self._base_url}/embeddings"
         self._api_key = api_key
+        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._http: HttpClient | None = None
+        self._lock = threading.Lock()
         self._patience = patience or Patience()
         self._sleep = sleep
 
@@ -64,34 +75,53 @@ class HttpEmbedder:
     def _post(self, body: bytes) -> bytes:
         patience = self._patience
         ends = elapsed_s() + patience.deadline_s
-        problem = "no attempt was made"
+        problem, wait = "no attempt was made", 0.0
         for attempt in range(patience.attempts):
-            left = ends - elapsed_s()
             if attempt:
-                pause = min(patience.backoff_s * 2 ** (attempt - 1), max(left, 0.0))
-                self._sleep(pause)
-                left = ends - elapsed_s()
+                pause = max(wait, patience.backoff_s * 2 ** (attempt - 1))
+                self._sleep(min(pause, max(ends - elapsed_s(), 0.0)))
+            left = ends - elapsed_s()
             if left <= 0:
                 problem = f"{problem}; {patience.deadline_s:g} seconds are over"
                 break
             try:
-                return self._once(body, min(patience.timeout_s, left))
-            except urllib.error.HTTPError as error:
-                with error:
-                    text = error.read(4096).decode("utf-8", "replace")
-                problem = f"status {error.code}: {text[:_SHOWN_CHARS]}"
-                if error.code not in _TRY_AGAIN:
-                    break
-            except (OSError, http.client.HTTPException) as error:
-                problem = str(getattr(error, "reason", None) or error) or type(error).__name__
+                answer = self._once(body, min(patience.timeout_s, left))
+            except (NotSentError, AnswerLostError) as error:
+                problem, wait = str(error.__cause__ or error) or str(error), 0.0
+                continue
+            if answer.status_code < 300:
+                return answer.content
+            text = answer.content[:4096].decode("utf-8", "replace")
+            problem = f"status {answer.status_code}: {text[:_SHOWN_CHARS]}"
+            if answer.status_code not in _TRY_AGAIN:
+                break
+            wait = retry_after_s(answer.headers) or 0.0
         raise EmbeddingError(f"embedding with model '{self.model}' at {self._url}: {problem}")
 
-    def _once(self, body: bytes, timeout_s: float) -> bytes:
-        headers = {"Content-Type": "application/json"}
-        if self._api_key:
-            headers["Authorization"] = f"Bearer {self._api_key}"
-        # The scheme was checked when the embedder was made.
-        request = urllib.request.Request(self._url, data=body, headers=headers)  # noqa: S310
-        with urllib.request.urlopen(request, timeout=timeout_s) as answer:  # noqa: S310
-            found: bytes = answer.read()
-        return found
+    def _once(self, body: bytes, timeout_s: float) -> Response:
+        return self._connected().request(
+            "POST",
+            "/embeddings",
+            content=body,
+            headers={"Content-Type": "application/json"},
+            timeout=timeout_s,
+        )
+
+    def _connected(self) -> HttpClient:
+        """Return what keeps the connections; a copy in another process has its own."""
+        with self._lock:
+            if self._http is None:
+                self._http = HttpClient(self._base_url, self._headers, self._patience.timeout_s)
+                weakref.finalize(self, self._http.close)
+            return self._http
+
+    def __reduce__(self) -> tuple[object, ...]:
+        again = partial(
+            HttpEmbedder,
+            self.model,
+            base_url=self._base_url,
+            api_key=self._api_key,
+            patience=self._patience,
+            sleep=self._sleep,
+        )
+        return again, ()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from omnigraph.commits import MAIN, GraphCommit, PendingWrite, RecoveryRecord, Tag
 from omnigraph.graph.entity_apis import BlobsApi as BlobsApi
 from omnigraph.graph.entity_apis import EntitiesApi as EntitiesApi
+from omnigraph.graph.entity_apis import SnapshotApi as SnapshotApi
 from omnigraph.limits import FEED_CHANGES_DEFAULT
 from omnigraph.values.inspection import (
     HISTORY_COMMITS_DEFAULT,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.explanation import Explanation
     from omnigraph.graph.prepared import PreparedQuery
     from omnigraph.graph.result import Result
-    from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
+    from omnigraph.graph.results import LoadResult, MutationResult
     from omnigraph.graph.view import BranchView
     from omnigraph.ops.load import LoadMode
     from omnigraph.ops.merge.merging import MergePlan, MergeResult, Resolution
@@ -436,7 +437,7 @@ class GraphApi(GraphParts, Protocol):
         version: int | None = None,
         tag: str | None = None,
         timestamp: Moment = None,
-    ) -> Snapshot:
+    ) -> SnapshotApi:
         """Return the newest snapshot, or the one at a commit id, graph version, tag or moment."""
 
     def diff(

@@ -1,9 +1,9 @@
-"""What can be asked about single entities: of a graph that is open here, or served elsewhere."""
+"""What states and entities tell: of a graph that is open here, or served elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from omnigraph.values.commits import MAIN
 from omnigraph.values.inspection import NEIGHBOURS_DEFAULT, VERSIONS_DEFAULT
@@ -11,8 +11,50 @@ from omnigraph.values.inspection import NEIGHBOURS_DEFAULT, VERSIONS_DEFAULT
 if TYPE_CHECKING:
     from omnigraph.graph.blobs import BlobStat
     from omnigraph.graph.result import Result
+    from omnigraph.values.commits import GraphCommit, PublishedTable
     from omnigraph.values.inspection import EntityHistory, NeighbourPage, Subgraph
     from omnigraph.values.words import EntityKind
+
+
+class SnapshotApi(Protocol):
+    """A graph at one version. Never moves."""
+
+    @property
+    def branch(self) -> str:
+        """The branch it is of."""
+
+    @property
+    def version(self) -> int:
+        """The graph's version on that branch."""
+
+    @property
+    def commit(self) -> GraphCommit:
+        """The commit that made it."""
+
+    @property
+    def graph_commit_id(self) -> str:
+        """The id of that commit."""
+
+    @property
+    def internal_schema_version(self) -> int:
+        """How the graph is stored."""
+
+    @property
+    def tables(self) -> Mapping[str, PublishedTable]:
+        """Its tables, each with the version that is published."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return the wire form."""
+
+    def query(
+        self,
+        source: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+        **options: Any,
+    ) -> Result:
+        """Run a read query on this snapshot, whatever was committed since; options of `query`."""
 
 
 class BlobsApi(Protocol):

@@ -171,7 +171,7 @@ class Reads:
             tables=capture.pins,
             internal_schema_version=INTERNAL_SCHEMA_VERSION,
             branch=capture.branch.name,
-        )
+        ).asked_by(self.query)
 
     def diff(
         self,

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypedDict, Unpack
 
 from omnigraph.commits import MAIN, GraphCommit
-from omnigraph.graph.api import GraphApi, Loadable, Moment, Params, Path
+from omnigraph.graph.api import GraphApi, Loadable, Moment, Params, Path, SnapshotApi
 from omnigraph.graph.changes import Diff
 from omnigraph.graph.result import Result
-from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
+from omnigraph.graph.results import LoadResult, MutationResult
 from omnigraph.ops.load import LoadMode
 from omnigraph.ops.merge.merging import MergePlan, MergeResult, Resolution
 from omnigraph.values.words import ExportFormat, LoadWord
@@ -70,7 +70,7 @@ class BranchView:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"BranchView({self.graph.uri!r}, {self.name!r})"
+        return f"{type(self).__name__}({self.graph.uri!r}, {self.name!r})"
 
     def query(
         self,
@@ -119,7 +119,7 @@ class BranchView:
         """Export the branch, as `Graph.export` does."""
         return self.graph.export(dest, format=format, branch=self.name, types=types)
 
-    def snapshot(self, *, version: int | None = None) -> Snapshot:
+    def snapshot(self, *, version: int | None = None) -> SnapshotApi:
         """Return the branch's newest snapshot, or one of its past."""
         return self.graph.snapshot(self.name, version=version)
 

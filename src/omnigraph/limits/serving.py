@@ -82,6 +82,15 @@ STREAM_CHUNK_BYTES: Final = 64 * 1024
 CLIENT_TIMEOUT_S: Final = 30.0
 """How long a client waits for an answer."""
 
+CLIENT_RETRIES: Final = 2
+"""How often a client sends a request again, to a server that is busy or hung up."""
+
+CLIENT_RETRY_AFTER_S_MAX: Final = 5.0
+"""A server that asks a client to wait for longer is not waited for: the caller hears of it."""
+
+CLIENT_BACKOFF_S: Final = 0.1
+"""First pause before a request whose connection broke is sent again; the next is twice as long."""
+
 YAML_BYTES_MAX: Final = 4 * 1024 * 1024
 """Largest YAML file that is read: these are written by people."""
 

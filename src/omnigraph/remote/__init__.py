@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, overload
 
 from omnigraph.errors import BadRequestError
-from omnigraph.limits import CLIENT_TIMEOUT_S
+from omnigraph.limits import CLIENT_RETRIES, CLIENT_TIMEOUT_S
 from omnigraph.remote.graph import RemoteGraph
 
 if TYPE_CHECKING:
@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 @overload
 def connect(
-    place: str, *, graph: str | None = None, token: str | None = None, timeout: float = ...
+    place: str,
+    *,
+    graph: str | None = None,
+    token: str | None = None,
+    timeout: float = ...,
+    retries: int = ...,
 ) -> RemoteGraph: ...
 
 
@@ -42,6 +47,7 @@ def connect(
     graph: str | None = None,
     token: str | None = None,
     timeout: float = CLIENT_TIMEOUT_S,
+    retries: int = CLIENT_RETRIES,
     **options: Any,
 ) -> RemoteGraph | Graph:
     """Return a graph: one of a server, or one on storage, which is created if it is not there.
@@ -56,6 +62,8 @@ def connect(
         graph: Id of the server's graph; None on a server that serves one.
         token: Bearer token of the server; it decides who the commits are by.
         timeout: How long to wait for an answer of the server, in seconds.
+        retries: How often a request is sent again to a server that is busy, or hung up; a write
+            still happens once.
         options: For storage: `actor`, `durability`, `embedder`, `storage_options`, as for `open`.
 
     Of a server nothing is asked before the first call.
@@ -65,7 +73,7 @@ def connect(
         if schema is not None or options:
             given = ", ".join([*(["schema"] if schema is not None else []), *options])
             raise BadRequestError(f"{given}: a server's graph has its own", hint="leave it out")
-        return RemoteGraph(text, graph=graph, token=token, timeout=timeout)
+        return RemoteGraph(text, graph=graph, token=token, timeout=timeout, retries=retries)
     if schema is None:
         raise BadRequestError(
             f"{text!r} is no address of a server",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import math
 import re
-import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
 from omnigraph.errors import (
@@ -18,7 +18,15 @@ from omnigraph.errors import (
     StorageFailureKind,
     TooManyRequestsError,
 )
-from omnigraph.remote.http import AnswerLostError, HttpClient, NotSentError, Response
+from omnigraph.http_client import (
+    Answer,
+    AnswerLostError,
+    HttpClient,
+    NotSentError,
+    Response,
+    retry_after_s,
+)
+from omnigraph.limits import CLIENT_BACKOFF_S, CLIENT_RETRIES, CLIENT_RETRY_AFTER_S_MAX
 from omnigraph.remote.wire_errors import error_from
 from omnigraph.values.headers import (
     ARROW,
@@ -30,10 +38,9 @@ from omnigraph.values.headers import (
 )
 from omnigraph.version import __version__
 
-RETRY_AFTER_S_MAX = 5.0
-
 Json = dict[str, Any]
 Parameters = Mapping[str, object]
+A = TypeVar("A", bound=Answer)
 
 
 class Connection:
@@ -46,6 +53,7 @@ class Connection:
         graph: str | None,
         token: str | None,
         timeout: float | None,
+        retries: int = CLIENT_RETRIES,
         http: HttpClient | None = None,
     ) -> None:
         parts = urlsplit(url)
@@ -61,6 +69,7 @@ class Connection:
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         self._http = http or HttpClient(self.url, headers, timeout)
+        self._retries = retries
 
     @property
     def uri(self) -> str:
@@ -72,7 +81,7 @@ class Connection:
         self._http.close()
 
     def get(self, path: str, params: Parameters | None = None) -> Json:
-        """Ask for something; a server that is busy for a moment is asked once more."""
+        """Ask for something."""
         return _body(self._ask("GET", path, params=params))
 
     def post(self, path: str, body: Json, *, accept: str | None = None) -> Response:
@@ -80,12 +89,33 @@ class Connection:
         return self._ask("POST", path, json=_known(body), headers=_accept(accept))
 
     def _ask(self, method: str, path: str, **options: Any) -> Response:
-        response = self._send(method, path, **options)
-        after = _retry_after(response)
-        if response.status_code == 503 and after is not None:
-            time.sleep(after)
-            response = self._send(method, path, **options)
-        return _checked(response)
+        return _checked(self._persist(method, path, **options))
+
+    def _persist(self, method: str, path: str, **options: Any) -> Response:
+        """Send a request that may come twice: again, if the server is busy, or hung up.
+
+        Raises `_NoAnswerError` when an answer was lost and no later one tells what happened.
+        """
+        lost: _NoAnswerError | None = None
+        for attempt in range(self._retries + 1):
+            try:
+                response = self._send(method, path, **options)
+            except _NoAnswerError as error:
+                lost, pause = error, CLIENT_BACKOFF_S * 2**attempt
+                if error.timed_out:
+                    break  # It may still be at work: asking again would only add to that.
+            except StorageError:
+                if lost is None:
+                    raise
+                break
+            else:
+                wait = _asked_to_wait(response)
+                if wait is None or attempt == self._retries:
+                    return _settled(response, lost)
+                pause = wait
+            if attempt < self._retries:
+                self._http.pause(pause)
+        raise cast("_NoAnswerError", lost)
 
     def write(
         self,
@@ -136,7 +166,7 @@ class Connection:
         if message is not None:
             headers[MESSAGE] = encode_message(message)
         try:
-            response = self._send("POST", path, headers=headers, **options)
+            response = self._persist("POST", path, headers=headers, **options)
         except _NoAnswerError as error:
             raise OutcomeUnknownError(str(error), operation_id=key) from error
         try:
@@ -149,16 +179,18 @@ class Connection:
         self, method: str, path: str, body: Json | None = None, *, expected_head: str | None = None
     ) -> Json:
         """Make or remove something that has no operation id, such as a branch."""
-        headers = {} if expected_head is None else {IF_COMMIT: expected_head}
+        headers = {IDEMPOTENCY_KEY: new_id()}
+        if expected_head is not None:
+            headers[IF_COMMIT] = expected_head
         sent = _known(body) if body else None
-        return _body(_checked(self._send(method, path, json=sent, headers=headers)))
+        return _body(_checked(self._persist(method, path, json=sent, headers=headers)))
 
     def head(self, path: str, params: Parameters) -> Response:
         """Ask about something without getting it; a redirect is an answer."""
-        response = self._send("HEAD", path, params=params)
+        response = self._persist("HEAD", path, params=params)
         if response.status_code >= 400:
             # The answer to HEAD has no body to learn the reason from.
-            response = self._send("GET", path, params=params)
+            response = self._persist("GET", path, params=params)
         return _checked(response)
 
     @contextlib.contextmanager
@@ -204,8 +236,9 @@ class Connection:
 class _NoAnswerError(StorageError):
     """The request was sent, and no answer came."""
 
-    def __init__(self, url: str, error: Exception) -> None:
+    def __init__(self, url: str, error: AnswerLostError) -> None:
         super().__init__(f"no answer from {url}: {error}", failure=StorageFailureKind.UNKNOWN)
+        self.timed_out = error.timed_out
 
 
 def _unreachable(url: str, error: Exception) -> StorageError:
@@ -264,22 +297,33 @@ def _accept(accept: str | None) -> dict[str, str]:
     return {} if accept is None else {"Accept": accept}
 
 
-def _retry_after(response: Response) -> float | None:
-    text = response.headers.get("retry-after", "")
-    return min(float(text), RETRY_AFTER_S_MAX) if text.isdigit() else None
+def _asked_to_wait(response: Answer) -> float | None:
+    """Return the pause a busy server asks for, None where it does not, or for too long a one."""
+    if response.status_code not in (429, 503):
+        return None
+    seconds = retry_after_s(response.headers)
+    return None if seconds is None or seconds > CLIENT_RETRY_AFTER_S_MAX else seconds
 
 
-def _checked(response: Response) -> Response:
+def _settled(response: A, lost: _NoAnswerError | None) -> A:
+    """Return an answer, unless an earlier one was lost and this does not tell what became of it."""
+    refused = response.status_code in (401, 403, 408, 429) or response.status_code >= 500
+    if lost is not None and refused:
+        raise lost
+    return response
+
+
+def _checked(response: A) -> A:
     """Return an answer. Raises what a failure stands for, with the request's id in its hint."""
     if response.status_code < 400:
         return response
     error = _failure(response)
     if isinstance(error, TooManyRequestsError):
-        error.retry_after_s = int(response.headers.get("retry-after", "0") or 0)
+        error.retry_after_s = math.ceil(retry_after_s(response.headers) or 0)
     raise error
 
 
-def _failure(response: Response) -> OmniGraphError:
+def _failure(response: Answer) -> OmniGraphError:
     try:
         body = response.json()
     except ValueError:
@@ -289,7 +333,7 @@ def _failure(response: Response) -> OmniGraphError:
     return error_from(response.status_code, body)
 
 
-def _body(response: Response) -> Json:
+def _body(response: Answer) -> Json:
     try:
         found = response.json()
     except ValueError as error:

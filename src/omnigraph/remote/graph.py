@@ -14,7 +14,7 @@ from urllib.parse import quote
 import msgspec
 
 from omnigraph.errors import BadRequestError, DataError
-from omnigraph.limits import CLIENT_TIMEOUT_S
+from omnigraph.limits import CLIENT_RETRIES, CLIENT_TIMEOUT_S
 from omnigraph.remote.blobs import RemoteBlobs
 from omnigraph.remote.branches import RemoteBranches, RemoteTags
 from omnigraph.remote.connection import Connection, Json, moment_text, new_id, state_fields
@@ -23,8 +23,10 @@ from omnigraph.remote.history import RemoteCommits, RemoteFeed
 from omnigraph.remote.maintenance import RemoteMaintenance, not_served
 from omnigraph.remote.rows import JsonRows, rows_from
 from omnigraph.remote.schema import RemoteSchema
+from omnigraph.remote.snapshots import RemoteSnapshot
+from omnigraph.remote.waiting import aside, for_aside, parts_for_aside
 from omnigraph.values.changes import Diff
-from omnigraph.values.commits import MAIN, Snapshot
+from omnigraph.values.commits import MAIN
 from omnigraph.values.headers import ARROW, NDJSON
 from omnigraph.values.networks import igraph_graph, networkx_graph
 from omnigraph.values.results import Explanation, LoadResult, MutationResult
@@ -57,8 +59,9 @@ class RemoteGraph:
         graph: str | None = None,
         token: str | None = None,
         timeout: float = CLIENT_TIMEOUT_S,
+        retries: int = CLIENT_RETRIES,
     ) -> None:
-        self._use(Connection(url, graph=graph, token=token, timeout=timeout))
+        self._use(Connection(url, graph=graph, token=token, timeout=timeout, retries=retries))
 
     @classmethod
     def over(cls, connection: Connection) -> Self:
@@ -90,7 +93,7 @@ class RemoteGraph:
         self.close()
 
     def __repr__(self) -> str:
-        return f"RemoteGraph({self.uri!r})"
+        return f"{type(self).__name__}({self.uri!r})"
 
     if not TYPE_CHECKING:  # A type checker would take it for every name that is missing.
 
@@ -259,7 +262,7 @@ class RemoteGraph:
         version: int | None = None,
         tag: str | None = None,
         timestamp: Moment = None,
-    ) -> Snapshot:
+    ) -> RemoteSnapshot:
         """Return the newest snapshot, or the one at a commit id, graph version, tag or moment."""
         params = {
             "branch": branch,
@@ -268,7 +271,8 @@ class RemoteGraph:
             "tag": tag,
             "timestamp": moment_text(timestamp),
         }
-        return Snapshot.from_json(self._connection.get("/snapshot", params))
+        found = RemoteSnapshot.from_json(self._connection.get("/snapshot", params))
+        return found.asked_by(self.query)
 
     def diff(
         self,
@@ -314,7 +318,7 @@ class RemoteGraph:
         from omnigraph.remote.files import copy_lines
 
         with self._connection.stream("POST", "/export", body=body) as found:
-            return copy_lines(found.iter_bytes(), dest)[0]
+            return aside(copy_lines, parts_for_aside(found.iter_bytes()), dest)[0]
 
     def export_table(
         self,
@@ -454,7 +458,7 @@ class RemoteGraph:
         """Load nodes and edges as one atomic commit, as the embedded `Graph.load` does."""
         from omnigraph.remote.files import load_bytes, with_file_name
 
-        content = load_bytes(data, lambda: self.catalog)
+        content = aside(load_bytes, data, for_aside(lambda: self.catalog))
         if progress is not None:
             progress(len(content))
         params = {"branch": branch, "from": create_from, "mode": str(mode), "dry_run": dry_run}

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from omnigraph.limits import FEED_CHANGES_DEFAULT
 from omnigraph.remote.connection import Connection, Json
+from omnigraph.remote.waiting import aside, parts_for_aside
 from omnigraph.values.answers import CommitMade
 from omnigraph.values.changes import Baseline, ChangeBlock, FeedPage
 from omnigraph.values.commits import MAIN, GraphCommit
@@ -144,5 +145,5 @@ class RemoteFeed:
 
         body: Json = {"branch": branch, "kind": [*kinds], "type": [*types], "op": [*ops]}
         with self._connection.stream("POST", "/changes/baseline", body=body) as found:
-            lines, last = copy_lines(found.iter_bytes(), dest)
+            lines, last = aside(copy_lines, parts_for_aside(found.iter_bytes()), dest)
         return Baseline.from_json({**last["baseline"], "entities": lines - 1})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Literal
 
+from omnigraph.http_client import Answer
 from omnigraph.remote.connection import Json
-from omnigraph.remote.http import Response
 from omnigraph.values.headers import NDJSON
 
 
@@ -43,7 +43,7 @@ class JsonRows:
         return body
 
 
-def rows_from(answer: Response) -> JsonRows | None:
+def rows_from(answer: Answer) -> JsonRows | None:
     """Return the rows of an answer; None where its lines of JSON cannot hold them.
 
     That is where two columns have one name, or a server of an earlier release does not name them.

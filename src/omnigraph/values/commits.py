@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import msgspec
 from msgspec import Meta
 
+from omnigraph.errors import BadRequestError
 from omnigraph.values.value import Value, form
 
 MAIN = "main"
 MANIFEST = "__manifest"
 GENESIS_KIND = "init"
+_QUERY = "query"
 
 
 def moment(microseconds: int) -> datetime.datetime:
@@ -206,7 +208,7 @@ else:
     )
 
 
-class Snapshot(Value, frozen=True, kw_only=True, rename={"version": "manifest_version"}):
+class Snapshot(Value, frozen=True, kw_only=True, dict=True, rename={"version": "manifest_version"}):
     """The graph at one version: which version of each table is published. Never moves."""
 
     published_as: ClassVar[str] = "SnapshotOutput"
@@ -242,3 +244,24 @@ class Snapshot(Value, frozen=True, kw_only=True, rename={"version": "manifest_ve
             )
             for item in self.tables.values()
         )
+
+    def asked_by(self, query: Callable[..., Any]) -> Self:
+        """Return itself, knowing the `query` of its graph; that is no part of the value."""
+        self.__dict__[_QUERY] = query
+        return self
+
+    def ask(
+        self,
+        source: str,
+        params: Mapping[str, object] | None,
+        name: str | None,
+        options: Mapping[str, object],
+    ) -> Any:  # noqa: ANN401 - the rows of a query, or a promise of them
+        """Run a read query of its graph on this state."""
+        query = self.__dict__.get(_QUERY)
+        if query is None:
+            raise BadRequestError(
+                "this snapshot was copied, and knows of no graph",
+                hint="graph.query(..., commit=snapshot.graph_commit_id)",
+            )
+        return query(source, params, name=name, commit=self.graph_commit_id, **options)

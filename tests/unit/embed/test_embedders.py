@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import threading
 from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -32,6 +33,12 @@ class Server(ThreadingHTTPServer):
         self.script: list[tuple[int, bytes]] = []
         self.asked: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
+        self.headers: dict[str, str] = {}
+        self.connections = 0
+
+    def process_request(self, *arguments: Any) -> None:
+        self.connections += 1
+        super().process_request(*arguments)
 
     @property
     def url(self) -> str:
@@ -39,6 +46,7 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
     server: Server
 
     def do_POST(self) -> None:
@@ -51,6 +59,8 @@ class Handler(BaseHTTPRequestHandler):
             status, text = 200, json.dumps({"data": self._vectors(body)}).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(text)))
+        for name, value in self.server.headers.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(text)
 
@@ -124,6 +134,28 @@ def test_http_asks_in_batches(server: Server) -> None:
     found = embed_texts(quick(server), texts, dimension=1)
     assert found[:, 0].tolist() == [len(text) for text in texts]
     assert [len(item["input"]) for item in server.asked] == [128, 128, 44]
+
+
+def test_http_uses_its_connection_again(server: Server) -> None:
+    embedder = quick(server)
+    for _turn in range(3):
+        embed_texts(embedder, ["a"], dimension=1)
+    assert (len(server.asked), server.connections) == (3, 1)
+
+
+def test_http_waits_as_long_as_the_server_says(server: Server) -> None:
+    pauses: list[float] = []
+    server.script, server.headers = [(429, b""), (503, b"")], {"Retry-After": "7"}
+    embed_texts(quick(server, sleep=pauses.append), ["a"], dimension=1)
+    assert pauses == [7.0, 7.0]
+
+
+def test_an_http_embedder_goes_to_another_process(server: Server) -> None:
+    embedder = quick(server, api_key="secret")
+    embed_texts(embedder, ["a"], dimension=1)
+    copied = pickle.loads(pickle.dumps(embedder))  # noqa: S301 - our own
+    assert embed_texts(copied, ["bb"], dimension=1).tolist() == [[2]]
+    assert server.keys == ["Bearer secret"] * 2
 
 
 def test_http_tries_again_when_the_server_is_busy(server: Server) -> None:

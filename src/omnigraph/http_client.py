@@ -14,10 +14,10 @@ import socket
 import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 
-from omnigraph import environment
+from omnigraph import clock, environment
 
 IDLE_CONNECTIONS_MAX = 10
 """Connections kept for the next requests: more only help a client of that many threads."""
@@ -33,7 +33,28 @@ class NotSentError(Exception):
 
 
 class AnswerLostError(Exception):
-    """The request was sent, wholly or in part, and its answer did not come, or not to its end."""
+    """The request was sent, wholly or in part, and its answer did not come, or not to its end.
+
+    `timed_out` says that the server did not hang up: it may still be at work.
+    """
+
+    def __init__(self, reason: str, *, timed_out: bool = False) -> None:
+        super().__init__(reason)
+        self.timed_out = timed_out
+
+
+class Answer(Protocol):
+    """An answer whose body was read, whoever waited for it."""
+
+    status_code: int
+    headers: http.client.HTTPMessage
+
+    @property
+    def content(self) -> bytes:
+        """The whole body."""
+
+    def json(self) -> Any:  # noqa: ANN401 - whatever the server sent
+        """Return the body as data. Raises `ValueError` for what is no JSON."""
 
 
 class Response:
@@ -57,7 +78,7 @@ class Response:
         """Return the whole body."""
         return self.content
 
-    def json(self) -> Any:
+    def json(self) -> Any:  # noqa: ANN401 - whatever the server sent
         """Return the body as data. Raises `ValueError` for what is no JSON."""
         return json.loads(self.content)
 
@@ -93,7 +114,22 @@ def _answering() -> Iterator[None]:
     try:
         yield
     except (OSError, http.client.HTTPException) as error:
-        raise AnswerLostError(type(error).__name__) from error
+        slow = isinstance(error, TimeoutError)
+        raise AnswerLostError(type(error).__name__, timed_out=slow) from error
+
+
+def retry_after_s(headers: http.client.HTTPMessage) -> float | None:
+    """Return how many seconds a server asks to wait: a number, or a date of HTTP."""
+    text = (headers.get("retry-after") or "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text)
+    from email.utils import parsedate_to_datetime
+
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return max(moment.timestamp() - clock.now_us() / 1e6, 0.0)
 
 
 class HttpClient:
@@ -110,7 +146,9 @@ class HttpClient:
         self._connect_with = connect_with
         self._headers = dict(headers)
         self._timeout = timeout
-        self._proxy = None if connect_with else _proxy_for(self._parts, environment.variables())
+        self._proxy = None if connect_with else proxy_for(self._parts, environment.variables())
+        if self._proxy is not None and self._parts.scheme == "http":
+            self._headers |= credentials(self._proxy)
         self._idle: list[http.client.HTTPConnection] = []
         self._lock = threading.Lock()
         self._closed = False
@@ -122,7 +160,16 @@ class HttpClient:
         for connection in idle:
             connection.close()
 
-    def request(self, method: str, path: str, **options: Any) -> Response:
+    def pause(self, seconds: float) -> None:
+        """Wait before a request is sent again."""
+        clock.sleep(seconds)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        **options: Any,  # noqa: ANN401 - those of `stream`, which names them
+    ) -> Response:
         """Send a request and read the whole answer. Options as `stream` has them."""
         with self.stream(method, path, **options) as found:
             found.read()
@@ -135,22 +182,21 @@ class HttpClient:
         path: str,
         *,
         params: Parameters | None = None,
-        json: Any = None,
+        json: object = None,
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
     ) -> Iterator[Response]:
-        """Send a request; its answer is read inside the block.
+        """Send a request; its answer is read inside the block. `timeout` is for this one only.
 
         Raises `NotSentError`, `AnswerLostError`, and `ValueError` for what is no JSON.
         """
-        sent = {**self._headers, **(headers or {})}
-        body = content
-        if json is not None:
-            body = _encode(json)
-            sent.setdefault("Content-Type", "application/json")
+        body, sent = request_parts(self._headers, headers, json, content)
+        target = request_target(self._parts, self._proxy, path, params)
         connection = self._take()
+        _wait_at_most(connection, self._timeout if timeout is None else timeout)
         try:
-            found = self._answer(connection, method, self._target(path, params), body, sent)
+            found = self._answer(connection, method, target, body, sent)
             yield found
         except BaseException:
             connection.close()
@@ -175,14 +221,6 @@ class HttpClient:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 connection.request(method, target, body=body, headers=dict(headers))
             return Response(connection.getresponse())
-
-    def _target(self, path: str, params: Parameters | None) -> str:
-        query = urlencode(params, doseq=True) if params else ""
-        target = f"{self._parts.path.rstrip('/')}{path}" or "/"
-        target = f"{target}?{query}" if query else target
-        if self._proxy is not None and self._parts.scheme == "http":
-            return f"http://{self._parts.netloc}{target}"
-        return target
 
     # ---- connections ----------------------------------------------------------------------
 
@@ -213,8 +251,40 @@ class HttpClient:
             str(near.hostname), near.port or 443, timeout=self._timeout
         )
         if proxy is not None:
-            made.set_tunnel(str(parts.hostname), parts.port or 443, headers=_credentials(proxy))
+            made.set_tunnel(str(parts.hostname), parts.port or 443, headers=credentials(proxy))
         return made
+
+
+def request_parts(
+    always: Mapping[str, str],
+    headers: Mapping[str, str] | None,
+    json: object,
+    content: bytes | None,
+) -> tuple[bytes | None, dict[str, str]]:
+    """Return the body and the headers of a request. Raises `ValueError` for what is no JSON."""
+    sent = {**always, **(headers or {})}
+    if json is None:
+        return content, sent
+    sent.setdefault("Content-Type", "application/json")
+    return _encode(json), sent
+
+
+def request_target(
+    parts: SplitResult, proxy: SplitResult | None, path: str, params: Parameters | None
+) -> str:
+    """Return what the first line of a request names; a proxy wants the whole address."""
+    query = urlencode(params, doseq=True) if params else ""
+    target = f"{parts.path.rstrip('/')}{path}" or "/"
+    target = f"{target}?{query}" if query else target
+    if proxy is not None and parts.scheme == "http":
+        return f"http://{parts.netloc}{target}"
+    return target
+
+
+def _wait_at_most(connection: http.client.HTTPConnection, timeout: float | None) -> None:
+    connection.timeout = timeout
+    if connection.sock is not None:
+        connection.sock.settimeout(timeout)
 
 
 class _Connection(http.client.HTTPConnection):
@@ -237,22 +307,31 @@ class _Given(http.client.HTTPConnection):
 
 
 def _is_open(connection: http.client.HTTPConnection) -> bool:
+    return connection.sock is not None and is_silent(connection.sock.fileno())
+
+
+def is_silent(fileno: int) -> bool:
     """Whether a connection that waited can be used: nothing came on it, not even its end."""
-    return connection.sock is not None and not select.select([connection.sock], [], [], 0)[0]
+    if fileno < 0:
+        return False
+    waiting = select.poll()  # `select.select` knows the first 1,024 files of a process only.
+    waiting.register(fileno, select.POLLIN)
+    return not waiting.poll(0)
 
 
-def _encode(value: Any) -> bytes:
+def _encode(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
-def _credentials(proxy: SplitResult) -> dict[str, str]:
+def credentials(proxy: SplitResult) -> dict[str, str]:
+    """Return the header by which a proxy knows its user."""
     if proxy.username is None:
         return {}
     pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
     return {"Proxy-Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
 
 
-def _proxy_for(parts: SplitResult, variables: Mapping[str, str]) -> SplitResult | None:
+def proxy_for(parts: SplitResult, variables: Mapping[str, str]) -> SplitResult | None:
     """Return the proxy that the environment names for a server."""
     if not any(name.lower().endswith("_proxy") for name in variables):
         return None

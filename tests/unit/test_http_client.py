@@ -9,44 +9,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from omnigraph.remote.http import AnswerLostError, HttpClient, NotSentError
+from omnigraph.http_client import AnswerLostError, HttpClient, NotSentError
+from tests.servers.scripted import Peer
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
-
-
-class Peer:
-    """A server that answers as it is told, connection by connection."""
-
-    def __init__(self, rounds: tuple[tuple[bytes, ...], ...]) -> None:
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
-        self.heads: list[bytes] = []
-        self._thread = threading.Thread(target=self._serve, args=(rounds,))
-        self._thread.start()
-
-    def _serve(self, rounds: tuple[tuple[bytes, ...], ...]) -> None:
-        for answers in rounds:
-            connection, _address = self._listening.accept()
-            with connection:
-                for answer in answers:
-                    self.heads.append(_request(connection))
-                    connection.sendall(answer)
-
-    def end(self) -> None:
-        self._thread.join(timeout=10)
-        self._listening.close()
-
-
-def _request(connection: socket.socket) -> bytes:
-    head = b""
-    while b"\r\n\r\n" not in head:
-        head += connection.recv(4096)
-    head, _, body = head.partition(b"\r\n\r\n")
-    lines = head.lower().split(b"\r\n")
-    size = next((int(line[15:]) for line in lines if line.startswith(b"content-length:")), 0)
-    while len(body) < size:
-        body += connection.recv(4096)
-    return head + b"\r\n\r\n" + body
 
 
 @pytest.fixture

@@ -1,0 +1,490 @@
+"""What a graph can do wherever it is: the calls that an open graph and a served one share."""
+
+# Made from src/omnigraph/graph/api.py by `make client`: change that, not this.
+from __future__ import annotations
+
+import datetime
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from omnigraph.commits import MAIN, GraphCommit, PendingWrite, RecoveryRecord, Tag
+from omnigraph.graph.api import BranchApi, Loadable, Moment, Params, Path, SchemaChangeApi
+from omnigraph.limits import FEED_CHANGES_DEFAULT
+from omnigraph.remote.aio.entity_apis import AsyncBlobsApi as AsyncBlobsApi
+from omnigraph.remote.aio.entity_apis import AsyncEntitiesApi as AsyncEntitiesApi
+from omnigraph.remote.aio.entity_apis import AsyncSnapshotApi as AsyncSnapshotApi
+from omnigraph.values.inspection import HISTORY_COMMITS_DEFAULT
+
+if TYPE_CHECKING:
+    from omnigraph.catalog import Catalog
+    from omnigraph.graph.changes import Baseline, ChangeBlock, Diff, FeedPage
+    from omnigraph.graph.explanation import Explanation
+    from omnigraph.graph.result import Result
+    from omnigraph.graph.results import LoadResult, MutationResult
+    from omnigraph.ops.merge.merging import MergePlan, MergeResult, Resolution
+    from omnigraph.remote.aio.prepared import AsyncPreparedQuery
+    from omnigraph.remote.aio.view import AsyncBranchView
+    from omnigraph.values.inspection import (
+        AllowedActions,
+        BranchHeads,
+        CommitGraph,
+        LintReport,
+        SchemaDescription,
+    )
+
+
+class AsyncBranchesApi(Protocol):
+    """The branches of a graph."""
+
+    async def list(self) -> list[str]:
+        """Return the names of all branches, main first."""
+
+    async def details(self) -> tuple[BranchApi, ...]:
+        """Return all branches."""
+
+    async def heads(self, base: str = MAIN) -> BranchHeads:
+        """Return all branches with their newest commits, and how far each is from a base."""
+
+    async def history(
+        self, *, limit: int = HISTORY_COMMITS_DEFAULT, page_token: str | None = None
+    ) -> CommitGraph:
+        """Return the commits of all branches, each before its parents, with branches and tags."""
+
+    async def allowed(self, branch: str = MAIN) -> AllowedActions:
+        """Return what the actor may do on a branch; whether it exists is not told."""
+
+    async def exists(self, name: str) -> bool:
+        """Whether there is a branch of this name."""
+
+    async def create(
+        self, name: str, from_: str | int = MAIN, *, expected_head: str | None = None
+    ) -> BranchApi:
+        """Make a branch from a branch, commit id, tag, or `branch@version`."""
+
+    async def delete(self, name: str, *, expected_head: str | None = None) -> None:
+        """Remove a branch. Commits merged elsewhere stay there."""
+
+    async def merge_plan(
+        self,
+        source: str,
+        into: str = MAIN,
+        *,
+        resolve: Resolution | None = None,
+        property_merge: bool = False,
+    ) -> MergePlan:
+        """Compute a merge for review; nothing is written."""
+
+    async def merge(
+        self,
+        source: str,
+        into: str = MAIN,
+        *,
+        resolve: Resolution | None = None,
+        property_merge: bool = False,
+        checks: Iterable[str] = (),
+        delete_source: bool = False,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+        message: str | None = None,
+    ) -> MergeResult:
+        """Merge a branch into another as one commit with two parents."""
+
+    async def cherry_pick(
+        self,
+        commit_id: str,
+        branch: str = MAIN,
+        *,
+        resolve: Resolution | None = None,
+        property_merge: bool = False,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+        message: str | None = None,
+    ) -> GraphCommit | None:
+        """Make the changes of one commit on another branch; None when they are there already."""
+
+    async def revert(
+        self,
+        commit_id: str,
+        branch: str = MAIN,
+        *,
+        resolve: Resolution | None = None,
+        property_merge: bool = False,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+        message: str | None = None,
+    ) -> GraphCommit | None:
+        """Undo the changes of one commit in a new one; None when nothing of it is left."""
+
+
+class AsyncTagsApi(Protocol):
+    """Names for states of the graph that never move."""
+
+    async def list(self) -> list[Tag]:
+        """Return all tags, by name."""
+
+    async def create(
+        self,
+        name: str,
+        *,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        timestamp: Moment = None,
+        expected_head: str | None = None,
+    ) -> Tag:
+        """Name the newest state of a branch, or an older one."""
+
+    async def delete(self, name: str, *, expected_head: str | None = None) -> None:
+        """Forget a tag; the state it named stays."""
+
+
+class AsyncCommitsApi(Protocol):
+    """The commits of a graph."""
+
+    async def list(
+        self,
+        branch: str = MAIN,
+        *,
+        actor: str | None = None,
+        since: datetime.datetime | None = None,
+        until: datetime.datetime | None = None,
+        limit: int | None = None,
+    ) -> list[GraphCommit]:
+        """Return commits, newest first, optionally of one actor and within a time."""
+
+    async def get(self, commit_id: str) -> GraphCommit:
+        """Return one commit, whatever branch it is on."""
+
+    async def changes(
+        self,
+        commit_id: str,
+        *,
+        kinds: Iterable[str] = (),
+        types: Iterable[str] = (),
+        ops: Iterable[str] = (),
+    ) -> ChangeBlock:
+        """Return what a commit changed, against its first parent."""
+
+    async def head(self, branch: str = MAIN) -> GraphCommit:
+        """Return the newest commit of a branch."""
+
+    async def last_change(self, type_name: str, id: str, branch: str = MAIN) -> GraphCommit | None:
+        """Return the commit that last changed an entity; None when it never existed."""
+
+
+class AsyncFeedApi(Protocol):
+    """Delivers commits with their changes, in order, at least once each."""
+
+    async def poll(
+        self,
+        start: str = "now",
+        *,
+        cursor: str | None = None,
+        page_token: str | None = None,
+        branch: str = MAIN,
+        limit: int = FEED_CHANGES_DEFAULT,
+        kinds: Iterable[str] = (),
+        types: Iterable[str] = (),
+        ops: Iterable[str] = (),
+    ) -> FeedPage:
+        """Return the next commits and what they changed."""
+
+    def follow(
+        self,
+        start: str = "now",
+        *,
+        cursor: str | None = None,
+        branch: str = MAIN,
+        interval_s: float = 1.0,
+        limit: int = FEED_CHANGES_DEFAULT,
+    ) -> AsyncIterator[FeedPage]:
+        """Yield answers as commits arrive, for ever."""
+
+    async def baseline(
+        self,
+        dest: Path,
+        *,
+        branch: str = MAIN,
+        kinds: Iterable[str] = (),
+        types: Iterable[str] = (),
+        ops: Iterable[str] = (),
+    ) -> Baseline:
+        """Write a whole snapshot as JSONL; the feed resumes right after it."""
+
+
+class AsyncSchemaApi(Protocol):
+    """The schema of a graph: plan a change, apply it."""
+
+    async def plan(
+        self, schema: Path, *, allow_data_loss: bool = False, name: str | None = None
+    ) -> SchemaChangeApi:
+        """Return the steps that lead to a schema, and what stored rows say to them."""
+
+    async def apply(
+        self,
+        schema: Path,
+        *,
+        allow_data_loss: bool = False,
+        name: str | None = None,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+        message: str | None = None,
+    ) -> SchemaChangeApi:
+        """Make a schema the graph's, with its tables, as one atomic commit."""
+
+    async def describe(
+        self,
+        *,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+    ) -> SchemaDescription:
+        """Return the types of a state as data: of the newest one, or of one in the past."""
+
+    async def lint(
+        self,
+        source: str,
+        *,
+        language: str = "gq",
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+    ) -> LintReport:
+        """Check queries (`gq`) or a schema (`pg`) against a state, and run nothing."""
+
+
+class AsyncMaintenanceApi(Protocol):
+    """How a graph is doing."""
+
+    async def recoveries(self) -> list[RecoveryRecord]:
+        """Return every recovery this graph has seen, oldest first."""
+
+    async def pending_writes(self) -> list[PendingWrite]:
+        """Return the writes that are under way or wait for recovery."""
+
+
+class AsyncGraphParts(Protocol):
+    """What a graph is made of."""
+
+    @property
+    def branches(self) -> AsyncBranchesApi:
+        """Its branches."""
+
+    @property
+    def tags(self) -> AsyncTagsApi:
+        """Its tags."""
+
+    @property
+    def commits(self) -> AsyncCommitsApi:
+        """Its history."""
+
+    @property
+    def feed(self) -> AsyncFeedApi:
+        """Its changes, as they are made."""
+
+    @property
+    def blobs(self) -> AsyncBlobsApi:
+        """Its blobs."""
+
+    @property
+    def schema(self) -> AsyncSchemaApi:
+        """Changes of its schema."""
+
+    @property
+    def entities(self) -> AsyncEntitiesApi:
+        """Its entities, one by one."""
+
+    @property
+    def maintenance(self) -> AsyncMaintenanceApi:
+        """How it is doing."""
+
+
+class AsyncGraphApi(AsyncGraphParts, Protocol):
+    """A graph that is open here, or served elsewhere."""
+
+    async def __aenter__(self) -> Self:
+        """Return the graph."""
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+
+    @property
+    def actor(self) -> str | None:
+        """Who commits are by, if that is known here."""
+
+    @property
+    def uri(self) -> str:
+        """Where the graph is."""
+
+    @property
+    async def schema_source(self) -> str:
+        """Text of the accepted schema."""
+
+    @property
+    async def catalog(self) -> Catalog:
+        """The accepted schema as data."""
+
+    async def close(self) -> None:
+        """Release what it holds. Twice is fine."""
+
+    async def refresh(self, branch: str | None = None) -> None:
+        """Look at the newest state of a branch, or of all in use."""
+
+    async def query(
+        self,
+        source: str,
+        params: Params = None,
+        *,
+        name: str | None = None,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+        timeout: float | None = None,
+    ) -> Result:
+        """Run a read query on one snapshot."""
+
+    async def prepare(self, source: str, *, name: str | None = None) -> AsyncPreparedQuery:
+        """Check a read query now, to be run many times with other parameters."""
+
+    async def explain(
+        self,
+        source: str,
+        params: Params = None,
+        *,
+        name: str | None = None,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+        timeout: float | None = None,
+    ) -> Explanation:
+        """Run a read query and return how."""
+
+    async def snapshot(
+        self,
+        branch: str | None = None,
+        *,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+    ) -> AsyncSnapshotApi:
+        """Return the newest snapshot, or the one at a commit id, graph version, tag or moment."""
+
+    async def diff(
+        self,
+        a: str | int,
+        b: str | int,
+        *,
+        kinds: Iterable[str] = (),
+        types: Iterable[str] = (),
+        ops: Iterable[str] = (),
+    ) -> Diff:
+        """Return what turns one state into another."""
+
+    async def entity_at(
+        self,
+        table_key: str,
+        id: str,
+        *,
+        version: int | None = None,
+        branch: str | None = None,
+        commit: str | None = None,
+        tag: str | None = None,
+    ) -> dict[str, object] | None:
+        """Return one entity at a graph version, commit or tag, None when it did not exist."""
+
+    async def get(
+        self, type_name: str, id: str, *, branch: str | None = None, commit: str | None = None
+    ) -> dict[str, Any] | None:
+        """Return one entity by its id as a dictionary, None when there is none."""
+
+    async def export(
+        self,
+        dest: Path | None = None,
+        *,
+        branch: str | None = None,
+        types: Iterable[str] = (),
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+    ) -> AsyncIterator[dict[str, object]] | int:
+        """Yield every entity as an envelope, nodes before edges; with `dest` write JSONL."""
+
+    async def export_table(
+        self,
+        type_name: str,
+        *,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+    ) -> Any:
+        """Return the rows of one type as an Arrow table, by id."""
+
+    async def mutate(
+        self,
+        source: str,
+        params: Params = None,
+        *,
+        name: str | None = None,
+        branch: str = MAIN,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+        message: str | None = None,
+        dry_run: bool = False,
+    ) -> MutationResult:
+        """Run a mutation query as one atomic commit."""
+
+    async def load(
+        self,
+        data: Loadable,
+        *,
+        mode: str,
+        branch: str = MAIN,
+        create_from: str | None = None,
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+        message: str | None = None,
+        dry_run: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> LoadResult:
+        """Load nodes and edges as one atomic commit."""
+
+    async def load_table(
+        self,
+        type_name: str,
+        table: Any,
+        *,
+        mode: str,
+        branch: str = MAIN,
+        from_col: str = "from",
+        to_col: str = "to",
+        expected_head: str | None = None,
+        operation_id: str | None = None,
+        message: str | None = None,
+        dry_run: bool = False,
+    ) -> LoadResult:
+        """Load rows of one type from an Arrow table, pandas or polars frame, as one commit."""
+
+    async def branch(self, name: str, *, from_: str | int = MAIN) -> AsyncBranchView:
+        """Return a view of one branch; it is made from another one if it does not exist."""
+
+    def transaction(
+        self, *, base: str = MAIN, name: str | None = None
+    ) -> AbstractAsyncContextManager[AsyncBranchView]:
+        """Work on a branch of its own: merged at the end of the block, dropped on an error."""

@@ -1,0 +1,115 @@
+"""A graph seen through one branch."""
+
+# Made from src/omnigraph/graph/view.py by `make client`: change that, not this.
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any, Unpack
+
+from omnigraph.commits import MAIN, GraphCommit
+from omnigraph.graph.api import Loadable, Moment, Params, Path
+from omnigraph.graph.changes import Diff
+from omnigraph.graph.result import Result
+from omnigraph.graph.results import LoadResult, MutationResult
+from omnigraph.graph.view import (
+    LoadOptions,
+    LoadTableOptions,
+    MergeOptions,
+    MutateOptions,
+    PlanOptions,
+)
+from omnigraph.ops.merge.merging import MergePlan, MergeResult
+from omnigraph.remote.aio.api import AsyncGraphApi, AsyncSnapshotApi
+
+
+class AsyncBranchView:
+    """The data methods of a graph, on one branch."""
+
+    def __init__(self, graph: AsyncGraphApi, name: str) -> None:
+        self.graph = graph
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.graph.uri!r}, {self.name!r})"
+
+    async def query(
+        self,
+        source: str,
+        params: Params = None,
+        *,
+        name: str | None = None,
+        version: int | None = None,
+        timestamp: Moment = None,
+    ) -> Result:
+        """Run a read query on the branch, now or in its past."""
+        return await self.graph.query(
+            source, params, name=name, branch=self.name, version=version, timestamp=timestamp
+        )
+
+    async def mutate(
+        self, source: str, params: Params = None, **options: Unpack[MutateOptions]
+    ) -> MutationResult:
+        """Run a mutation on the branch; options as for `Graph.mutate`."""
+        return await self.graph.mutate(source, params, branch=self.name, **options)
+
+    async def load(
+        self, data: Loadable, *, mode: str, **options: Unpack[LoadOptions]
+    ) -> LoadResult:
+        """Load into the branch; options as for `Graph.load`."""
+        return await self.graph.load(data, mode=mode, branch=self.name, **options)
+
+    async def load_table(
+        self, type_name: str, table: Any, *, mode: str, **options: Unpack[LoadTableOptions]
+    ) -> LoadResult:
+        """Load a frame into the branch; options as for `Graph.load_table`."""
+        return await self.graph.load_table(type_name, table, mode=mode, branch=self.name, **options)
+
+    async def export(
+        self, dest: Path | None = None, *, types: Iterable[str] = ()
+    ) -> AsyncIterator[dict[str, object]] | int:
+        """Export the branch, as `Graph.export` does."""
+        return await self.graph.export(dest, branch=self.name, types=types)
+
+    async def snapshot(self, *, version: int | None = None) -> AsyncSnapshotApi:
+        """Return the branch's newest snapshot, or one of its past."""
+        return await self.graph.snapshot(self.name, version=version)
+
+    async def commits(self, *, limit: int | None = None) -> list[GraphCommit]:
+        """Return the branch's commits, newest first."""
+        return await self.graph.commits.list(self.name, limit=limit)
+
+    async def head(self) -> GraphCommit:
+        """Return the branch's newest commit."""
+        return await self.graph.commits.head(self.name)
+
+    async def diff(self, other: str | int = MAIN) -> Diff:
+        """Return what the branch changes compared with another state."""
+        return await self.graph.diff(other, self.name)
+
+    async def merge_plan(self, into: str = MAIN, **options: Unpack[PlanOptions]) -> MergePlan:
+        """Preview merging the branch into another."""
+        return await self.graph.branches.merge_plan(self.name, into, **options)
+
+    async def merge(self, into: str = MAIN, **options: Unpack[MergeOptions]) -> MergeResult:
+        """Merge the branch into another; options as for `Branches.merge`."""
+        return await self.graph.branches.merge(self.name, into, **options)
+
+    async def delete(self) -> None:
+        """Delete the branch."""
+        await self.graph.branches.delete(self.name)
+
+
+@contextlib.asynccontextmanager
+async def transaction(
+    graph: AsyncGraphApi, name: str, base: str, view_of: Callable[[str], AsyncBranchView]
+) -> AsyncIterator[AsyncBranchView]:
+    """Give a view of a new branch: merged at the end of the block, dropped on an error."""
+    await graph.branches.create(name, base)
+    view = view_of(name)
+    try:
+        yield view
+    except BaseException:
+        await graph.branches.delete(name)
+        raise
+    await view.merge(base, delete_source=True)
