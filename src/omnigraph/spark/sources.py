@@ -52,6 +52,8 @@ def _piece(item: Input) -> Piece:
         columns=item.columns,
         from_col=item.from_col,
         to_col=item.to_col,
+        op_col=item.op_col,
+        seq_col=item.seq_col,
     )
 
 
