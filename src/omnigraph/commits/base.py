@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,14 +16,18 @@ from omnigraph.rows.table_schema import has_blobs, rows_schema
 from omnigraph.store import IdLookup, Pin, Table, Tables, id_filter
 
 
-class Base(Struct):
-    """The captured state. `read_pins` holds every table a decision rests on."""
+class StoredRows(Struct, kw_only=True):
+    """Tables at published versions. `read_pins` holds every table a decision rests on."""
 
     accepted: AcceptedSchema | None
-    capture: BranchState
     tables: Tables
     probe: IdLookup
     read_pins: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def pins(self) -> Mapping[str, Pin]:
+        """The published versions, by table key."""
+        raise NotImplementedError
 
     @property
     def schema(self) -> AcceptedSchema:
@@ -34,7 +38,7 @@ class Base(Struct):
 
     def pin(self, entity: Entity) -> Pin:
         """Return the published version of a type's table and record that it was read."""
-        found = self.capture.pins[entity.table_key]
+        found = self.pins[entity.table_key]
         self.read_pins[entity.table_key] = found.version
         return found
 
@@ -93,3 +97,25 @@ class Base(Struct):
             for start in range(0, len(values), PROBE_KEYS_MAX)
         ]
         return pa.concat_tables(parts)
+
+
+class Base(StoredRows, kw_only=True):
+    """The captured state of a branch."""
+
+    capture: BranchState
+
+    @property
+    def pins(self) -> Mapping[str, Pin]:
+        """The published versions, by table key."""
+        return self.capture.pins
+
+
+class PinnedRows(StoredRows, kw_only=True):
+    """Some tables of a captured state, for a process that has no branch open."""
+
+    pinned: Mapping[str, Pin]
+
+    @property
+    def pins(self) -> Mapping[str, Pin]:
+        """The published versions, by table key."""
+        return self.pinned

@@ -7,12 +7,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from omnigraph.catalog import Catalog
 from omnigraph.commits.open_branches import OpenBranch
 from omnigraph.errors import BadRequestError
 from omnigraph.graph.results import LoadResult
 from omnigraph.graph.writing import Writing
+from omnigraph.intake.events import EventFrame
 from omnigraph.intake.inputs import Input, Sources, as_arrow, find_inputs
-from omnigraph.ops.row_events import EventFrame, RowEvents
+from omnigraph.ops.row_events import RowEvents
 from omnigraph.rows.embeddings import Embeddings
 from omnigraph.store import measured, reaching, readable
 
@@ -28,15 +30,11 @@ def apply_events(work: Writing, line: OpenBranch, sources: Sources, mode: str) -
         request = work.request(line)
         schema = engine.accepted_schema()
         events = RowEvents(schema, new_ids=engine.ids.run, embeddings=Embeddings(engine.embedder))
-        by_type: dict[str, list[Input]] = {}
-        for item in find_inputs(sources, schema.catalog):
-            if item.entity is None or item.form == "csv":
-                raise BadRequestError(
-                    f"{item.label}: events are rows of Parquet files or frames, by type"
-                )
-            by_type.setdefault(item.entity.table_key, []).append(item)
-        for items in by_type.values():
-            events.take(_events(items, mode), items[0].label)
+        items = event_inputs(sources, schema.catalog)
+        labels = list(dict.fromkeys(item.label for item in items))
+        source = labels[0] if len(labels) == 1 else "the input"
+        frames = [_events(item, mode, several=len(labels) > 1) for item in items]
+        events.take(frames, source)
         commit = changes = None
         if terms.dry_run:
             line.writer.prepare_only(events, request, schema)
@@ -56,20 +54,31 @@ def apply_events(work: Writing, line: OpenBranch, sources: Sources, mode: str) -
     )
 
 
-def _events(items: list[Input], mode: str) -> EventFrame:
-    """Return the files or the frame of one type as its events, in the order of the input."""
-    first = items[0]
-    frame = pa.concat_tables([item.renamed(_frame(item)) for item in items])
-    if first.entity is None:
-        raise BadRequestError(f"{first.label}: events have a type")
+def event_inputs(sources: Sources, catalog: Catalog) -> list[Input]:
+    """Return the files and frames of events, all of which have a type."""
+    found = find_inputs(sources, catalog)
+    for item in found:
+        if item.entity is None or item.form == "csv":
+            raise BadRequestError(
+                f"{item.label}: events are rows of Parquet files or frames, by type"
+            )
+    return found
+
+
+def _events(item: Input, mode: str, *, several: bool) -> EventFrame:
+    """Return a file or a frame as events."""
+    frame = item.renamed(_frame(item))
+    if item.entity is None:
+        raise BadRequestError(f"{item.label}: events have a type")
     return EventFrame(
-        entity=first.entity,
+        entity=item.entity,
         frame=frame,
         lines=range(1, frame.num_rows + 1),
-        from_col=first.from_col,
-        to_col=first.to_col,
-        op_col=first.op_col if mode == APPLY else None,
-        seq_col=first.seq_col,
+        from_col=item.from_col,
+        to_col=item.to_col,
+        op_col=item.op_col if mode == APPLY else None,
+        seq_col=item.seq_col,
+        file=item.label if several else None,
     )
 
 

@@ -44,12 +44,12 @@ def bulk(
     refused = Rejects(allow_rejects, rejects)
     work = Writing(acting, terms)
     line, created = work.line_or_new()
-    if mode == "apply" or mode == "delete":
-        if allow_rejects or rejects is not None:
-            raise BadRequestError("events cannot be left out")
-        return work.told(apply_events(work, line, sources, mode), created=created)
+    if mode in ("apply", "delete") and (allow_rejects or rejects is not None):
+        raise BadRequestError("events cannot be left out")
     with reaching(acting.engine.location.given):
         on_spark = _on_spark(sources, engine, spark)
+    if not on_spark and (mode == "apply" or mode == "delete"):
+        return work.told(apply_events(work, line, sources, mode), created=created)
     if not on_spark:
         return work.told(_here(work, line, sources, mode, refused, progress), created=created)
     # Rooms above are found by name, as a plug-in is: PySpark is an extra.

@@ -157,17 +157,16 @@ class Distances:
         """Return the distance of a branch that merges left alone, as were those it grew from."""
         ahead, to = 0, None
         while line.uid != MAIN:
-            own = self._own[line.uid]
+            own, parent = self._own[line.uid], line.parent
             is_plain = (
-                line.parent is not None
-                and not line.passed
+                not line.passed
                 and line.uid not in self._merged
                 and not any(c.merged_parent_commit_id for c in own)
             )
-            if not is_plain or line.parent not in self._lines:
+            if not is_plain or parent is None or parent not in self._lines:
                 return None
             ahead += sum(_counts(c) for c in own if to is None or c.manifest_version <= to)
-            line, to = self._lines[line.parent], line.start
+            line, to = self._lines[parent], line.start
         behind = 0 if to is None else len(self._main) - bisect_right(self._main, to)
         return ahead, behind
 

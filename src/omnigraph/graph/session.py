@@ -233,7 +233,7 @@ class Session(Reads):
                 names to `Rows`, to CSV or Parquet files, or to Arrow, pandas, polars or Spark
                 frames.
             mode: As for `load`; or `apply` for events of change data capture, `delete` for rows
-                that only name entities: frames and Parquet files by type, in this process.
+                that only name entities: frames and Parquet files by type.
             engine: `local` works in this process, `spark` on Spark; `auto` takes Spark if there
                 is a session, a `session` or `master` is given, or the files are large.
             branch: Branch to write to.

@@ -40,7 +40,9 @@ from omnigraph.wording import resembling
 class LoadOperation(Operation, Protocol):
     """A load that has read its input."""
 
-    mode: LoadMode
+    @property
+    def mode(self) -> str:
+        """What happens to rows that exist."""
 
     def counts(self, kind: str) -> dict[str, int]:
         """Return rows per type name, nodes or edges."""

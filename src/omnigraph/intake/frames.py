@@ -37,27 +37,39 @@ def frame_rows(
     Columns are properties and `id`; for an edge type two more name the ends.
     """
     before = problems.count
-    renamed = {from_col: "src", to_col: "dst"} if isinstance(entity, EdgeType) else {}
-    names = [renamed.get(name, name) for name in frame.column_names]
-    columns = dict(zip(names, frame.columns, strict=True))
-    schema = rows_schema(entity)
-    for name in sorted({name for name in names if names.count(name) > 1}):
-        message = f"column '{name}' appears twice"
-        problems.add(Problem(message=message, type_name=entity.name, field=name))
-    for name in columns:
-        if name not in schema.names:
-            message = (
-                f"unknown column '{name}' for '{entity.table_key}'{_meant(name, schema.names)}"
-            )
-            problems.add(Problem(message=message, type_name=entity.name, field=name))
+    check_columns(entity, frame.column_names, from_col=from_col, to_col=to_col, problems=problems)
     if problems.count > before:
         return None
+    names = _own_names(entity, frame.column_names, from_col, to_col)
+    columns = dict(zip(names, frame.columns, strict=True))
+    schema = rows_schema(entity)
     arrays = [
         _frame_column(entity, field, columns.get(field.name), lines, problems) for field in schema
     ]
     if problems.count > before:
         return None
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def check_columns(
+    entity: Entity, given: Sequence[str], *, from_col: str, to_col: str, problems: Problems
+) -> None:
+    """Report columns that stand twice, and those a type does not have."""
+    names = _own_names(entity, given, from_col, to_col)
+    known = rows_schema(entity).names
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        message = f"column '{name}' appears twice"
+        problems.add(Problem(message=message, type_name=entity.name, field=name))
+    for name in dict.fromkeys(names):
+        if name not in known:
+            message = f"unknown column '{name}' for '{entity.table_key}'{_meant(name, known)}"
+            problems.add(Problem(message=message, type_name=entity.name, field=name))
+
+
+def _own_names(entity: Entity, names: Sequence[str], from_col: str, to_col: str) -> list[str]:
+    """Return columns by the names a type has for them."""
+    renamed = {from_col: "src", to_col: "dst"} if isinstance(entity, EdgeType) else {}
+    return [renamed.get(name, name) for name in names]
 
 
 def _meant(name: str, known: Sequence[str]) -> str:

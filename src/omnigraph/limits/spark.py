@@ -28,6 +28,10 @@ SPARK_DELTA_ROWS_MIN: Final = 100_000
 SPARK_GROUP_BYTES: Final = 256 * 1024 * 1024
 """Bytes of rows that a worker compares at once, about."""
 
+SPARK_EVENT_PARTS: Final = 64
+"""Parts into which each piece of events is cut by entity: as many tasks can apply a type's events
+at once, and each reads a part of every piece."""
+
 SPARK_FEED_ROWS: Final = 1_000_000
 """Rows that one batch of a stream of changes looks at, unless asked for otherwise."""
 

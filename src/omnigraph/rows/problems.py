@@ -46,7 +46,7 @@ class Problems:
 
     def __init__(self, *, source: str | None = None, limit: int = PROBLEMS_MAX) -> None:
         self._source = source
-        self._limit = limit
+        self.limit = limit
         self.items: list[Problem] = []
         self.count = 0
         self.line_of: Callable[[str, str], int | None] = _no_line
@@ -55,16 +55,22 @@ class Problems:
     def add(self, problem: Problem) -> None:
         """Take in one problem; if the input is several files, its line becomes one of a file."""
         self.count += 1
-        if len(self.items) < self._limit:
+        if len(self.items) < self.limit:
             if self.place_of is not None and problem.line is not None and problem.file is None:
                 file, line = self.place_of(problem.line)
                 problem = replace(problem, file=file, line=line)
             self.items.append(problem)
 
+    def take(self, other: Problems, *, file: str | None) -> None:
+        """Take over what was found in one file, or in the only one."""
+        for item in other.items:
+            self.add(replace(item, file=file))
+        self.count += other.count - len(other.items)
+
     @property
     def full(self) -> bool:
         """Whether the limit is reached, so that looking further helps nobody."""
-        return len(self.items) >= self._limit
+        return len(self.items) >= self.limit
 
     def raise_any(self) -> None:
         """Raise `DataError` with everything found, if anything was."""

@@ -22,6 +22,7 @@ from omnigraph.graph.writing import Terms
 from omnigraph.intake.inputs import Rows, Sources
 from omnigraph.intake.rejects import Rejects
 from omnigraph.ops.load import LoadMode
+from omnigraph.spark.apply import SparkEvents
 from omnigraph.spark.engine import Engine
 from omnigraph.spark.operation import SparkLoad
 from omnigraph.spark.progress import Reporter, Stage
@@ -58,7 +59,7 @@ def load(
     `spark://host:7077`. `tuning` says at which sizes work is divided. `progress` is called with
     each stage, while it runs and at its end.
     """
-    parsed_mode = LoadMode.parse(mode)
+    parsed_mode = str(mode) if mode in MODES else LoadMode.parse(mode)
     check_writable(graph)
     refused = rejected or Rejects()
     engine = Engine(find_session(session, master), reach(graph))
@@ -68,6 +69,7 @@ def load(
         sources=sources,
         mode=parsed_mode,
         folder=folder,
+        place=str(graph.uri),
         tuning=tuning or Tuning(),
         refused=refused,
         progress=progress,
@@ -105,16 +107,22 @@ def write(
     from_col: str = "from",
     to_col: str = "to",
     columns: Mapping[str, str] | None = None,
+    op_col: str = "op",
+    seq_col: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     **options: Any,
 ) -> LoadResult:
     """Write a Spark frame to one type of a graph, as one commit; `options` are those of `load`."""
-    rows = Rows(data=frame, columns=columns or {}, from_col=from_col, to_col=to_col)
+    rows = Rows(
+        data=frame,
+        columns=columns or {},
+        from_col=from_col,
+        to_col=to_col,
+        op_col=op_col,
+        seq_col=seq_col,
+    )
     options.setdefault("session", frame.sparkSession)
     with open_graph(uri, storage_options=storage_options) as graph:
-        if mode in MODES:
-            # The last event of an entity is found where all are seen.
-            return graph.bulk({type: rows}, mode=mode, **options)
         return load(graph, {type: rows}, mode=mode, **options)
 
 
@@ -154,17 +162,18 @@ class _Reader:
 
     engine: Engine
     sources: Sources
-    mode: LoadMode
+    mode: LoadMode | str
     folder: str
+    place: str
     tuning: Tuning
     refused: Rejects
     progress: Callable[[Stage], None] | None
-    held: SparkLoad | None = None
+    held: SparkLoad | SparkEvents | None = None
     schema: AcceptedSchema | None = None
 
-    def read(self, schema: AcceptedSchema, embedder: Any) -> SparkLoad:
+    def read(self, schema: AcceptedSchema, embedder: Any) -> SparkLoad | SparkEvents:
         """Return the load with its input read."""
-        if self.held is not None and self.schema == schema:
+        if isinstance(self.held, SparkLoad) and self.schema == schema:
             self.held.leave_out(self.refused.lines)
             return self.held
         job = Job(
@@ -174,20 +183,22 @@ class _Reader:
             problems_max=self.refused.problems_max,
         )
         self.schema = schema
-        self.held = SparkLoad(
-            self.engine,
-            job,
-            self.mode,
-            tuning=self.tuning,
-            reporter=Reporter(self.engine.session, self.progress),
-        )
+        reporter = Reporter(self.engine.session, self.progress)
+        if isinstance(self.mode, LoadMode):
+            self.held = SparkLoad(
+                self.engine, job, self.mode, tuning=self.tuning, reporter=reporter
+            )
+        else:
+            self.held = SparkEvents(
+                self.engine, job, self.mode, self.place, tuning=self.tuning, reporter=reporter
+            )
         with reaching(self.engine.given):
             self.held.read(self.sources)
         return self.held
 
     def leave_out(self, error: DataError) -> None:
         """Remember the rows an error names; raise it if they may not be left out."""
-        if self.held is None:
+        if not isinstance(self.held, SparkLoad):
             raise error
         self.refused.take(error, self.held.line_at, self.held.only_source)
 

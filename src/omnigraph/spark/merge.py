@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import os
 import pickle
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.feather as feather
 
 from omnigraph.catalog import Entity
 from omnigraph.errors import OmniGraphError
@@ -24,24 +22,17 @@ from omnigraph.graph.seam import check_writable, reach, scratch_folder
 from omnigraph.limits import SPARK_DELTA_ROWS_MIN, SPARK_SCAN_ROWS
 from omnigraph.ops.merge.merging import MergeResult
 from omnigraph.ops.merge.operation import Sides
-from omnigraph.rows import Problem, Problems, RowFile, RowsElsewhere, TableChange, rows_schema
+from omnigraph.rows import TableChange, rows_schema
 from omnigraph.rows.images import RowChanges
 from omnigraph.rows.same_edges import key_columns, same_keys
 from omnigraph.rows.three_way import Conflict, Decide, Merged, RowsOf, merge_table
-from omnigraph.rows.validate import check_values
 from omnigraph.rows.virtual_base import Rebased, rebased
 from omnigraph.spark.deltas import Delta, judged
 from omnigraph.spark.engine import Engine, failures
+from omnigraph.spark.outcomes import Outcome, joined_change, leave_rows
 from omnigraph.spark.session import find_session
 from omnigraph.spark.staging import RowWorkers
-from omnigraph.store import (
-    StagedTable,
-    Table,
-    new_file,
-    reaching,
-    readable,
-    remove_folder,
-)
+from omnigraph.store import StagedTable, Table, reaching, remove_folder
 from omnigraph.store.tables.delta import delta_parts
 from omnigraph.store.tables.worker_io import read_delta
 
@@ -76,14 +67,10 @@ def merge(
 
 @dataclass(slots=True, kw_only=True)
 class _Answer:
-    """What one group of ids came to; its rows are in a file, the new ones first."""
+    """What one group of ids came to."""
 
-    path: str = ""
-    added: int = 0
-    changed: int = 0
-    deleted: list[str] = field(default_factory=list)
+    outcome: Outcome = field(default_factory=Outcome)
     conflicts: list[Conflict] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
     refused: OmniGraphError | None = None
 
 
@@ -119,9 +106,9 @@ class SparkMerge:
             raise refused
         conflicts = [conflict for item in answers for conflict in item.conflicts]
         return Merged(
-            self._change(entity, answers),
+            joined_change(self._engine, entity, [item.outcome for item in answers]),
             sorted(conflicts, key=lambda item: item.entity_id or ""),
-            [problem for item in answers for problem in item.problems],
+            [problem for item in answers for problem in item.outcome.problems],
         )
 
     def _judge(self, delta: Delta, sides: Sides, decide: Decide, rows_of: RowsOf) -> list[_Answer]:
@@ -157,33 +144,6 @@ class SparkMerge:
                     found += [pa.Table.from_batches([batch]).cast(keys) for batch in batches]
         return same_keys(rules, pa.concat_tables(found))
 
-    def _change(self, entity: Entity, answers: list[_Answer]) -> TableChange:
-        filled = [item for item in answers if item.added or item.changed]
-        added, changed = self._keys(entity, filled)
-        change = TableChange(entity, added=added, changed=changed)
-        change.deleted = [entity_id for item in answers for entity_id in item.deleted]
-        if filled or change.deleted:
-            files = tuple(
-                RowFile(path=item.path, rows=item.added + item.changed) for item in filled
-            )
-            replaces = bool(changed.num_rows or change.deleted)
-            change.elsewhere = RowsElsewhere(files=files, may_replace=replaces)
-        return change
-
-    def _keys(self, entity: Entity, filled: Sequence[_Answer]) -> tuple[Any, Any]:
-        """Return of the new and of the changed rows what ties them to others."""
-        schema = rows_schema(entity)
-        unique = {name for rule in entity.uniques for name in rule.columns}
-        names = [name for name in schema.names if name in {*entity.implicit_columns, *unique}]
-        empty = schema.empty_table().select(names)
-        parts: list[tuple[Any, Any]] = [(empty, empty)]
-        with reaching(self._engine.given):
-            for item in filled:
-                rows = feather.read_table(readable(item.path), columns=names)
-                parts.append((rows.slice(0, item.added), rows.slice(item.added)))
-        first, second = zip(*parts, strict=True)
-        return pa.concat_tables(first), pa.concat_tables(second)
-
     def stage(self, change: TableChange, parent: Table, properties: dict[str, str]) -> StagedTable:
         """Let workers write merged rows."""
         return RowWorkers(self._engine).stage(change, parent, properties)
@@ -198,15 +158,4 @@ def _merged(
     except OmniGraphError as error:
         # An answer, not a failure: it would be the same however often the task is repeated.
         return _Answer(refused=error)
-    answer = _Answer(deleted=merged.change.deleted, conflicts=merged.conflicts)
-    rows = merged.change.rows()
-    if rows is None:
-        return answer
-    problems = Problems()
-    check_values(entity, rows, problems)
-    answer.problems = problems.items
-    answer.added, answer.changed = merged.change.added.num_rows, merged.change.changed.num_rows
-    answer.path = os.path.join(scratch, f"{uuid.uuid4().hex}.arrow")
-    with new_file(answer.path) as out:
-        feather.write_feather(rows, out, compression="lz4", chunksize=65_536)
-    return answer
+    return _Answer(outcome=leave_rows(merged.change, scratch), conflicts=merged.conflicts)

@@ -57,6 +57,8 @@ def _piece(item: Input) -> Piece:
         from_col=item.from_col,
         to_col=item.to_col,
         null=item.null,
+        op_col=item.op_col,
+        seq_col=item.seq_col,
     )
 
 

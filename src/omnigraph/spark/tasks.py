@@ -14,6 +14,7 @@ from omnigraph.limits import (
     SPARK_HELD_ROWS_MAX,
     SPARK_MERGE_ROWS_MIN,
     SPARK_PIECE_BYTES,
+    SPARK_SCAN_ROWS,
 )
 from omnigraph.rows import Problem
 
@@ -40,6 +41,8 @@ class Piece(Struct, frozen=True, kw_only=True):
     from_col: str = "from"
     to_col: str = "to"
     null: str = ""
+    op_col: str = "op"
+    seq_col: str | None = None
     skip: tuple[int, ...] = ()
 
 
@@ -48,11 +51,13 @@ class Tuning(Struct, frozen=True, kw_only=True):
 
     `piece_bytes` of a JSONL file are one task; from `merge_rows` rows of a type workers merge them
     instead of the driver; up to `held_rows` ids of a type each worker looks ends up by itself.
+    About `event_rows` events of a type are applied by one task.
     """
 
     piece_bytes: int = SPARK_PIECE_BYTES
     merge_rows: int = SPARK_MERGE_ROWS_MIN
     held_rows: int = SPARK_HELD_ROWS_MAX
+    event_rows: int = SPARK_SCAN_ROWS
 
 
 class Job(Struct, frozen=True, kw_only=True):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.explanation import Explanation
     from omnigraph.graph.result import Result
     from omnigraph.graph.results import LoadResult, MutationResult
+    from omnigraph.ops.load import LoadMode
     from omnigraph.ops.merge.merging import MergePlan, MergeResult, Resolution
     from omnigraph.remote.aio.prepared import AsyncPreparedQuery
     from omnigraph.remote.aio.view import AsyncBranchView
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         LintReport,
         SchemaDescription,
     )
+    from omnigraph.values.words import ChangeOp, EntityKind, ExportFormat, Language, LoadWord
 
 
 class AsyncBranchesApi(Protocol):
@@ -161,9 +163,9 @@ class AsyncCommitsApi(Protocol):
         self,
         commit_id: str,
         *,
-        kinds: Iterable[str] = (),
+        kinds: Iterable[EntityKind] = (),
         types: Iterable[str] = (),
-        ops: Iterable[str] = (),
+        ops: Iterable[ChangeOp] = (),
     ) -> ChangeBlock:
         """Return what a commit changed, against its first parent."""
 
@@ -185,9 +187,9 @@ class AsyncFeedApi(Protocol):
         page_token: str | None = None,
         branch: str = MAIN,
         limit: int = FEED_CHANGES_DEFAULT,
-        kinds: Iterable[str] = (),
+        kinds: Iterable[EntityKind] = (),
         types: Iterable[str] = (),
-        ops: Iterable[str] = (),
+        ops: Iterable[ChangeOp] = (),
     ) -> FeedPage:
         """Return the next commits and what they changed."""
 
@@ -207,9 +209,9 @@ class AsyncFeedApi(Protocol):
         dest: Path,
         *,
         branch: str = MAIN,
-        kinds: Iterable[str] = (),
+        kinds: Iterable[EntityKind] = (),
         types: Iterable[str] = (),
-        ops: Iterable[str] = (),
+        ops: Iterable[ChangeOp] = (),
     ) -> Baseline:
         """Write a whole snapshot as JSONL; the feed resumes right after it."""
 
@@ -248,7 +250,7 @@ class AsyncSchemaApi(Protocol):
         self,
         source: str,
         *,
-        language: str = "gq",
+        language: Language = "gq",
         branch: str | None = None,
         commit: str | None = None,
         version: int | None = None,
@@ -388,9 +390,9 @@ class AsyncGraphApi(AsyncGraphParts, Protocol):
         a: str | int,
         b: str | int,
         *,
-        kinds: Iterable[str] = (),
+        kinds: Iterable[EntityKind] = (),
         types: Iterable[str] = (),
-        ops: Iterable[str] = (),
+        ops: Iterable[ChangeOp] = (),
     ) -> Diff:
         """Return what turns one state into another."""
 
@@ -415,6 +417,7 @@ class AsyncGraphApi(AsyncGraphParts, Protocol):
         self,
         dest: Path | None = None,
         *,
+        format: ExportFormat | None = None,
         branch: str | None = None,
         types: Iterable[str] = (),
         commit: str | None = None,
@@ -422,7 +425,31 @@ class AsyncGraphApi(AsyncGraphParts, Protocol):
         tag: str | None = None,
         timestamp: Moment = None,
     ) -> AsyncIterator[dict[str, object]] | int:
-        """Yield every entity as an envelope, nodes before edges; with `dest` write JSONL."""
+        """Yield every entity as an envelope, nodes before edges; with `dest` write a file."""
+
+    async def to_networkx(
+        self,
+        *,
+        types: Iterable[str] = (),
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+    ) -> Any:
+        """Return a state as a `networkx.MultiDiGraph`."""
+
+    async def to_igraph(
+        self,
+        *,
+        types: Iterable[str] = (),
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+    ) -> Any:
+        """Return a state as a directed `igraph.Graph`."""
 
     async def export_table(
         self,
@@ -454,7 +481,7 @@ class AsyncGraphApi(AsyncGraphParts, Protocol):
         self,
         data: Loadable,
         *,
-        mode: str,
+        mode: LoadMode | LoadWord,
         branch: str = MAIN,
         create_from: str | None = None,
         expected_head: str | None = None,
@@ -470,7 +497,7 @@ class AsyncGraphApi(AsyncGraphParts, Protocol):
         type_name: str,
         table: Any,
         *,
-        mode: str,
+        mode: LoadMode | LoadWord,
         branch: str = MAIN,
         from_col: str = "from",
         to_col: str = "to",

@@ -12,6 +12,7 @@ from omnigraph.remote.blobs import _selector
 from omnigraph.values.commits import MAIN
 from omnigraph.values.headers import SNAPSHOT_ID
 from omnigraph.values.reports import BlobStat
+from omnigraph.values.words import EntityKind
 
 
 class AsyncRemoteBlobs:
@@ -22,7 +23,7 @@ class AsyncRemoteBlobs:
 
     async def stat(
         self,
-        kind: str,
+        kind: EntityKind,
         type_name: str,
         id: str,
         prop: str,
@@ -49,7 +50,7 @@ class AsyncRemoteBlobs:
 
     async def open(
         self,
-        kind: str,
+        kind: EntityKind,
         type_name: str,
         id: str,
         prop: str,

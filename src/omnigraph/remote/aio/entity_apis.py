@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.result import Result
     from omnigraph.values.commits import GraphCommit, PublishedTable
     from omnigraph.values.inspection import EntityHistory, NeighbourPage, Subgraph
+    from omnigraph.values.words import EntityKind
 
 
 class AsyncSnapshotApi(Protocol):
@@ -62,7 +63,7 @@ class AsyncBlobsApi(Protocol):
 
     async def stat(
         self,
-        kind: str,
+        kind: EntityKind,
         type_name: str,
         id: str,
         prop: str,
@@ -74,7 +75,7 @@ class AsyncBlobsApi(Protocol):
 
     async def open(
         self,
-        kind: str,
+        kind: EntityKind,
         type_name: str,
         id: str,
         prop: str,

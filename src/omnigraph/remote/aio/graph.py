@@ -36,14 +36,18 @@ from omnigraph.remote.rows import JsonRows, rows_from
 from omnigraph.values.changes import Diff
 from omnigraph.values.commits import MAIN
 from omnigraph.values.headers import ARROW, NDJSON
+from omnigraph.values.networks import igraph_graph, networkx_graph
 from omnigraph.values.results import Explanation, LoadResult, MutationResult
 
 if TYPE_CHECKING:
     from omnigraph.catalog import Catalog
     from omnigraph.graph import Result
     from omnigraph.graph.api import Loadable, Moment, Params
+    from omnigraph.graph.exporting import StateRows
+    from omnigraph.ops.load import LoadMode
     from omnigraph.remote.aio.prepared import AsyncPreparedQuery
     from omnigraph.remote.aio.view import AsyncBranchView
+    from omnigraph.values.words import ChangeOp, EntityKind, ExportFormat, LoadWord
 
 
 class AsyncRemoteGraph:
@@ -285,9 +289,9 @@ class AsyncRemoteGraph:
         a: str | int,
         b: str | int,
         *,
-        kinds: Iterable[str] = (),
+        kinds: Iterable[EntityKind] = (),
         types: Iterable[str] = (),
-        ops: Iterable[str] = (),
+        ops: Iterable[ChangeOp] = (),
     ) -> Diff:
         """Return what turns one state into another."""
         params: Json = {"from": str(a), "to": str(b)}
@@ -298,6 +302,7 @@ class AsyncRemoteGraph:
         self,
         dest: str | os.PathLike[str] | None = None,
         *,
+        format: ExportFormat | None = None,
         branch: str | None = None,
         types: Iterable[str] = (),
         commit: str | None = None,
@@ -305,10 +310,18 @@ class AsyncRemoteGraph:
         tag: str | None = None,
         timestamp: Moment = None,
     ) -> AsyncIterator[dict[str, object]] | int:
-        """Yield every entity as an envelope, nodes before edges; with `dest` write them as JSONL.
+        """Yield every entity as an envelope, nodes before edges; with `dest` write a file.
 
-        Returns the number of lines with `dest`.
+        Formats are those of the embedded `Graph.export`. Returns the number of entities with
+        `dest`.
         """
+        if dest is not None or format is not None:
+            from omnigraph.graph.exporting import export_format, write_state
+
+            form = export_format(dest, format)
+            if dest is not None and form != "jsonl":
+                at = (branch, commit, version, tag, timestamp)
+                return write_state(await self._state(*at), types, dest, form)
         body = state_fields(branch, commit, version, tag, timestamp) | {"type_names": [*types]}
         if dest is None:
             return self._exported(body)
@@ -332,6 +345,52 @@ class AsyncRemoteGraph:
 
         body = state_fields(branch, commit, version, tag, timestamp) | {"type_names": [type_name]}
         return table_from((await self._connection.post("/export", body, accept=ARROW)).content)
+
+    async def to_networkx(
+        self,
+        *,
+        types: Iterable[str] = (),
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+    ) -> Any:
+        """Return a state as a `networkx.MultiDiGraph`, as the embedded `Graph.to_networkx` does."""
+        state = await self._state(branch, commit, version, tag, timestamp)
+        return networkx_graph(*state.only(types, with_ends=True).network())
+
+    async def to_igraph(
+        self,
+        *,
+        types: Iterable[str] = (),
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+    ) -> Any:
+        """Return a state as a directed `igraph.Graph`, as the embedded `Graph.to_igraph` does."""
+        state = await self._state(branch, commit, version, tag, timestamp)
+        return igraph_graph(*state.only(types, with_ends=True).network())
+
+    async def _state(
+        self,
+        branch: str | None,
+        commit: str | None,
+        version: int | None,
+        tag: str | None,
+        timestamp: Moment,
+    ) -> StateRows:
+        """Return the rows of a state, which is named by its commit so that all are of that one."""
+        from omnigraph.graph.exporting import StateRows
+
+        found = await self.snapshot(
+            branch, commit=commit, version=version, tag=tag, timestamp=timestamp
+        )
+        pinned = found.commit.graph_commit_id
+        types = self.schema.describe(commit=pinned).types
+        return StateRows(types=types, rows=lambda info: self.export_table(info.name, commit=pinned))
 
     async def entity_at(
         self,
@@ -399,7 +458,7 @@ class AsyncRemoteGraph:
         self,
         data: Loadable,
         *,
-        mode: str,
+        mode: LoadMode | LoadWord,
         branch: str = MAIN,
         create_from: str | None = None,
         expected_head: str | None = None,
@@ -433,7 +492,7 @@ class AsyncRemoteGraph:
         type_name: str,
         table: Any,
         *,
-        mode: str,
+        mode: LoadMode | LoadWord,
         branch: str = MAIN,
         from_col: str = "from",
         to_col: str = "to",

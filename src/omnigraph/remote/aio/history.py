@@ -18,6 +18,7 @@ from omnigraph.values.answers import CommitMade
 from omnigraph.values.changes import Baseline, ChangeBlock, FeedPage
 from omnigraph.values.commits import MAIN, GraphCommit
 from omnigraph.values.value import decode
+from omnigraph.values.words import ChangeOp, EntityKind
 
 
 class AsyncRemoteCommits:
@@ -58,9 +59,9 @@ class AsyncRemoteCommits:
         self,
         commit_id: str,
         *,
-        kinds: Iterable[str] = (),
+        kinds: Iterable[EntityKind] = (),
         types: Iterable[str] = (),
-        ops: Iterable[str] = (),
+        ops: Iterable[ChangeOp] = (),
     ) -> ChangeBlock:
         """Return what a commit changed, against its first parent."""
         path = f"/commits/{quote(commit_id, safe='')}/changes"
@@ -98,9 +99,9 @@ class AsyncRemoteFeed:
         page_token: str | None = None,
         branch: str = MAIN,
         limit: int = FEED_CHANGES_DEFAULT,
-        kinds: Iterable[str] = (),
+        kinds: Iterable[EntityKind] = (),
         types: Iterable[str] = (),
-        ops: Iterable[str] = (),
+        ops: Iterable[ChangeOp] = (),
     ) -> FeedPage:
         """Return the next commits and what they changed, as the embedded feed does."""
         params: Json = {"branch": branch, "limit": limit}
@@ -133,9 +134,9 @@ class AsyncRemoteFeed:
         dest: str | os.PathLike[str],
         *,
         branch: str = MAIN,
-        kinds: Iterable[str] = (),
+        kinds: Iterable[EntityKind] = (),
         types: Iterable[str] = (),
-        ops: Iterable[str] = (),
+        ops: Iterable[ChangeOp] = (),
     ) -> Baseline:
         """Write a whole snapshot as JSONL; the feed resumes right after it."""
         from omnigraph.remote.files import copy_lines

@@ -11,6 +11,7 @@ from omnigraph.remote.connection import Json, state_fields
 from omnigraph.remote.schema import _schema_body
 from omnigraph.values.inspection import LintReport, SchemaDescription
 from omnigraph.values.schema_changes import SchemaChange
+from omnigraph.values.words import Language
 
 
 class AsyncRemoteSchema:
@@ -67,7 +68,7 @@ class AsyncRemoteSchema:
         self,
         source: str,
         *,
-        language: str = "gq",
+        language: Language = "gq",
         branch: str | None = None,
         commit: str | None = None,
         version: int | None = None,

@@ -19,8 +19,10 @@ from omnigraph.graph.view import (
     MutateOptions,
     PlanOptions,
 )
+from omnigraph.ops.load import LoadMode
 from omnigraph.ops.merge.merging import MergePlan, MergeResult
 from omnigraph.remote.aio.api import AsyncGraphApi, AsyncSnapshotApi
+from omnigraph.values.words import ExportFormat, LoadWord
 
 
 class AsyncBranchView:
@@ -54,22 +56,31 @@ class AsyncBranchView:
         return await self.graph.mutate(source, params, branch=self.name, **options)
 
     async def load(
-        self, data: Loadable, *, mode: str, **options: Unpack[LoadOptions]
+        self, data: Loadable, *, mode: LoadMode | LoadWord, **options: Unpack[LoadOptions]
     ) -> LoadResult:
         """Load into the branch; options as for `Graph.load`."""
         return await self.graph.load(data, mode=mode, branch=self.name, **options)
 
     async def load_table(
-        self, type_name: str, table: Any, *, mode: str, **options: Unpack[LoadTableOptions]
+        self,
+        type_name: str,
+        table: Any,
+        *,
+        mode: LoadMode | LoadWord,
+        **options: Unpack[LoadTableOptions],
     ) -> LoadResult:
         """Load a frame into the branch; options as for `Graph.load_table`."""
         return await self.graph.load_table(type_name, table, mode=mode, branch=self.name, **options)
 
     async def export(
-        self, dest: Path | None = None, *, types: Iterable[str] = ()
+        self,
+        dest: Path | None = None,
+        *,
+        format: ExportFormat | None = None,
+        types: Iterable[str] = (),
     ) -> AsyncIterator[dict[str, object]] | int:
         """Export the branch, as `Graph.export` does."""
-        return await self.graph.export(dest, branch=self.name, types=types)
+        return await self.graph.export(dest, format=format, branch=self.name, types=types)
 
     async def snapshot(self, *, version: int | None = None) -> AsyncSnapshotApi:
         """Return the branch's newest snapshot, or one of its past."""

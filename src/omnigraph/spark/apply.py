@@ -1,0 +1,302 @@
+"""Applies events on Spark: the same verdicts as in one process, and rows that stay with workers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from omnigraph.catalog import Entity
+from omnigraph.commits import Base, ChangeSet, PlainOperation
+from omnigraph.commits.forks import owned_table
+from omnigraph.errors import BadRequestError, EmbeddingError
+from omnigraph.graph.applying import APPLY
+from omnigraph.intake.events import EventFrame, check_same_columns
+from omnigraph.intake.inputs import Sources
+from omnigraph.limits import SPARK_EVENT_PARTS, SPARK_FRAME_ROWS
+from omnigraph.ops.row_events import cascade
+from omnigraph.rows import Problem, Problems, RowFile, TableChange, validate
+from omnigraph.spark.engine import Engine
+from omnigraph.spark.events import Applied, EventFile, Group, Named, apply_group, name_events
+from omnigraph.spark.outcomes import joined_change
+from omnigraph.spark.progress import Reporter
+from omnigraph.spark.sources import plan
+from omnigraph.spark.staging import RowWorkers, is_plain
+from omnigraph.spark.tasks import Job, Piece, Tuning, bundled
+from omnigraph.store import Pin, StagedTable, Table, readable
+
+
+class SparkEvents(PlainOperation):
+    """Events as an operation of the write protocol, its rows kept in scratch files."""
+
+    kind = "load"
+
+    def __init__(
+        self, engine: Engine, job: Job, mode: str, place: str, *, tuning: Tuning, reporter: Reporter
+    ) -> None:
+        self.mode = mode
+        self.reporter = reporter
+        self.staged_at = time.monotonic()
+        self._engine = engine
+        self._job = job
+        self._place = place
+        self._tuning = tuning
+        self._source = "the input"
+        self._pieces: list[Piece] = []
+        self._files: list[EventFile | None] = []
+        self._offsets: list[int] = []
+        self._counts: dict[str, int] = {}
+        self._judged: tuple[dict[str, int], ChangeSet] | None = None
+        self._rows_workers = RowWorkers(engine, tuning.merge_rows)
+
+    # ---- reading --------------------------------------------------------------------------
+
+    def read(self, sources: Sources) -> None:
+        """Name the entities of all events, in workers. Raises `DataError` with every problem."""
+        job = self._job
+        with self.reporter.stage("parse") as counter:
+            catalog = job.schema.catalog
+            pieces, frames = plan(sources, catalog, job.scratch, self._tuning.piece_bytes)
+            for piece in [*pieces, *(piece for piece, _frame in frames)]:
+                _check_form(piece)
+            fixed = tuple(pieces)
+            applies = self.mode == APPLY
+
+            def work(task: int) -> bytes:
+                return msgspec.json.encode(_named_piece(fixed[task], job, applies))
+
+            answers = self._engine.run(len(fixed), work)
+            self._pieces = list(pieces)
+            for piece, frame in frames:
+                found = self._engine.map_frame(frame, partial(_named_frame, piece, job, applies))
+                answers += found
+                self._pieces += [piece] * len(found)
+            named = [msgspec.json.decode(item, type=Named) for item in answers]
+            counter.rows = sum(item.lines for item in named)
+        self._take(named)
+
+    def _take(self, named: Sequence[Named]) -> None:
+        refused = next((item.refused for item in named if item.refused is not None), None)
+        if refused is not None:
+            raise BadRequestError(refused)
+        labels = list(dict.fromkeys(piece.label for piece in self._pieces))
+        self._source = labels[0] if len(labels) == 1 else "the input"
+        self._files = [item.file for item in named]
+        counted: dict[str, int] = {}
+        problems = Problems(source=self._source, limit=self._job.problems_max)
+        for piece, item in zip(self._pieces, named, strict=True):
+            offset = counted.get(piece.label, 0)
+            self._offsets.append(offset)
+            counted[piece.label] = offset + item.lines
+            _add_located(problems, item.problems, offset, self._label(piece))
+        by_type: dict[str, list[tuple[str, Sequence[str]]]] = {}
+        for piece, found in zip(self._pieces, self._files, strict=True):
+            if found is not None:
+                by_type.setdefault(piece.type_name or "", []).append((piece.label, found.columns))
+        for name, parts in by_type.items():
+            check_same_columns(self._job.schema.catalog.entity_named(name), parts)
+        problems.raise_any()
+
+    def _label(self, piece: Piece) -> str | None:
+        return piece.label if self._source == "the input" else None
+
+    # ---- the operation --------------------------------------------------------------------
+
+    def counts(self, kind: str) -> dict[str, int]:
+        """Return events per type name, nodes or edges."""
+        return {
+            key.partition(":")[2]: count
+            for key, count in sorted(self._counts.items())
+            if key.startswith(f"{kind}:")
+        }
+
+    def prepare(self, base: Base) -> ChangeSet:
+        """Compute what the events come to on a base, and validate the outcome."""
+        if self._judged is not None:
+            read, changes = self._judged
+            if all(base.capture.pins[key].version == version for key, version in read.items()):
+                base.read_pins.update(read)
+                return changes
+        with self.reporter.stage("check") as counter:
+            changes = self._judge(base)
+            counter.rows = sum(self._counts.values())
+        self._judged = (dict(base.read_pins), changes)
+        return changes
+
+    def _judge(self, base: Base) -> ChangeSet:
+        catalog = self._job.schema.catalog
+        groups = list(self._groups())
+        keys = sorted({item.table_key for item in groups})
+        pins = {key: base.pin(catalog.entity_of_table(key)) for key in keys}
+        applied = self._apply(groups, pins)
+        problems = Problems(source=self._source, limit=self._job.problems_max)
+        for item in applied:
+            _add_new(problems, item.problems)
+        problems.raise_any()
+        changes = ChangeSet()
+        self._counts = {}
+        found = Problems(source="the events", limit=self._job.problems_max)
+        for key in keys:
+            pairs = zip(applied, groups, strict=True)
+            mine = [item for item, group in pairs if group.table_key == key]
+            self._counts[key] = sum(item.count for item in mine)
+            outcomes = [item.outcome for item in mine]
+            entity = catalog.entity_of_table(key)
+            changes.tables[key] = joined_change(self._engine, entity, outcomes)
+            for outcome in outcomes:
+                for problem in outcome.problems:
+                    found.add(problem)
+        cascade(base, catalog, changes)
+        validate(base, changes, found)
+        found.raise_any()
+        return changes
+
+    def _apply(self, groups: Sequence[Group], pins: Mapping[str, Pin]) -> list[Applied]:
+        job, fixed, place = self._job, tuple(groups), self._place
+
+        def work(task: int) -> bytes:
+            group = fixed[task]
+            own = {group.table_key: pins[group.table_key]}
+            return msgspec.json.encode(apply_group(group, job, own, place))
+
+        answers = self._engine.run(len(fixed), work)
+        applied = [msgspec.json.decode(item, type=Applied) for item in answers]
+        for item in applied:
+            if item.refused is not None:
+                raise BadRequestError(item.refused)
+            if item.not_embedded is not None:
+                raise EmbeddingError(item.not_embedded)
+        return applied
+
+    def _groups(self) -> Iterator[Group]:
+        """Yield what each task applies: parts of all files of a type."""
+        by_type: dict[str, list[int]] = {}
+        for number, found in enumerate(self._files):
+            if found is not None:
+                by_type.setdefault(self._pieces[number].type_name or "", []).append(number)
+        for name, numbers in by_type.items():
+            entity = self._job.schema.catalog.entity_named(name)
+            files = tuple(
+                (found, self._offsets[number], self._label(self._pieces[number]))
+                for number in numbers
+                if (found := self._files[number]) is not None
+            )
+            first = self._pieces[numbers[0]]
+            for parts in _bundled_parts([file for file, *_rest in files], self._tuning.event_rows):
+                yield Group(
+                    table_key=entity.table_key,
+                    parts=parts,
+                    files=files,
+                    from_col=first.from_col,
+                    to_col=first.to_col,
+                )
+
+    # ---- staging --------------------------------------------------------------------------
+
+    def stage_ahead(self, base: Base) -> None:
+        """Write what can be written before it is this load's turn: the long part of staging."""
+        wanted: list[tuple[Entity, Table, tuple[RowFile, ...]]] = []
+        for change in self.prepare(base).effective():
+            own = owned_table(base, base.table(change.entity))
+            rows = change.elsewhere
+            if own is not None and rows is not None and is_plain(rows, change.deleted):
+                wanted.append((change.entity, own, rows.files))
+        with self.reporter.stage("write") as counter:
+            self._rows_workers.write_ahead(wanted)
+            counter.rows = sum(item.rows for _entity, _own, files in wanted for item in files)
+        self.staged_at = time.monotonic()
+
+    def stage_elsewhere(
+        self, change: TableChange, parent: Table, properties: dict[str, str]
+    ) -> StagedTable:
+        """Let workers write the rows."""
+        return self._rows_workers.stage(change, parent, properties)
+
+
+def _check_form(piece: Piece) -> None:
+    if piece.type_name is None or piece.form == "csv":
+        raise BadRequestError(f"{piece.label}: events are rows of Parquet files or frames, by type")
+
+
+def _add_located(
+    problems: Problems, found: Sequence[Problem], offset: int, file: str | None
+) -> None:
+    lines = [None if item.line is None else item.line + offset for item in found]
+    located = [
+        msgspec.structs.replace(item, line=line, file=file)
+        for item, line in zip(found, lines, strict=True)
+    ]
+    _add_new(problems, located)
+
+
+def _add_new(problems: Problems, found: Sequence[Problem]) -> None:
+    """Take in problems; what is wrong with a column is wrong in every piece, and told once."""
+    for item in found:
+        if item.line is not None or item not in problems.items:
+            problems.add(item)
+
+
+def _bundled_parts(files: Sequence[EventFile], rows: int) -> list[frozenset[int]]:
+    """Return which parts to apply together, so that a task gets about that many rows."""
+    total = sum(sum(file.rows) for file in files)
+    by_id = sum(file.by_id for file in files)
+    if 0 < by_id < total:
+        # An edge may be named by its id here and by its ends there: only together it is one.
+        return [frozenset(range(SPARK_EVENT_PARTS))]
+    sizes = [0] * SPARK_EVENT_PARTS
+    for file in files:
+        for part, size in zip(file.parts, file.rows, strict=True):
+            sizes[part] += size
+    filled = [part for part, size in enumerate(sizes) if size]
+    groups = bundled([sizes[part] for part in filled], rows)
+    return [frozenset(filled[at] for at in group) for group in groups]
+
+
+def _named_piece(piece: Piece, job: Job, applies: bool) -> Named:
+    """Name the events of a part of a Parquet file."""
+    try:
+        with pq.ParquetFile(readable(piece.path)) as found:
+            groups = list(range(piece.start, piece.stop))
+            frame = found.read_row_groups(groups) if groups else found.read()
+    except (FileNotFoundError, pa.ArrowInvalid) as error:
+        return Named(refused=f"{piece.label}: {error}")
+    return name_events(_event_frame(piece, job, frame, applies), job)
+
+
+def _named_frame(
+    piece: Piece, job: Job, applies: bool, _task: int, batches: Any
+) -> Iterator[bytes]:
+    """Name the events of a partition of a frame, some batches at a time."""
+    held: list[Any] = []
+    rows = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        if rows >= SPARK_FRAME_ROWS:
+            yield _named_batches(piece, job, applies, held)
+            held, rows = [], 0
+    if rows:
+        yield _named_batches(piece, job, applies, held)
+
+
+def _named_batches(piece: Piece, job: Job, applies: bool, batches: Sequence[Any]) -> bytes:
+    given = _event_frame(piece, job, pa.Table.from_batches(batches), applies)
+    return msgspec.json.encode(name_events(given, job))
+
+
+def _event_frame(piece: Piece, job: Job, frame: Any, applies: bool) -> EventFrame:
+    renames = dict(piece.columns)
+    return EventFrame(
+        entity=job.schema.catalog.entity_named(piece.type_name or ""),
+        frame=frame.rename_columns([renames.get(name, name) for name in frame.column_names]),
+        lines=range(1, frame.num_rows + 1),
+        from_col=piece.from_col,
+        to_col=piece.to_col,
+        op_col=piece.op_col if applies else None,
+        seq_col=piece.seq_col,
+    )

@@ -1,0 +1,110 @@
+"""Events of change data capture on Spark do what they do in one process."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import omnigraph as og
+from omnigraph.spark import Tuning
+from tests.integration.event_histories import SCHEMA, History, frame
+from tests.spark.worlds import FULL, NewGraph, content, outcome
+
+APART = Tuning(event_rows=3, merge_rows=0)
+"""Several tasks apply the events of a type, and workers replace rows."""
+
+
+def _rows(name: str, *, row_groups: int, folder: Path, given: Any) -> Any:
+    rows = given if isinstance(given, og.Rows) else og.Rows(data=given)
+    path = folder / f"{name}.parquet"
+    pq.write_table(rows.data, path, row_group_size=row_groups)
+    return og.Rows(data=path, seq_col=rows.seq_col)
+
+
+@pytest.mark.parametrize("seed", range(6 if FULL else 1))
+def test_random_histories_equal_a_model(
+    spark: Any, new_graph: NewGraph, tmp_path: Path, seed: int
+) -> None:
+    graph, history = new_graph(SCHEMA), History(seed)
+    sources: dict[str, Any] = {}
+    for number in range(6 if FULL else 3):
+        sources = history.batch()
+        tuning = APART if number % 2 else Tuning()
+        given = sources
+        if number:
+            given = {
+                name: _rows(name, row_groups=2, folder=tmp_path, given=rows)
+                for name, rows in sources.items()
+            }
+        graph.bulk(given, mode="apply", engine="spark", session=spark, tuning=tuning)
+        history.check(graph)
+    assert graph.bulk(sources, mode="apply", engine="spark", session=spark).commit is None
+    assert not list(Path(graph.uri, "_scratch").glob("*"))
+
+
+def test_a_frame_is_applied_once_and_deletes_take_edges_along(
+    spark: Any, new_graph: NewGraph
+) -> None:
+    local, remote = new_graph(SCHEMA, name="local"), new_graph(SCHEMA, name="spark")
+    people = [("c", "ann", 1), ("c", "bob", 2), ("u", "ann", 3)]
+    events = {
+        "Person": pa.table(
+            dict(zip(("op", "name", "age"), zip(*people, strict=True), strict=True))
+        ),
+        "Knows": frame(
+            {"op": "c", "id": "k", "from": "ann", "to": "bob"},
+            {"op": "c", "id": None, "from": "bob", "to": "ann"},
+        ),
+    }
+    local.bulk(events, mode="apply")
+    lazy = {
+        "Person": spark.createDataFrame(people, "op string, name string, age int").coalesce(1),
+        "Knows": events["Knows"],
+    }
+    options: dict[str, Any] = {"engine": "spark", "session": spark, "tuning": APART}
+    first = remote.bulk(lazy, mode="apply", operation_id="one", **options)
+    assert (first.nodes, first.edges) == ({"Person": 2}, {"Knows": 2})
+    assert remote.bulk(lazy, mode="apply", operation_id="one", **options).repeated
+    assert content(remote) == content(local)
+    # Of an edge that is named by its id and by its ends the put counts, wherever it stands.
+    renamed = frame(
+        {"op": "d", "id": "k", "from": None, "to": None, "since": None},
+        {"op": "u", "id": None, "from": "ann", "to": "bob", "since": 4},
+    )
+    for graph, more in ((local, {}), (remote, options)):
+        graph.bulk({"Knows": renamed}, mode="apply", **more)
+    assert content(remote) == content(local)
+    assert len(content(local)["Knows"]) == 2
+    for graph, more in ((local, {}), (remote, options)):
+        gone = graph.bulk({"Person": pa.table({"name": ["ann", "nobody"]})}, mode="delete", **more)
+        assert gone.nodes == {"Person": 2}
+    assert content(remote) == content(local)
+    assert list(content(local)) == ["Person"]
+
+
+def test_wrong_events_give_the_same_errors(spark: Any, new_graph: NewGraph, tmp_path: Path) -> None:
+    local, remote = new_graph(SCHEMA, name="local"), new_graph(SCHEMA, name="spark")
+    wrong: list[dict[str, Any]] = [
+        {
+            "Person": frame(
+                {"op": "x", "name": "a", "age": 1},
+                {"op": "u", "name": "b", "age": 1},
+                {"op": "d", "name": None, "age": 1},
+            ),
+            "Knows": frame({"op": "d", "from": "a"}),
+        },
+        {"Person": frame({"op": "u", "name": "a", "size": 1})},
+        {"Person": frame({"op": "u", "name": "a", "age": "old"}, {"op": "u", "name": "b"})},
+        {"Knows": frame({"op": "u", "from": "a", "to": "b"}, {"op": "u", "from": "b", "to": "c"})},
+        {"Note": frame({"op": "u", "id": "n", "text": None})},
+    ]
+    for events in wrong:
+        wanted = outcome(partial(local.bulk, events, mode="apply"))
+        options: dict[str, Any] = {"engine": "spark", "session": spark, "tuning": APART}
+        assert outcome(partial(remote.bulk, events, mode="apply", **options)) == wanted
+        assert wanted[0] == "data"
