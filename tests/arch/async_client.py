@@ -60,6 +60,7 @@ RECEIVERS = {
     "self.graph.commits": "CommitsApi",
     "graph.branches": "BranchesApi",
     "self.branches": "RemoteBranches",
+    "self.schema": "RemoteSchema",
     "view": "BranchView",
 }
 AWAITED = {"self._http.request", "self._http.pause", "self._http.close", "self.ask", "aside"} | {

@@ -27,7 +27,7 @@ class StoredRows(Struct, kw_only=True):
     @property
     def pins(self) -> Mapping[str, Pin]:
         """The published versions, by table key."""
-        raise NotImplementedError
+        raise AssertionError("a base knows its pins")
 
     @property
     def schema(self) -> AcceptedSchema:

@@ -48,9 +48,9 @@ def bulk(
         raise BadRequestError("events cannot be left out")
     with reaching(acting.engine.location.given):
         on_spark = _on_spark(sources, engine, spark)
-    if not on_spark and (mode == "apply" or mode == "delete"):
-        return work.told(apply_events(work, line, sources, mode), created=created)
     if not on_spark:
+        if mode == "apply" or mode == "delete":
+            return work.told(apply_events(work, line, sources, mode), created=created)
         return work.told(_here(work, line, sources, mode, refused, progress), created=created)
     # Rooms above are found by name, as a plug-in is: PySpark is an extra.
     result: LoadResult = importlib.import_module("omnigraph.spark").load(

@@ -311,7 +311,7 @@ class RemoteGraph:
             form = export_format(dest, format)
             if dest is not None and form != "jsonl":
                 at = (branch, commit, version, tag, timestamp)
-                return write_state(self._state(*at), types, dest, form)
+                return write_state(self._state(types, False, *at), types, dest, form)
         body = state_fields(branch, commit, version, tag, timestamp) | {"type_names": [*types]}
         if dest is None:
             return self._exported(body)
@@ -347,8 +347,8 @@ class RemoteGraph:
         timestamp: Moment = None,
     ) -> Any:
         """Return a state as a `networkx.MultiDiGraph`, as the embedded `Graph.to_networkx` does."""
-        state = self._state(branch, commit, version, tag, timestamp)
-        return networkx_graph(*state.only(types, with_ends=True).network())
+        state = self._state(types, True, branch, commit, version, tag, timestamp)
+        return networkx_graph(*state.network())
 
     def to_igraph(
         self,
@@ -361,11 +361,13 @@ class RemoteGraph:
         timestamp: Moment = None,
     ) -> Any:
         """Return a state as a directed `igraph.Graph`, as the embedded `Graph.to_igraph` does."""
-        state = self._state(branch, commit, version, tag, timestamp)
-        return igraph_graph(*state.only(types, with_ends=True).network())
+        state = self._state(types, True, branch, commit, version, tag, timestamp)
+        return igraph_graph(*state.network())
 
     def _state(
         self,
+        names: Iterable[str],
+        with_ends: bool,
         branch: str | None,
         commit: str | None,
         version: int | None,
@@ -377,8 +379,13 @@ class RemoteGraph:
 
         found = self.snapshot(branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
         pinned = found.commit.graph_commit_id
-        types = self.schema.describe(commit=pinned).types
-        return StateRows(types=types, rows=lambda info: self.export_table(info.name, commit=pinned))
+        known = self.schema.describe(commit=pinned)
+        held: dict[str, Any] = {}
+        state = StateRows(types=known.types, rows=lambda info: held[info.name])
+        state = state.only(names, with_ends=with_ends)
+        for info in state.types:
+            held[info.name] = self.export_table(info.name, commit=pinned)
+        return state
 
     def entity_at(
         self,

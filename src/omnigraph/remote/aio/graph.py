@@ -321,7 +321,7 @@ class AsyncRemoteGraph:
             form = export_format(dest, format)
             if dest is not None and form != "jsonl":
                 at = (branch, commit, version, tag, timestamp)
-                return write_state(await self._state(*at), types, dest, form)
+                return write_state(await self._state(types, False, *at), types, dest, form)
         body = state_fields(branch, commit, version, tag, timestamp) | {"type_names": [*types]}
         if dest is None:
             return self._exported(body)
@@ -357,8 +357,8 @@ class AsyncRemoteGraph:
         timestamp: Moment = None,
     ) -> Any:
         """Return a state as a `networkx.MultiDiGraph`, as the embedded `Graph.to_networkx` does."""
-        state = await self._state(branch, commit, version, tag, timestamp)
-        return networkx_graph(*state.only(types, with_ends=True).network())
+        state = await self._state(types, True, branch, commit, version, tag, timestamp)
+        return networkx_graph(*state.network())
 
     async def to_igraph(
         self,
@@ -371,11 +371,13 @@ class AsyncRemoteGraph:
         timestamp: Moment = None,
     ) -> Any:
         """Return a state as a directed `igraph.Graph`, as the embedded `Graph.to_igraph` does."""
-        state = await self._state(branch, commit, version, tag, timestamp)
-        return igraph_graph(*state.only(types, with_ends=True).network())
+        state = await self._state(types, True, branch, commit, version, tag, timestamp)
+        return igraph_graph(*state.network())
 
     async def _state(
         self,
+        names: Iterable[str],
+        with_ends: bool,
         branch: str | None,
         commit: str | None,
         version: int | None,
@@ -389,8 +391,13 @@ class AsyncRemoteGraph:
             branch, commit=commit, version=version, tag=tag, timestamp=timestamp
         )
         pinned = found.commit.graph_commit_id
-        types = self.schema.describe(commit=pinned).types
-        return StateRows(types=types, rows=lambda info: self.export_table(info.name, commit=pinned))
+        known = await self.schema.describe(commit=pinned)
+        held: dict[str, Any] = {}
+        state = StateRows(types=known.types, rows=lambda info: held[info.name])
+        state = state.only(names, with_ends=with_ends)
+        for info in state.types:
+            held[info.name] = await self.export_table(info.name, commit=pinned)
+        return state
 
     async def entity_at(
         self,
