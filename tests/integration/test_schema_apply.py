@@ -549,3 +549,21 @@ def test_a_lagging_copy_is_brought_up_to_date(graph: og.Graph) -> None:
             assert again.schema_source == text
             assert place.files.read(place.path("_schema.pg")) == text.encode()
         run(graph, f'insert Person {{ slug: "n{len(lagging)}", mail: "m" }}')
+
+
+def test_a_name_that_moved_to_another_property_reads_that_property(new_graph: NewGraph) -> None:
+    graph = new_graph("node Doc { slug: String @key  one: String?  two: String? }")
+    row = {"slug": "d", "one": "apple", "two": "cherry"}
+    graph.load([{"type": "Doc", "data": row}], mode="append")
+    text = 'query q() { match { $d: Doc search($d.one, "cherry") } return { $d.one } }'
+    plain = "query q() { match { $d: Doc } return { $d.one } }"
+    assert graph.query(text).to_pylist() == []
+    assert graph.query(plain).to_pylist() == [{"d.one": "apple"}]
+    graph.schema.apply(
+        "node Doc { slug: String @key  old: String? @rename_from(one)  two: String? }"
+    )
+    graph.schema.apply(
+        "node Doc { slug: String @key  old: String?  one: String? @rename_from(two) }"
+    )
+    assert graph.query(text).to_pylist() == [{"d.one": "cherry"}]
+    assert graph.query(plain).to_pylist() == [{"d.one": "cherry"}]

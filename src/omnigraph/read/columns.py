@@ -48,8 +48,9 @@ class ResidentCache:
         self._lock = threading.Lock()
         # A lock is here as long as some reader holds it or waits for it.
         self._turns: WeakValueDictionary[object, threading.Lock] = WeakValueDictionary()
-        self.newest: BoundedCache[object, tuple[int, Layout]] = BoundedCache(newest_max)
-        """Version and layout of the newest version read of a column, to make the next one from."""
+        self.newest: BoundedCache[object, tuple[int, Layout, int]] = BoundedCache(newest_max)
+        """The newest version read of a column, to make the next one from: its number, its layout,
+        and the number of the column, which another one of the same name does not have."""
 
     def turn(self, key: object) -> threading.Lock:
         """Return the lock of those who make a value: the others wait, and find it made."""
@@ -131,6 +132,7 @@ class _Known(Struct, frozen=True):
     version: int
     layout: Layout
     values: object
+    field: int
 
 
 class Columns(Protocol):
@@ -165,7 +167,7 @@ class TableColumns:
 
     def _made(self, pin: Pin, name: str) -> pa.Array:
         """Make a column from a known one if that is possible, else read it whole."""
-        known, layout = self._newest(pin, name), self.layout(pin)
+        known, layout = self._known_of(pin, name), self.layout(pin)
         if known is not None and layout[: len(known.layout)] == known.layout:
             values: pa.Array = known.values
             rows = self.rows_after(pin, len(known.layout), [name])[name]
@@ -188,16 +190,26 @@ class TableColumns:
         """Put a value made for a version; the newest one is what the next is made from."""
         self._cache.put((pin.path, pin.version, name), value, size_bytes)
         if known is None or known.path != pin.path or known.version < pin.version:
-            self._cache.newest.put((pin.path, name), (pin.version, self.layout(pin)))
+            layout, field = self.layout(pin), self._field(pin, name)
+            self._cache.newest.put((pin.path, name), (pin.version, layout, field))
 
     def _newest(self, pin: Pin, name: str) -> _Known | None:
         """Return a column of the same line of versions, or of the one it left."""
         for path in dict.fromkeys((pin.path, split_branch(pin.path)[0])):
-            version, layout = self._cache.newest.get((path, name)) or (0, ())
+            version, layout, field = self._cache.newest.get((path, name)) or (0, (), 0)
             values = self._cache.get((path, version, name)) if version else None
             if values is not None:
-                return _Known(path, version, layout, values)
+                return _Known(path, version, layout, values, field)
         return None
+
+    def _known_of(self, pin: Pin, name: str) -> _Known | None:
+        """Return what `_newest` does, unless its name meant another column then."""
+        known = self._newest(pin, name)
+        return None if known is None or known.field != self._field(pin, name) else known
+
+    def _field(self, pin: Pin, name: str) -> int:
+        """Return the number of a column; 0 for what is none."""
+        return 0 if name == KEYS else self._tables.open(pin.path, pin.version).field_id(name)
 
     def known(self, pin: Pin, name: str) -> pa.Array | None:
         """Return a column if it is in memory."""
@@ -258,4 +270,4 @@ class TableColumns:
         """Whether a column is in memory, or one it can be made from at little cost."""
         if self._cache.get((pin.path, pin.version, name)) is not None:
             return True
-        return self._newest(pin, name) is not None
+        return self._known_of(pin, name) is not None

@@ -85,7 +85,8 @@ class Segments:
         kind: str,
         build: Build[T],
     ) -> tuple[_Kept[T], Mask | None]:
-        key = (kind, table.path, name, group.key)
+        # By the number of the column: another one may have had its name.
+        key = (kind, table.path, table.field_id(name), group.key)
         # The key names what was computed, so what is kept under it is that.
         kept = cast("_Kept[T] | None", self._cache.get(key))
         if kept is not None:

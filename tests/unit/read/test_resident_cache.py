@@ -45,5 +45,5 @@ def test_the_lock_of_a_value_lasts_as_long_as_a_reader_needs_it() -> None:
 def test_the_newest_versions_known_stay_below_their_limit() -> None:
     cache = ResidentCache(newest_max=3)
     for number in range(10):
-        cache.newest.put(("table", f"column {number}"), (number, ()))
+        cache.newest.put(("table", f"column {number}"), (number, (), 0))
     assert [key for key in range(10) if ("table", f"column {key}") in cache.newest] == [7, 8, 9]

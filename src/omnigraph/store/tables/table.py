@@ -294,6 +294,13 @@ class Table:
         """What identifies each fragment's rows, in storage order: files and deletions."""
         return tuple(fragment_signature(fragment) for fragment in self.fragments())
 
+    def field_id(self, name: str) -> int:
+        """Return the number of a column: it stays when the column is renamed."""
+        found = self.dataset.lance_schema.field(name)
+        if found is None:
+            raise StorageError(f"{self.path} has no column '{name}'")
+        return int(found.id())
+
     def index_fragments(self, name: str) -> set[int]:
         """Return the ids of the fragments an index covers; empty when it does not exist."""
         covered: set[int] = set()
