@@ -22,7 +22,12 @@ from omnigraph.graph.upkeep import Upkeep
 from omnigraph.limits import MERGE_PAIRS_MAX, OPTIMIZE_ATTEMPTS_MAX, UPKEEP_LOSSES_MAX
 from omnigraph.ops.cleanup import Cleanup, Retention, State
 from omnigraph.ops.compact_tail import indexed_columns
-from omnigraph.ops.indexing import Indexing, PendingIndex, pending_indexes
+from omnigraph.ops.indexing import (
+    Indexing,
+    PendingIndex,
+    keep_searched_words,
+    pending_indexes,
+)
 from omnigraph.ops.merge.merging import Merging
 from omnigraph.ops.optimize import Optimize, OptimizedTable
 from omnigraph.ops.repair import Repair
@@ -74,7 +79,9 @@ class Maintenance:
             # A branch would get tables of its own by this, and a moved table is for repair.
             indexed, _changes = writer.maintain(Indexing(workers), schema)
             commit = commit or indexed
-            pending = pending_indexes(writer.base(schema))
+            base = writer.base(schema)
+            keep_searched_words(base)
+            pending = pending_indexes(base)
             tables = [_with_pending(item, pending) for item in tables]
         return OptimizeReport(uri=self._uri, branch=branch, commit=commit, tables=tuple(tables))
 
@@ -95,7 +102,9 @@ class Maintenance:
         """Build the declared indexes of a branch; return those that have nothing to hold yet."""
         writer = self._lines.get(branch).writer
         writer.maintain(Indexing(), schema, actor_id=actor_id)
-        return pending_indexes(writer.base(schema))
+        base = writer.base(schema)
+        keep_searched_words(base)
+        return pending_indexes(base)
 
     def repair(self, branch: str, *, confirm: bool, force: bool, discard: bool) -> RepairReport:
         """Look for tables moved past the engine."""

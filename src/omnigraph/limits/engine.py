@@ -315,6 +315,12 @@ WORD_BYTES: Final = 200
 STEMS_CACHED_MAX: Final = 65_536
 """Stems remembered: the vocabulary of a large collection."""
 
+WORD_FILE_ROWS_MIN: Final = 4096
+"""Rows from which words that were found in texts are kept in a file."""
+
+WORD_FILE_BYTES_MAX: Final = 1 << 28
+"""Memory of the words of one file; more are found again by every process."""
+
 SEGMENT_ROWS_MIN: Final = 4096
 """Rows from which a fragment's words or vectors are kept on their own between table versions."""
 

@@ -42,6 +42,7 @@ from omnigraph.store.upkeep.reclaim import (
     version_times_us,
     versions_and_beside,
 )
+from omnigraph.store.upkeep.words import WORDS, stale_words
 from omnigraph.values.reports import CleanedTable
 
 MANIFEST_KEY = "__manifest"
@@ -264,6 +265,8 @@ class Cleanup:
             # Rows of a load whose driver was killed.
             freed = self._removed(item)
             found.append(CleanedTable(table_key=SCRATCH, bytes_removed=freed))
+        for item in stale_words(self._tables, older_than_s=ORPHAN_AGE_S):
+            found.append(CleanedTable(table_key=WORDS, bytes_removed=self._removed(item)))
         fire(Failpoint.CLEANUP_PRE_MANIFEST)
         manifest = _persistent(partial(self._clean_manifest, removal.oldest))
         return [*sorted(found, key=lambda item: item.table_key), manifest]

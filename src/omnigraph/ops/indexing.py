@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from msgspec import Struct
 
 from omnigraph.catalog import Entity, NodeType, Scalar
 from omnigraph.catalog.model import index_kind
 from omnigraph.commits import Base, BuildIndexes, ChangeSet, Persistence, PlainOperation, Reserve
+from omnigraph.errors import StorageError
+from omnigraph.read.word_files import keep_words
 from omnigraph.store import IndexSpec, lacking_indexes, missing_indexes
 from omnigraph.store.tables.workers import InProcess, Workers
 
@@ -87,3 +91,14 @@ def pending_indexes(base: Base) -> list[PendingIndex]:
             for spec in missing_indexes(base.table(entity), declared_indexes(entity))
         ]
     return pending
+
+
+def keep_searched_words(base: Base) -> None:
+    """Write down the words of texts that have an index, so that the next process finds them."""
+    for entity in base.schema.catalog.nodes.values():
+        pin = base.pin(entity)
+        for spec in declared_indexes(entity) if pin.row_count else ():
+            if spec.kind == _KINDS["inverted"]:
+                # Only a search is faster by it: no reason to fail.
+                with contextlib.suppress(StorageError):
+                    keep_words(base.tables, pin, spec.column)

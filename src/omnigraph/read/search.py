@@ -49,6 +49,7 @@ from omnigraph.read.columns import ResidentCache, TableColumns
 from omnigraph.read.neighbours import Neighbours
 from omnigraph.read.segments import Segments
 from omnigraph.read.text import TextColumn, build_text_segment
+from omnigraph.read.word_files import WordFiles
 from omnigraph.read.words import meaningful, query_words
 from omnigraph.store import Pin, Tables
 
@@ -96,7 +97,8 @@ class SearchColumns(TableColumns):
 
     def text(self, pin: Pin, name: str) -> TextColumn:
         """Return the words of a column."""
-        return TextColumn(self._segments.get(pin, name, "words", build_text_segment))
+        load = WordFiles(self._tables).load
+        return TextColumn(self._segments.get(pin, name, "words", build_text_segment, load))
 
     def _matches(self, pin: Pin, match: TextMatch) -> pa.Array:
         wanted = text_query(match, self._constant)

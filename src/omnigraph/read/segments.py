@@ -52,10 +52,16 @@ class Segment(Struct, Generic[T], frozen=True):
         return per_row if self.alive is None else per_row[self.alive]
 
 
-class _Kept(Struct, Generic[T], frozen=True):
+class Kept(Struct, Generic[T], frozen=True):
+    """A computed value, the rows it was computed from, and what these depend on."""
+
     signature: str
     addresses: Addresses
     value: T
+
+
+Load = Callable[[Table, FragmentGroup, str], Kept[T] | None]
+"""Finds a value that was computed before."""
 
 
 class Segments:
@@ -65,13 +71,18 @@ class Segments:
         self._tables = tables
         self._cache = cache
 
-    def get(self, pin: Pin, name: str, kind: str, build: Build[T]) -> list[Segment[T]]:
-        """Return the segments of a column of a table version, in row order."""
+    def get(
+        self, pin: Pin, name: str, kind: str, build: Build[T], load: Load[T] | None = None
+    ) -> list[Segment[T]]:
+        """Return the segments of a column of a table version, in row order.
+
+        `load` finds what another process has computed.
+        """
         table = self._tables.open(pin.path, pin.version)
         found: list[Segment[T]] = []
         start = 0
         for group in fragment_groups(table, rows_min=SEGMENT_ROWS_MIN):
-            kept, alive = self._of_group(table, group, name, kind, build)
+            kept, alive = self._of_group(table, group, name, kind, build, load)
             rows = len(kept.addresses) if alive is None else int(alive.sum())
             found.append(Segment(kept.value, start, rows, alive))
             start += rows
@@ -84,24 +95,33 @@ class Segments:
         name: str,
         kind: str,
         build: Build[T],
-    ) -> tuple[_Kept[T], Mask | None]:
+        load: Load[T] | None,
+    ) -> tuple[Kept[T], Mask | None]:
         # By the number of the column: another one may have had its name.
         key = (kind, table.path, table.field_id(name), group.key)
         # The key names what was computed, so what is kept under it is that.
-        kept = cast("_Kept[T] | None", self._cache.get(key))
+        kept = cast("Kept[T] | None", self._cache.get(key))
+        if kept is None and load is not None:
+            kept = load(table, group, name)
+            if kept is not None:
+                self._cache.put(key, kept, kept.value.size_bytes + kept.addresses.nbytes)
         if kept is not None:
             if kept.signature == group.signature:
                 return kept, None
             alive = _alive(kept.addresses, _addresses(table, group))
             if alive is not None:
                 return kept, alive
+        kept = self.computed(table, group, name, build)
+        self._cache.put(key, kept, kept.value.size_bytes + kept.addresses.nbytes)
+        return kept, None
+
+    @staticmethod
+    def computed(table: Table, group: FragmentGroup, name: str, build: Build[T]) -> Kept[T]:
+        """Compute a value from a column of some fragments."""
         count("segment_builds")
         rows = table.scan(columns=[name], row_address=True, fragments=group.fragments)
         value = build(rows[name].combine_chunks())
-        addresses = rows["_rowaddr"].to_numpy()
-        kept = _Kept(group.signature, addresses, value)
-        self._cache.put(key, kept, value.size_bytes + addresses.nbytes)
-        return kept, None
+        return Kept(group.signature, rows["_rowaddr"].to_numpy(), value)
 
 
 def _addresses(table: Table, group: FragmentGroup) -> Addresses:

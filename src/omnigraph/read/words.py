@@ -18,6 +18,9 @@ from omnigraph.limits import TEXT_CHUNK_ROWS, WORD_CHARS_MAX
 from omnigraph.read.arrays import Rows
 from omnigraph.read.stemmer import stem
 
+RULES = 1
+"""Goes up with every change of what a word is: words in files are those of certain rules."""
+
 _SEPARATORS = r"[^\p{L}\p{N}\p{M}]+"
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _WORD_BYTES = np.array([chr(byte).isalnum() and byte < 128 for byte in range(256)])

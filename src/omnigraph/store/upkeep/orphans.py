@@ -20,6 +20,7 @@ from omnigraph.store.upkeep.reclaim import datasets_below, stored_versions
 SCRATCH = "_scratch"
 """Folder, beside the tables, of rows that a parallel load has parsed and not yet staged."""
 
+WORD_FILE = ".words"
 _DATA = ".lance"
 
 
@@ -42,7 +43,7 @@ class Leftover(Struct):
 
     def remove(self, tables: Tables) -> None:
         """Remove it."""
-        if self.path.endswith(_DATA):
+        if self.path.endswith(_DATA) or WORD_FILE in self.stem:
             tables.files.delete(self.path)
         else:
             tables.files.remove(self.path)

@@ -1,0 +1,132 @@
+"""Words of texts in files beside the tables, so that a new process need not find them again.
+
+A file holds what `build_text_segment` makes of one column of some fragments. Its name says of which
+data files and which column, and by which rules texts are split; data files never change, so what
+a file says stays true. It is derived from the rows: one that is missing, damaged or of other rules
+is passed over, and the rows are read instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from msgspec import Struct
+
+from omnigraph.errors import StorageError
+from omnigraph.limits import SEGMENT_ROWS_MIN, WORD_FILE_BYTES_MAX, WORD_FILE_ROWS_MIN
+from omnigraph.read.segments import Kept, Segments
+from omnigraph.read.text import TextSegment, build_text_segment
+from omnigraph.read.words import RULES
+from omnigraph.store import FragmentGroup, Pin, Table, Tables, count, fragment_groups
+from omnigraph.store.upkeep.words import (
+    WordsHead,
+    data_files_of,
+    pack_words,
+    unpack_words,
+    word_file,
+)
+
+_ARRAYS = {
+    "offsets": "<i8",
+    "rows": "<i4",
+    "places": "<i4",
+    "lengths": "<i4",
+    "present": "?",
+    "addresses": "<u8",
+    "letters": "u1",
+    "ends": "<i4",
+}
+
+
+class WordFiles(Struct, frozen=True):
+    """Reads and writes the words of the tables of one graph."""
+
+    tables: Tables
+
+    def load(self, table: Table, group: FragmentGroup, name: str) -> Kept[TextSegment] | None:
+        """Return the words of a column of some fragments, None where no file says them."""
+        if not _is_worth(group):
+            return None
+        field = table.field_id(name)
+        data = None
+        with contextlib.suppress(StorageError):
+            data = self.tables.files.read(word_file(self.tables, table, group, field, RULES))
+        unpacked = None if data is None else unpack_words(data)
+        if unpacked is None:
+            return None
+        head, parts = unpacked
+        if (head.rules, head.field, head.key) != (RULES, field, group.key):
+            return None
+        count("word_files_read")
+        return _decoded(head.signature, parts)
+
+    def save(self, table: Table, group: FragmentGroup, name: str, kept: Kept[TextSegment]) -> None:
+        """Write the words of a column of some fragments."""
+        if kept.value.size_bytes > WORD_FILE_BYTES_MAX:
+            return
+        field = table.field_id(name)
+        parts = _encoded(kept)
+        head = WordsHead(
+            rules=RULES,
+            field=field,
+            key=group.key,
+            signature=kept.signature,
+            data_files=data_files_of(group),
+            sizes=tuple(len(part) for part in parts),
+        )
+        path = word_file(self.tables, table, group, field, RULES)
+        # Not synced: one that a crash leaves half-written has a wrong checksum.
+        self.tables.files.replace(path, pack_words(head, parts), sync=False)
+
+
+def keep_words(tables: Tables, pin: Pin, name: str) -> None:
+    """Write the words of a column of a table version that no file says yet."""
+    files = WordFiles(tables)
+    table = tables.open(pin.path, pin.version)
+    for group in fragment_groups(table, rows_min=SEGMENT_ROWS_MIN):
+        if _is_worth(group) and files.load(table, group, name) is None:
+            found = Segments.computed(table, group, name, build_text_segment)
+            files.save(table, group, name, found)
+
+
+def _is_worth(group: FragmentGroup) -> bool:
+    """Whether finding the words again takes long enough to matter."""
+    return sum(fragment.physical_rows for fragment in group.fragments) >= WORD_FILE_ROWS_MIN
+
+
+def _encoded(kept: Kept[TextSegment]) -> list[bytes]:
+    words = kept.value
+    # In the order of their numbers, which is that in which they were found.
+    spelled = [word.encode() for word in words.words]
+    arrays: dict[str, Any] = {
+        "offsets": words.offsets,
+        "rows": words.rows,
+        "places": words.places,
+        "lengths": words.lengths,
+        "present": words.present,
+        "addresses": kept.addresses,
+        "letters": np.frombuffer(b"".join(spelled), np.uint8),
+        "ends": np.cumsum([0, *map(len, spelled)]),
+    }
+    return [np.ascontiguousarray(arrays[name], kind).tobytes() for name, kind in _ARRAYS.items()]
+
+
+def _decoded(signature: str, parts: list[memoryview]) -> Kept[TextSegment]:
+    arrays: dict[str, Any] = {
+        name: np.frombuffer(part, kind)
+        for (name, kind), part in zip(_ARRAYS.items(), parts, strict=True)
+    }
+    ends, letters = pa.py_buffer(arrays["ends"]), pa.py_buffer(arrays["letters"])
+    spelled = pa.StringArray.from_buffers(len(arrays["ends"]) - 1, ends, letters).to_pylist()
+    words = TextSegment(
+        words={word: number for number, word in enumerate(spelled)},
+        offsets=arrays["offsets"],
+        rows=arrays["rows"],
+        places=arrays["places"],
+        lengths=arrays["lengths"],
+        present=arrays["present"],
+    )
+    return Kept(signature, arrays["addresses"], words)
