@@ -104,9 +104,23 @@ def bm25(documents: Sequence[Document], query: str) -> dict[str, float]:
     return found
 
 
-def nearest(documents: Sequence[Document], vector: Sequence[float]) -> dict[str, float]:
-    """Return the distance of every document that has a vector, by id."""
-    return {d["id"]: math.dist(d["vec"], vector) for d in documents if d["vec"] is not None}
+def nearest(
+    documents: Sequence[Document], vector: Sequence[float], metric: str = "l2"
+) -> dict[str, float]:
+    """Return the distance of every document that has one, by id."""
+    found: dict[str, float] = {}
+    for document in documents:
+        have = document["vec"]
+        if have is None or (metric == "cosine" and not any(have)):
+            continue
+        product = sum(a * b for a, b in zip(have, vector, strict=True))
+        if metric == "l2":
+            found[document["id"]] = math.dist(have, vector)
+        elif metric == "dot":
+            found[document["id"]] = 1 - product
+        else:
+            found[document["id"]] = 1 - product / (math.hypot(*have) * math.hypot(*vector))
+    return found
 
 
 def places(scores: dict[str, float], *, best_first: bool) -> dict[str, int]:

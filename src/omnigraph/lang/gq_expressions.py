@@ -37,7 +37,7 @@ TEXT_PREDICATES = ("search", "fuzzy", "match_text")
 RANKINGS = ("nearest", "bm25", "rrf")
 ARITY = {
     "now": (0, 0),
-    "nearest": (2, 2),
+    "nearest": (2, 3),
     "bm25": (2, 2),
     "rrf": (2, 3),
     "search": (2, 2),

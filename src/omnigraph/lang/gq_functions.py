@@ -14,6 +14,7 @@ from omnigraph.lang.gq_ast import (
     PropertyNode,
     SubqueryNode,
     VariableNode,
+    WordNode,
 )
 from omnigraph.lang.gq_clauses import (
     Clause,
@@ -25,6 +26,7 @@ from omnigraph.lang.gq_clauses import (
 from omnigraph.lang.gq_expressions import AGGREGATES, RANKINGS, TEXT_PREDICATES
 from omnigraph.lang.gq_scope import EdgeVariable, MatchVariable, NodeVariable, PathVariable, Scope
 from omnigraph.lang.gq_values import ValueChecker
+from omnigraph.lang.source import did_you_mean
 from omnigraph.limits import RRF_K_DEFAULT
 from omnigraph.plan.expression import (
     BOOL,
@@ -39,6 +41,7 @@ from omnigraph.plan.expression import (
     EndpointOf,
     Expression,
     IdOf,
+    Metric,
     Nearest,
     Now,
     ObjectOf,
@@ -336,7 +339,8 @@ class ExpressionChecker(ValueChecker):
     def _nearest(self, node: CallNode) -> Nearest | None:
         target = self._target(node.arguments[0], "T15", "nearest")
         query = self.resolve(node.arguments[1])
-        if target is None or query is None:
+        metric = self._metric(node)
+        if target is None or query is None or metric is None:
             return None
         if target.type.scalar is not Scalar.VECTOR:
             self.scope.error(
@@ -354,7 +358,24 @@ class ExpressionChecker(ValueChecker):
             property=target.property,
             query=query,
             model=self._embedding_model(node.arguments[0], target),
+            metric=metric,
         )
+
+    def _metric(self, node: CallNode) -> Metric | None:
+        """Return how `nearest` measures: its third argument, a bare word."""
+        if len(node.arguments) < 3:
+            return Metric.L2
+        word = node.arguments[2]
+        name = word.name if isinstance(word, WordNode) else ""
+        if name in tuple(Metric):
+            return Metric(name)
+        self.scope.error(
+            "T15",
+            word.span,
+            f"`nearest` measures by {', '.join(Metric)}, not by this",
+            hint=did_you_mean(name, Metric) or "write `nearest($d.vector, $q, cosine)`",
+        )
+        return None
 
     def _embedding_model(self, node: ExpressionNode, target: PropertyOf) -> str | None:
         found = self.scope.lookup(node.variable) if isinstance(node, PropertyNode) else None

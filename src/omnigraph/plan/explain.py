@@ -20,6 +20,7 @@ from omnigraph.plan.expression import (
     IdOf,
     IsNull,
     Member,
+    Metric,
     Nearest,
     Negate,
     Not,
@@ -287,7 +288,8 @@ def _function_text(item: TextMatch | Nearest | Bm25 | Rrf | Aggregate) -> str:
             return f"{item.op}({place}, {expression_text(item.query)}{edits})"
         case Nearest():
             place = _dotted(item.variable, item.property)
-            return f"nearest({place}, {expression_text(item.query)})"
+            metric = "" if item.metric is Metric.L2 else f", {item.metric}"
+            return f"nearest({place}, {expression_text(item.query)}{metric})"
         case Bm25():
             return f"bm25({_dotted(item.variable, item.property)}, {expression_text(item.query)})"
         case Rrf():

@@ -59,6 +59,14 @@ class TextOp(StrEnum):
     PHRASE = "match_text"
 
 
+class Metric(StrEnum):
+    """How the distance of two vectors is measured."""
+
+    L2 = "l2"
+    COSINE = "cosine"
+    DOT = "dot"
+
+
 class AggregateFunction(StrEnum):
     """Aggregates over the rows of a group."""
 
@@ -210,12 +218,13 @@ class TextMatch(Struct, frozen=True, kw_only=True):
 
 
 class Nearest(Struct, frozen=True, kw_only=True):
-    """L2 distance between a vector property and a query vector (or text to embed)."""
+    """Distance between a vector property and a query vector (or text to embed)."""
 
     variable: str
     property: str
     query: Expression
     model: str | None = None
+    metric: Metric = Metric.L2
     type: PropertyType = SCORE
 
 

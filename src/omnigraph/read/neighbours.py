@@ -18,6 +18,7 @@ from omnigraph.limits import (
     RESIDENT_BYTES_MAX,
     TAKE_SHARE,
 )
+from omnigraph.plan.expression import Metric
 from omnigraph.read.arrays import Rows, Scores
 from omnigraph.read.columns import ResidentCache, TableColumns
 from omnigraph.read.segments import Segment, Segments
@@ -34,7 +35,14 @@ class Neighbours:
         self._segments = Segments(tables, cache)
 
     def distances(
-        self, pin: Pin, name: str, rows: Rows, query: Scores, *, depth: int | None
+        self,
+        pin: Pin,
+        name: str,
+        rows: Rows,
+        query: Scores,
+        metric: Metric,
+        *,
+        depth: int | None,
     ) -> Scores:
         """Return the distance of some rows, in ascending order, NaN where there is no vector.
 
@@ -43,9 +51,10 @@ class Neighbours:
         size_bytes = np.dtype(np.float32).itemsize * len(query) * pin.row_count
         if size_bytes >= ANN_BYTES_MIN:
             if len(rows) * TAKE_SHARE <= pin.row_count:
-                return self._of_few(pin, name, rows, query)
+                return self._of_few(pin, name, rows, query, metric)
             whole_type = len(rows) == pin.row_count and rows[0] == 0
-            if whole_type and depth is not None:
+            # The index was built for one metric.
+            if whole_type and depth is not None and metric is Metric.L2:
                 found = self._through_index(pin, name, query, depth)
                 if found is not None:
                     return found
@@ -54,21 +63,21 @@ class Neighbours:
                     resource="vectors of one column in bytes",
                     limit=RESIDENT_BYTES_MAX,
                     actual=size_bytes,
-                    hint="narrow the pattern, or build the vector index and rank the whole type",
+                    hint="narrow the pattern, or build the vector index and rank all by l2",
                 )
         column = VectorColumn(self._segments.get(pin, name, "vectors", build_vector_segment))
         if depth is None:
-            return column.distances(rows, query)
-        return column.nearest(rows, query, depth=depth)
+            return column.distances(rows, query, metric)
+        return column.nearest(rows, query, metric, depth=depth)
 
-    def _of_few(self, pin: Pin, name: str, rows: Rows, query: Scores) -> Scores:
+    def _of_few(self, pin: Pin, name: str, rows: Rows, query: Scores, metric: Metric) -> Scores:
         """Read only the vectors that are asked for."""
         found = np.full(len(rows), np.nan)
         bound = rows >= 0
         if bound.any():
             table = self._tables.open(pin.path, pin.version)
             vectors = table.take(rows[bound], columns=[name])[name]
-            found[bound] = _all_distances(vectors.combine_chunks(), query)
+            found[bound] = _all_distances(vectors.combine_chunks(), query, metric)
         return found
 
     def _through_index(self, pin: Pin, name: str, query: Scores, depth: int) -> Scores | None:
@@ -83,10 +92,11 @@ class Neighbours:
         rows = np.nonzero(chosen)[0]
         order = pc.index_in(ids.take(pa.array(rows)), value_set=wanted)
         found = np.full(len(ids), np.nan)
-        found[rows] = _all_distances(near[name].combine_chunks().take(order), query)
+        vectors = near[name].combine_chunks().take(order)
+        found[rows] = _all_distances(vectors, query, Metric.L2)
         return found
 
 
-def _all_distances(vectors: pa.FixedSizeListArray, query: Scores) -> Scores:
+def _all_distances(vectors: pa.FixedSizeListArray, query: Scores, metric: Metric) -> Scores:
     segment = Segment(build_vector_segment(vectors), 0, len(vectors), None)
-    return VectorColumn([segment]).distances(np.arange(len(vectors)), query)
+    return VectorColumn([segment]).distances(np.arange(len(vectors)), query, metric)

@@ -16,7 +16,16 @@ from msgspec.structs import replace
 from omnigraph.catalog import NodeType
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.errors import QueryError
-from omnigraph.plan.expression import INT, SCORE, Bm25, Expression, Nearest, PropertyOf, Rrf
+from omnigraph.plan.expression import (
+    INT,
+    SCORE,
+    Bm25,
+    Expression,
+    Metric,
+    Nearest,
+    PropertyOf,
+    Rrf,
+)
 from omnigraph.plan.read import ReadPlan, SortKey
 from omnigraph.read.arrays import Mask, Rows, Scores
 from omnigraph.read.frame import Frame, Source
@@ -66,6 +75,8 @@ def query_vector(ranking: Nearest, value: LiteralValue, size: int, embed: Embed)
         raise QueryError(f"expected {size} values for Vector({size}), got {len(query)}")
     if not np.isfinite(query).all():
         raise QueryError("a query vector must hold finite 32-bit numbers")
+    if ranking.metric is Metric.COSINE and not query.any():
+        raise QueryError("a query vector of zeros has no direction, which `cosine` compares")
     return query
 
 
@@ -90,7 +101,7 @@ class _Run:
         self._known: dict[Nearest | Bm25 | Rrf, Scores] = {}
         self._places: dict[Nearest | Bm25, Rows] = {}
         self._columns: dict[str, Scores] = {}
-        self._queries: dict[tuple[Expression, int], Scores] = {}
+        self._queries: dict[tuple[Expression, Metric, int], Scores] = {}
         limit, offset = (self._count(item) for item in (plan.limit, plan.offset))
         # Where rows are merged, the limit says nothing about how many of them matter.
         merged = limit is None or plan.grouped or plan.distinct
@@ -178,7 +189,7 @@ class _Run:
             return np.full(self._frame.size, np.nan)
         distinct, inverse = self._entities(ranking.variable)
         found = self._ranker.columns.neighbours.distances(
-            source.pin, ranking.property, distinct, query, depth=depth
+            source.pin, ranking.property, distinct, query, ranking.metric, depth=depth
         )
         return found[inverse]
 
@@ -187,7 +198,7 @@ class _Run:
         value = self._ranker.constant(ranking.query)
         if value is None:
             return None
-        key = (ranking.query, size)
+        key = (ranking.query, ranking.metric, size)
         if key not in self._queries:
             self._queries[key] = query_vector(ranking, value, size, self._ranker.embed)
         return self._queries[key]

@@ -1,4 +1,4 @@
-"""Distances between a query vector and the vectors of a column: exact, Euclidean (L2)."""
+"""Distances between a query vector and the vectors of a column, exact by each metric."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from omnigraph.limits import (
     SQUARES_SLACK,
     VECTOR_BLOCK_VALUES,
 )
+from omnigraph.plan.expression import Metric
 from omnigraph.read.arrays import Rows, Scores, Vectors
 from omnigraph.read.segments import Segment
 
@@ -54,31 +55,33 @@ class VectorColumn:
     def __init__(self, segments: list[Segment[VectorSegment]]) -> None:
         self._segments = segments
 
-    def distances(self, rows: Rows, query: Scores) -> Scores:
+    def distances(self, rows: Rows, query: Scores, metric: Metric = Metric.L2) -> Scores:
         """Return the distance of some rows, NaN where a row has no vector."""
         found = np.full(len(rows), np.nan)
         for segment, inside, places in self._parts(rows):
-            found[inside] = np.sqrt(squares_of(segment.matrix, places, query))
+            found[inside] = distances_of(segment, places, query, metric)
         return found
 
-    def nearest(self, rows: Rows, query: Scores, *, depth: int) -> Scores:
+    def nearest(
+        self, rows: Rows, query: Scores, metric: Metric = Metric.L2, *, depth: int
+    ) -> Scores:
         """Return the distances of at least the nearest `depth` of some rows, NaN for others.
 
         Single precision tells which rows cannot be among them: its error is bounded, so the
         result is the same as if every distance had been computed in full.
         """
         if depth == 0 or len(rows) <= max(NEAREST_ROWS_SHARE * depth, NEAREST_ROWS_MIN):
-            return self.distances(rows, query)
+            return self.distances(rows, query, metric)
         low, high = np.full(len(rows), np.nan), np.full(len(rows), np.inf)
         for segment, inside, places in self._parts(rows):
-            low[inside], high[inside] = _bounds(segment, places, query)
+            low[inside], high[inside] = _bounds(segment, places, query, metric)
             if not np.isfinite(high[inside]).all():
-                # Too large for single precision.
-                return self.distances(rows, query)
+                # Too large for single precision, or without a direction.
+                return self.distances(rows, query, metric)
         limit = np.partition(high, depth - 1)[depth - 1]
         chosen = np.nonzero(low <= limit)[0]
         found = np.full(len(rows), np.nan)
-        found[chosen] = self.distances(rows[chosen], query)
+        found[chosen] = self.distances(rows[chosen], query, metric)
         return found
 
     def _parts(self, rows: Rows) -> Iterator[tuple[VectorSegment, Rows, Rows]]:
@@ -89,6 +92,34 @@ class VectorColumn:
                 places = item.live(item.value.places)[rows[inside] - item.start]
                 known = places >= 0
                 yield item.value, inside[known], places[known]
+
+
+def distances_of(segment: VectorSegment, places: Rows, query: Scores, metric: Metric) -> Scores:
+    """Return distances: L2, or 1 less the product of both vectors, or of their directions.
+
+    A vector of length 0 has no direction, and so no distance: NaN.
+    """
+    if metric is Metric.L2:
+        return np.sqrt(squares_of(segment.matrix, places, query))
+    products = _products(segment.matrix, places, query)
+    if metric is Metric.DOT:
+        return 1.0 - products
+    lengths = np.sqrt(segment.squares[places] * float(query @ query))
+    directed = lengths > 0
+    shares = np.full(len(places), np.nan)
+    np.divide(products, lengths, out=shares, where=directed)
+    return np.clip(1.0 - shares, 0.0, 2.0)
+
+
+def _products(matrix: Vectors, places: Rows, query: Scores) -> Scores:
+    """Return the products with a vector, in 64 bits and row by row as `squares_of` does."""
+    found = np.empty(len(places))
+    step = max(1, VECTOR_BLOCK_VALUES // max(1, matrix.shape[1]))
+    for start in range(0, len(places), step):
+        block = matrix[places[start : start + step]].astype(np.float64)
+        block *= query
+        found[start : start + step] = np.einsum("ij->i", block)
+    return found
 
 
 def squares_of(matrix: Vectors, places: Rows, query: Scores) -> Scores:
@@ -102,8 +133,10 @@ def squares_of(matrix: Vectors, places: Rows, query: Scores) -> Scores:
     return found
 
 
-def _bounds(segment: VectorSegment, places: Rows, query: Scores) -> tuple[Scores, Scores]:
-    """Return bounds of squared distances from products in 32 bits.
+def _bounds(
+    segment: VectorSegment, places: Rows, query: Scores, metric: Metric
+) -> tuple[Scores, Scores]:
+    """Return bounds of something that grows with the distance, from products in 32 bits.
 
     The error of a product of n terms is at most n * 2^-24 of the lengths' product, in any order of
     summation; twice that covers the rounding of everything else.
@@ -112,10 +145,18 @@ def _bounds(segment: VectorSegment, places: Rows, query: Scores) -> tuple[Scores
         products = (segment.matrix @ query.astype(np.float32)).astype(np.float64)[places]
     squares = segment.squares[places]
     own = float(query @ query)
-    about = squares - 2 * products + own
-    slack = 4 * len(query) * F32_ROUNDING * np.sqrt(squares * own)
-    slack += SQUARES_SLACK * (squares + own)
-    return about - slack, about + slack
+    lengths = np.sqrt(squares * own)
+    if metric is Metric.L2:
+        about = squares - 2 * products + own
+        slack = 4 * len(query) * F32_ROUNDING * lengths
+        slack += SQUARES_SLACK * (squares + own)
+        return about - slack, about + slack
+    slack = (2 * len(query) * F32_ROUNDING + SQUARES_SLACK) * lengths
+    if metric is Metric.DOT:
+        return -products - slack, -products + slack
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low, high = (-products - slack) / lengths, (-products + slack) / lengths
+    return low, np.where(lengths > 0, high, np.inf)
 
 
 def as_query(values: object) -> Scores:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.limits import NEAREST_ROWS_MIN
+from omnigraph.plan.expression import Metric
 from omnigraph.read.segments import Segment
 from omnigraph.read.vectors import VectorColumn, as_query, build_vector_segment
 
@@ -34,7 +35,8 @@ def nearest_ids(distances: Array, depth: int) -> list[int]:
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("shift", [0.0, 1000.0])
-def test_nearest_is_exact(seed: int, shift: float) -> None:
+@pytest.mark.parametrize("metric", Metric)
+def test_nearest_is_exact(seed: int, shift: float, metric: Metric) -> None:
     rng = np.random.default_rng(seed)
     width = int(rng.integers(1, 40))
     sizes = [NEAREST_ROWS_MIN, int(rng.integers(1, 900))]
@@ -49,19 +51,33 @@ def test_nearest_is_exact(seed: int, shift: float) -> None:
     if seed % 3 == 0:
         rows = np.sort(rng.choice(rows, NEAREST_ROWS_MIN + 1, replace=False))
     query = as_query(rng.normal(size=width) + shift)
-    whole = found.distances(rows, query)
+    whole = found.distances(rows, query, metric)
     for depth in (0, 1, 7, 100):
-        quick = found.nearest(rows, query, depth=depth)
+        quick = found.nearest(rows, query, metric, depth=depth)
         assert nearest_ids(quick, depth) == nearest_ids(whole, depth)
         known = ~np.isnan(quick)
         assert (quick[known] == whole[known]).all()
 
 
-def test_nearest_needs_few_full_distances() -> None:
+@pytest.mark.parametrize("metric", Metric)
+def test_nearest_needs_few_full_distances(metric: Metric) -> None:
     rng = np.random.default_rng(1)
     found = column([rng.normal(size=(8192, 16)).astype(np.float32)], [np.zeros(8192, dtype=bool)])
-    quick = found.nearest(np.arange(8192), as_query(rng.normal(size=16)), depth=10)
+    quick = found.nearest(np.arange(8192), as_query(rng.normal(size=16)), metric, depth=10)
     assert 10 <= np.count_nonzero(~np.isnan(quick)) < 20
+
+
+def test_each_metric_by_its_definition() -> None:
+    found = column(
+        [np.array([[3, 4], [0, 2], [-3, -4], [0, 0]], dtype=np.float32)], [np.zeros(4, dtype=bool)]
+    )
+    rows, query = np.arange(4), as_query([3, 4])
+    assert found.distances(rows, query, Metric.L2) == pytest.approx([0, 13**0.5, 10, 5])
+    assert found.distances(rows, query, Metric.DOT) == pytest.approx([-24, -7, 26, 1])
+    cosine = found.distances(rows, query, Metric.COSINE)
+    assert cosine[:3] == pytest.approx([0, 0.2, 2])
+    # Without a direction there is no angle.
+    assert np.isnan(cosine[3])
 
 
 def test_huge_numbers_are_compared_in_full() -> None:

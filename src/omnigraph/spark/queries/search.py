@@ -21,6 +21,7 @@ from omnigraph.plan.expression import (
     Bm25,
     Expression,
     IsNull,
+    Metric,
     Nearest,
     ObjectOf,
     PropertyOf,
@@ -35,7 +36,7 @@ from omnigraph.read.reads import all_steps
 from omnigraph.read.search import COMPUTED, TextQuery, text_query, transform_plan
 from omnigraph.read.segments import Segment
 from omnigraph.read.text import TextColumn, build_text_segment
-from omnigraph.read.vectors import build_vector_segment, nullable, squares_of
+from omnigraph.read.vectors import build_vector_segment, distances_of, nullable
 from omnigraph.spark.frames import Scan
 from omnigraph.spark.queries.rows import Joins, Rows, col
 from omnigraph.spark.queries.tables import Computed, Tables
@@ -168,7 +169,7 @@ class _Ranking:
         else:
             query = query_vector(ranking, value, size, self.embed)
             scan = tables.plan(entity.name, ("id", ranking.property), None)
-            read = measuring(scan, query)
+            read = measuring(scan, query, ranking.metric)
             found = tables.engine.frame(len(scan.groups), read, _DISTANCES)
             key = tables.names.fresh("measured")
             found = found.select(col("id").alias(key), col("distance").alias(target))
@@ -179,7 +180,9 @@ class _Ranking:
         self.rows = self.rows.having(frame, [(RANK, name)], at_most=self.rows.at_most)
 
 
-def measuring(scan: Scan, query: Scores) -> Callable[[int], Iterator[Any]]:
+def measuring(
+    scan: Scan, query: Scores, metric: Metric = Metric.L2
+) -> Callable[[int], Iterator[Any]]:
     """Return what computes, task by task, the distance of every row that has a vector."""
 
     def measure(task: int) -> Iterator[Any]:
@@ -187,7 +190,7 @@ def measuring(scan: Scan, query: Scores) -> Callable[[int], Iterator[Any]]:
             segment = build_vector_segment(batch.column(1))
             found = np.full(batch.num_rows, np.nan)
             known = segment.places >= 0
-            found[known] = np.sqrt(squares_of(segment.matrix, segment.places[known], query))
+            found[known] = distances_of(segment, segment.places[known], query, metric)
             yield pa.RecordBatch.from_arrays(
                 [batch.column(0), nullable(found)], names=["id", "distance"]
             )
