@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
 import shutil
 from pathlib import Path
 
 import pytest
 
 import omnigraph as og
+from omnigraph.lang import compile_query
+from omnigraph.plan import ReadPlan
+from omnigraph.read import Fetch, Reader, execute
 from omnigraph.store import measured
 
 SCHEMA = """
@@ -66,6 +70,63 @@ def test_a_row_follows_what_is_written(graph: og.Graph) -> None:
     assert graph.query(BY_KEY, {"n": "p1"}).one()["p.age"] == 77
     graph.mutate('query d() { delete Person where name = "p1" }')
     assert len(graph.query(BY_KEY, {"n": "p1"})) == 0
+
+
+# ---- neighbours by key --------------------------------------------------------------------
+
+
+NEIGHBOURS = [
+    "$p knows $q } return { $q.name, $q.age, $p.tags, $p }",
+    "$q knows $p } return { $q }",
+    "$p <knows> $q } return { $q.age, $q.tags, $p.age as own }",
+    "$p knows $q } return distinct { $q.age }",
+    "$p knows $q } return { $q.age } order { $q.age desc }",
+    "$p knows $q } return { count($q) as n }",
+    "$p knows $q } return { $q.age } limit 1",
+    "$p knows $q $q.age > 1 } return { $q.age }",
+    "$p $w:knows $q } return { $q.age }",
+    "$p knows{1,2} $q } return { $q.age }",
+    "$p $w:knows{1,1} $q } return { $q.age, nodes($w) as way }",
+]
+
+
+@pytest.mark.parametrize("rest", NEIGHBOURS)
+def test_neighbours_from_memory_are_those_the_steps_find(graph: og.Graph, rest: str) -> None:
+    ends = ["p0 p1", "p0 p2", "p0 p1", "p2 p0", "p3 p3", "p1 p4"]
+    edges = [dict(zip(("from", "to"), pair.split(), strict=True)) for pair in ends]
+    graph.load([{"edge": "Knows", **edge} for edge in edges], mode="append")
+    text = f"query q($n: String) {{ match {{ $p: Person {{ name: $n }} {rest} }}"
+    plan = compile_query(text, graph.catalog).plan
+    assert isinstance(plan, ReadPlan)
+    now, pins = datetime.datetime.now(datetime.UTC), graph.snapshot().tables
+    steps = Reader(graph._engine.tables, fetch=Fetch.RESIDENT)
+    # What is asked for twice is in memory.
+    for name in ("p0", "p0", "p1", "p2", "p3", "p4", "nobody", ""):
+        first = steps.execute(plan, graph.catalog, pins, {"n": name}, now=now)
+        found = graph.query(text, {"n": name}).to_arrow()
+        assert found.schema == first.schema
+        assert sorted(map(str, found.to_pylist())) == sorted(map(str, first.to_pylist()))
+
+
+def test_neighbours_in_memory_take_no_steps(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph.load([{"edge": "Knows", "from": "p0", "to": "p1"}], mode="append")
+    text = 'query q() { match { $p: Person { name: "p0" } $p knows $q } return { $q.age } }'
+    assert graph.query(text).to_pylist() == [{"q.age": 1}]
+    monkeypatch.setattr(execute, "walk_tree", None)
+    assert graph.query(text).to_pylist() == [{"q.age": 1}]
+
+
+def test_neighbours_follow_what_is_written(graph: og.Graph) -> None:
+    text = 'query q() { match { $p: Person { name: "p0" } $p knows $q } return { $q.age } }'
+    assert graph.query(text).to_pylist() == []
+    graph.mutate('query m() { insert Knows { from: "p0", to: "p2" } }')
+    assert graph.query(text).to_pylist() == [{"q.age": 2}]
+    graph.mutate('query m() { update Person set { age: 9 } where name = "p2" }')
+    assert graph.query(text).to_pylist() == [{"q.age": 9}]
+    graph.mutate('query m() { delete Person where name = "p2" }')
+    assert graph.query(text).to_pylist() == []
 
 
 # ---- prepared -----------------------------------------------------------------------------

@@ -31,7 +31,14 @@ from omnigraph.limits import (
 from omnigraph.plan.expression import Nearest
 from omnigraph.plan.read import Join, ReadPlan
 from omnigraph.read.arrays import Scores
-from omnigraph.read.by_key import RowByKey, plan_row_by_key, row_by_key
+from omnigraph.read.by_key import (
+    NeighboursByKey,
+    RowByKey,
+    neighbours_by_key,
+    plan_neighbours_by_key,
+    plan_row_by_key,
+    row_by_key,
+)
 from omnigraph.read.columns import CacheStats, ResidentCache, TableColumns
 from omnigraph.read.context import Context
 from omnigraph.read.estimates import growth
@@ -65,6 +72,7 @@ class Prepared(Struct, frozen=True):
     tree: Tree | None = None
     probe: ProbePlan | None = None
     row: RowByKey | None = None
+    neighbours: NeighboursByKey | None = None
 
 
 class Reader:
@@ -110,6 +118,12 @@ class Reader:
             row = row_by_key(prepared.row, self._columns, pins, parameters, now)
             if row is not None:
                 return row
+        if prepared.neighbours is not None and self._is_direct():
+            found = neighbours_by_key(
+                prepared.neighbours, self._columns, self._topologies, pins, parameters, now
+            )
+            if found is not None:
+                return found
         context = Context(
             catalog=catalog,
             pins=pins,
@@ -200,6 +214,7 @@ class Reader:
             tree=plan_tree(plan),
             probe=plan_probe(plan, catalog),
             row=plan_row_by_key(plan, catalog),
+            neighbours=plan_neighbours_by_key(plan, catalog),
         )
 
     def _is_direct(self) -> bool:

@@ -348,6 +348,15 @@ class Topologies:
                 return known
         return None
 
+    def known(self, pin: Pin, source: Pin, target: Pin) -> Topology | None:
+        """Return the topology of an edge type if it is in memory."""
+        key = self._key(pin, source, target)
+        found = self._cache.get(key)
+        if not isinstance(found, Topology):
+            return None
+        self._cache.resize(key, found.size_bytes)
+        return found
+
     def resident(self, pin: Pin, source: Pin, target: Pin) -> bool:
         """Whether a topology is in memory, or one it can be made from at little cost."""
         if self._cache.get(self._key(pin, source, target)) is not None:
