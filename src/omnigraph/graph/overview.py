@@ -137,11 +137,7 @@ class Distances:
             uid: list(line.commits(common if uid == MAIN else None)) for uid, line in lines.items()
         }
         self._commits = {c.graph_commit_id: c for own in self._own.values() for c in own}
-        self._merged = {
-            commit.merged_branch
-            for commit in self._commits.values()
-            if commit.merged_parent_commit_id is not None
-        }
+        self._merged = {c.merged_branch for c in self._commits.values() if _is_merge(c)}
         self._main = [c.manifest_version for c in self._own.get(MAIN, ())[::-1] if _counts(c)]
         self._known: dict[str, GraphCommit] | None = None
 
@@ -157,16 +153,13 @@ class Distances:
         """Return the distance of a branch that merges left alone, as were those it grew from."""
         ahead, to = 0, None
         while line.uid != MAIN:
-            own, parent = self._own[line.uid], line.parent
-            is_plain = (
-                not line.passed
-                and line.uid not in self._merged
-                and not any(c.merged_parent_commit_id for c in own)
-            )
-            if not is_plain or parent is None or parent not in self._lines:
+            own = self._own[line.uid]
+            parent = None if line.parent is None else self._lines.get(line.parent)
+            is_plain = line.uid not in self._merged and not any(map(_is_merge, own))
+            if parent is None or line.passed or not is_plain:
                 return None
             ahead += sum(_counts(c) for c in own if to is None or c.manifest_version <= to)
-            line, to = self._lines[parent], line.start
+            line, to = parent, line.start
         behind = 0 if to is None else len(self._main) - bisect_right(self._main, to)
         return ahead, behind
 
@@ -240,6 +233,10 @@ def _merged(lines: Mapping[str, Line]) -> Iterator[GraphCommit]:
         _order, uid, commit = heapq.heappop(queue)
         yield commit
         go_on(uid)
+
+
+def _is_merge(commit: GraphCommit) -> bool:
+    return commit.merged_parent_commit_id is not None
 
 
 def _counts(commit: GraphCommit) -> bool:
