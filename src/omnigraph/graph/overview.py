@@ -41,7 +41,7 @@ class Line:
         self.start = start
         self.passed = passed
         """Branches between it and that one, which are not shown."""
-        self._version = capture.version
+        self.version = capture.version
         self._manifest = manifest
 
     @property
@@ -52,7 +52,7 @@ class Line:
     def commits(self, after: int | None = None) -> Iterator[GraphCommit]:
         """Yield its commits, newest first; those after a graph version if one is given."""
         stop = self.start if after is None else after
-        for commit in self._manifest.ledger.newest_first(self._version):
+        for commit in self._manifest.ledger.newest_first(self.version):
             if commit.manifest_version <= stop:
                 return
             yield commit
@@ -132,7 +132,9 @@ class Distances:
     def __init__(self, lines: Mapping[str, Line], base: Line) -> None:
         self._lines = lines
         self._base = base
-        common = min((line.start for line in lines.values() if line.parent == MAIN), default=None)
+        starts = [line.start for line in lines.values() if line.parent == MAIN]
+        # With the very commits there: they are the heads of what was not written to since.
+        common = min(starts, default=base.version) - 1
         self._own = {
             uid: list(line.commits(common if uid == MAIN else None)) for uid, line in lines.items()
         }
