@@ -30,9 +30,8 @@ def on_disk(root: Path) -> tuple[int, int]:
 def run(root: Path, commits: int, *, maintained: bool) -> dict[str, float]:
     """Commit one row at a time and look at the first and the last hundred."""
     times: list[float] = []
-    with og.init(root, SCHEMA, durability="none") as graph:
-        if maintained:
-            graph.maintain_automatically(every=100, keep=50, grace=0)
+    upkeep = og.Upkeep(every_commits=100, keep=50, older_than_s=0, grace_s=0)
+    with og.init(root, SCHEMA, durability="none", upkeep=maintained and upkeep) as graph:
         for number in range(commits):
             start = time.perf_counter()
             graph.mutate(ADD, {"n": f"p{number:08}"})

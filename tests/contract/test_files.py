@@ -42,6 +42,29 @@ def test_a_file_is_replaced_and_removed(location: Location) -> None:
     assert files.read(path) is None
 
 
+def test_folders_are_listed_one_level_deep(location: Location) -> None:
+    files, tree = location.files, location.path("tree")
+    files.replace(location.path("beside"), b"x", sync=False)
+    assert files.folders(tree) == []
+    for name in ("b/x", "é/y/z", "a b/_versions/1", "file"):
+        files.replace(f"{tree}/{name}", b"x", sync=False)
+    assert files.folders(tree) == ["a b", "b", "é"]
+    assert files.folders(f"{tree}/é") == ["y"]
+
+
+def test_only_empty_folders_go_with_the_last_file_in_them(location: Location) -> None:
+    files, tree = location.files, location.path("tree")
+    for name in ("a/b/c/x", "a/d"):
+        files.replace(f"{tree}/{name}", b"four", sync=False)
+    assert files.remove(f"{tree}/a/b/c") == 4
+    files.remove_empty(f"{tree}/a/b", below=tree)
+    assert not files.has_folder(f"{tree}/a/b")
+    assert files.read(f"{tree}/a/d") == b"four"
+    files.delete(f"{tree}/a/d")
+    files.remove_empty(f"{tree}/a", below=tree)
+    assert not files.has_folder(f"{tree}/a")
+
+
 @pytest.mark.parametrize("name", ["plain", "a b", "é", "100%25", "x@y.json", "a%2Fb.json"])
 def test_names_stay_as_they_are(location: Location, name: str) -> None:
     files, path = location.files, location.path("folder", name)

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
+from omnigraph.commits.ancestry import children_first
+from omnigraph.graph import overview
 from omnigraph.store import measured
 from omnigraph.store.tables import journal
 from tests.cost.measure import OPENS, QUERIES, add_person, new_graph, recorded_opens
@@ -127,19 +129,30 @@ def test_looking_at_all_branches_reads_what_they_do_not_share(
         with og.open(uri, durability="none", upkeep=False) as graph:
             for name in ("one", "two"):
                 graph.snapshot(name)
+            # Its older part is not in memory.
+            assert graph._engine.lines.main.coordinator.ledger.recent.floor > 0
             heads = cost_of(graph.branches.heads)
             found = graph.branches.heads()
         distances = {item.name: (item.ahead, item.behind) for item in found.branches}
         assert distances == {"main": (0, 0), "one": (1, 1), "two": (1, 1)}
         costs.append(heads)
+        graph = og.open(uri, durability="none", upkeep=False)
+        for name in ("one", "two"):
+            graph.branches.delete(name)
+        alone = cost_of(graph.branches.heads)
+        assert alone.get("manifest_scans", 0) == 0
+        graph.close()
     assert costs[0].get("manifest_scans", 0) == costs[1].get("manifest_scans", 0)
+
+
+def _noted(looked: list[str], found: dict[str, og.GraphCommit]) -> list[og.GraphCommit]:
+    looked += found
+    return children_first(found)
 
 
 def test_a_page_of_all_history_reads_no_more_of_a_longer_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from omnigraph.graph import overview
-
     monkeypatch.setattr(journal, "JOURNAL_TIER_BASE", 3)
     monkeypatch.setattr(journal, "CHECKPOINT_ROWS", 8)
     monkeypatch.setattr(overview, "HISTORY_SPARE_COMMITS", 2)
@@ -148,19 +161,9 @@ def test_a_page_of_all_history_reads_no_more_of_a_longer_one(
         uri = long(tmp_path / str(commits), commits)
         with og.open(uri, durability="none", upkeep=False) as graph:
             looked: list[str] = []
-            inner = vars(overview)["children_first"]
-
-            def ordered(
-                found: dict[str, og.GraphCommit],
-                inner: Callable[..., list[og.GraphCommit]] = inner,
-                looked: list[str] = looked,
-            ) -> list[og.GraphCommit]:
-                looked += found
-                return inner(found)
-
+            ordered = partial(_noted, looked)
             monkeypatch.setattr(overview, "children_first", ordered)
             page = graph.branches.history(limit=3)
-            monkeypatch.setattr(overview, "children_first", inner)
         assert len(page.commits) == 3
         assert page.next_page_token is not None
         read.append(len(looked))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -13,6 +13,7 @@ from omnigraph.commits.history import History
 from omnigraph.commits.open_branches import OpenBranches
 from omnigraph.commits.records import MAIN
 from omnigraph.limits import BRANCHES_MET_MAX
+from omnigraph.store import side_by_side
 
 UNKNOWN = ""
 """A merge of which it was not written down what it was taken from."""
@@ -60,22 +61,32 @@ class Meetings:
         self._lines = lines
         self._known: BoundedCache[str, tuple[int, frozenset[str]]] = BoundedCache(BRANCHES_MET_MAX)
 
-    def of(self, info: BranchInfo) -> OwnHistory:
-        """Return which branches one has met."""
-        return OwnHistory(
-            branch=info.branch_uid, parent=info.parent, merged=self._merged_into(info)
-        )
+    def of(self, infos: Sequence[BranchInfo]) -> list[OwnHistory]:
+        """Return which branches each of some has met."""
+        return self._each(infos, self._merged_into)
 
-    def of_retired(self, info: BranchInfo) -> OwnHistory:
-        """Return which branches a deleted one had met; mostly that was noted when it went."""
-        noted = self._lines.directory.retirement(info.id)
-        if noted is None:
-            return self.of(info)
-        return OwnHistory(branch=info.branch_uid, parent=info.parent, merged=noted.merged)
+    def of_retired(self, infos: Sequence[BranchInfo]) -> list[OwnHistory]:
+        """Return which branches deleted ones had met; mostly that was noted when they went."""
+
+        def merged(info: BranchInfo) -> Collection[str]:
+            noted = self._lines.directory.retirement(info.id)
+            return self._merged_into(info) if noted is None else noted.merged
+
+        return self._each(infos, merged)
+
+    def _each(
+        self, infos: Sequence[BranchInfo], merged: Callable[[BranchInfo], Collection[str]]
+    ) -> list[OwnHistory]:
+        found = side_by_side(merged, infos, at_once=self._lines.calls_at_once)
+        return [
+            OwnHistory(branch=info.branch_uid, parent=info.parent, merged=names)
+            for info, names in zip(infos, found, strict=True)
+        ]
 
     def merged(self, infos: Sequence[BranchInfo]) -> Merged:
         """Return from which branches each of some took merges."""
-        by_branch = {info.branch_uid: self._merged_into(info) for info in infos}
+        found = side_by_side(self._merged_into, infos, at_once=self._lines.calls_at_once)
+        by_branch = dict(zip((info.branch_uid for info in infos), found, strict=True))
         return Merged(
             by_branch=by_branch,
             parents={info.branch_uid: info.parent for info in infos},

@@ -132,6 +132,11 @@ class OpenBranches:
             self.main.coordinator, tables, self._slots, syncer, ids.next
         )
 
+    @property
+    def calls_at_once(self) -> int:
+        """How many branches are worth looking at side by side."""
+        return self._location.files.calls_at_once
+
     def get(self, name: str) -> OpenBranch:
         """Return a branch, opening it if need be. Raises `NotFoundError`.
 

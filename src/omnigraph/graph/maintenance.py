@@ -31,7 +31,7 @@ from omnigraph.ops.indexing import (
 from omnigraph.ops.merge.merging import Merging
 from omnigraph.ops.optimize import Optimize, OptimizedTable
 from omnigraph.ops.repair import Repair
-from omnigraph.store import Tables
+from omnigraph.store import Tables, side_by_side
 from omnigraph.store.tables.workers import Workers
 from omnigraph.values.reports import CleanupReport as CleanupReport
 from omnigraph.values.reports import OptimizeReport as OptimizeReport
@@ -128,7 +128,7 @@ class Maintenance:
                 if not dry_run:
                     directory.forget_unmade()
                 work = Cleanup(
-                    [self._lines.get(info.name).coordinator for info in branches],
+                    self._manifests(branches),
                     lambda: self._kept_states(ended),
                     self._tables,
                     retention,
@@ -152,6 +152,13 @@ class Maintenance:
             tables=tuple(tables),
         )
 
+    def _manifests(self, branches: Sequence[BranchInfo]) -> list[ManifestReader]:
+        return side_by_side(
+            lambda info: self._lines.get(info.name).coordinator,
+            branches,
+            at_once=self._tables.files.calls_at_once,
+        )
+
     def _retired(
         self, living: Sequence[BranchInfo]
     ) -> tuple[list[ManifestReader], list[BranchInfo]]:
@@ -159,7 +166,7 @@ class Maintenance:
         infos = self._lines.directory.retired()
         if not infos:
             return [], []
-        needed = lines_in_use(map(self._meetings.of, living), map(self._meetings.of_retired, infos))
+        needed = lines_in_use(self._meetings.of(living), self._meetings.of_retired(infos))
         kept = [self._lines.history(name) for name in sorted(needed)]
         gone = [info for info in infos if info.branch_uid not in needed]
         return [item for item in kept if item is not None], gone

@@ -41,7 +41,7 @@ class Line:
         self.start = start
         self.passed = passed
         """Branches between it and that one, which are not shown."""
-        self._version = capture.version
+        self.version = capture.version
         self._manifest = manifest
 
     @property
@@ -52,7 +52,7 @@ class Line:
     def commits(self, after: int | None = None) -> Iterator[GraphCommit]:
         """Yield its commits, newest first; those after a graph version if one is given."""
         stop = self.start if after is None else after
-        for commit in self._manifest.ledger.newest_first(self._version):
+        for commit in self._manifest.ledger.newest_first(self.version):
             if commit.manifest_version <= stop:
                 return
             yield commit
@@ -132,16 +132,14 @@ class Distances:
     def __init__(self, lines: Mapping[str, Line], base: Line) -> None:
         self._lines = lines
         self._base = base
-        common = min((line.start for line in lines.values() if line.parent == MAIN), default=None)
+        starts = [line.start for line in lines.values() if line.parent == MAIN]
+        # With the very commits there: they are the heads of what was not written to since.
+        common = min(starts, default=base.version) - 1
         self._own = {
             uid: list(line.commits(common if uid == MAIN else None)) for uid, line in lines.items()
         }
         self._commits = {c.graph_commit_id: c for own in self._own.values() for c in own}
-        self._merged = {
-            commit.merged_branch
-            for commit in self._commits.values()
-            if commit.merged_parent_commit_id is not None
-        }
+        self._merged = {c.merged_branch for c in self._commits.values() if _is_merge(c)}
         self._main = [c.manifest_version for c in self._own.get(MAIN, ())[::-1] if _counts(c)]
         self._known: dict[str, GraphCommit] | None = None
 
@@ -157,16 +155,13 @@ class Distances:
         """Return the distance of a branch that merges left alone, as were those it grew from."""
         ahead, to = 0, None
         while line.uid != MAIN:
-            own, parent = self._own[line.uid], line.parent
-            is_plain = (
-                not line.passed
-                and line.uid not in self._merged
-                and not any(c.merged_parent_commit_id for c in own)
-            )
-            if not is_plain or parent is None or parent not in self._lines:
+            own = self._own[line.uid]
+            parent = None if line.parent is None else self._lines.get(line.parent)
+            is_plain = line.uid not in self._merged and not any(map(_is_merge, own))
+            if parent is None or line.passed or not is_plain:
                 return None
             ahead += sum(_counts(c) for c in own if to is None or c.manifest_version <= to)
-            line, to = self._lines[parent], line.start
+            line, to = parent, line.start
         behind = 0 if to is None else len(self._main) - bisect_right(self._main, to)
         return ahead, behind
 
@@ -240,6 +235,10 @@ def _merged(lines: Mapping[str, Line]) -> Iterator[GraphCommit]:
         _order, uid, commit = heapq.heappop(queue)
         yield commit
         go_on(uid)
+
+
+def _is_merge(commit: GraphCommit) -> bool:
+    return commit.merged_parent_commit_id is not None
 
 
 def _counts(commit: GraphCommit) -> bool:

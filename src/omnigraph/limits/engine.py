@@ -405,6 +405,9 @@ OPTIMIZE_ATTEMPTS_MAX: Final = WRITE_ATTEMPTS_MAX
 OPTIMIZE_THREADS: Final = 4
 """Tables compacted at the same time."""
 
+MAINTENANCE_THREADS: Final = 4
+"""Tables cleaned up at the same time on a disk; in an object store `OBJECT_CALLS_AT_ONCE`."""
+
 PATCHED_EDGES_MAX: Final = 4096
 """New edges that are put into a known adjacency one by one; more are sorted in with all."""
 

@@ -7,7 +7,7 @@ branch can appear.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -55,7 +55,7 @@ from omnigraph.lang.schema_steps import (
 )
 from omnigraph.rows import Problems, has_blobs, table_folder, table_schema
 from omnigraph.rows.migrate import Rule, TypeChange, check_stored, missing_ids, type_changes
-from omnigraph.store import OPERATION_PROPERTY, ColumnChanges, Pin, Table
+from omnigraph.store import OPERATION_PROPERTY, ColumnChanges, Pin, Table, side_by_side
 from omnigraph.store.tables.steps import ChangeColumns
 from omnigraph.store.upkeep.reclaim import erase_history, erase_table
 
@@ -206,15 +206,15 @@ class _SchemaChange(PlainOperation):
         steps: list[TableStep] = []
         entries: list[TableEntry] = []
         for change in self._changes:
-            if change.old is None:
-                entries += self._create(desired, change, entries)
-            elif change.is_empty:
+            if change.old is None or change.is_empty:
                 continue
-            elif change.new is not None and (columns := change.columns()).any:
+            if change.new is not None and (columns := change.columns()).any:
                 hard = _removes(review)
                 steps.append(_column_step(change.old, change.new, columns, hard=hard))
             else:
                 entries += _kept_entries(capture.pins[change.old.table_key], change)
+        new = [change.new for change in self._changes if change.old is None and change.new]
+        entries += self._create(desired, new)
         return ChangeSet(
             steps=tuple(steps),
             entries=tuple(entries),
@@ -245,20 +245,27 @@ class _SchemaChange(PlainOperation):
         fire(Failpoint.SCHEMA_POST_VALIDATE)
         return review
 
-    def _create(
-        self, desired: AcceptedSchema, change: TypeChange, planned: list[TableEntry]
-    ) -> list[TableEntry]:
-        """Make the table of a new type; before the commit it is only an empty folder."""
-        entity = change.new
-        if entity is None:
-            return []
-        taken = self._publisher.coordinator.ledger.paths() | {item.path for item in planned}
-        path = base = table_folder(entity.kind, entity.name)
-        number = 1
-        while path in taken:
-            # A name that comes back is another table: history still needs the first one.
-            number += 1
-            path = f"{base}-{number}"
+    def _create(self, desired: AcceptedSchema, entities: Sequence[Entity]) -> list[TableEntry]:
+        """Make the tables of new types; before the commit they are only empty folders."""
+        taken = self._publisher.coordinator.ledger.paths() if entities else set()
+        places: list[tuple[Entity, str]] = []
+        for entity in entities:
+            path = base = table_folder(entity.kind, entity.name)
+            number = 1
+            while path in taken:
+                # A name that comes back is another table: history still needs the first one.
+                number += 1
+                path = f"{base}-{number}"
+            taken.add(path)
+            places.append((entity, path))
+        pins = side_by_side(
+            lambda item: self._created(desired, *item),
+            places,
+            at_once=self._publisher.tables.files.calls_at_once,
+        )
+        return [entry for pin in pins for entry in registered(pin)]
+
+    def _created(self, desired: AcceptedSchema, entity: Entity, path: str) -> Pin:
         tables = self._publisher.tables
         tables.discard_unpublished(path)
         properties = {OPERATION_PROPERTY: SCHEMA_APPLY}
@@ -266,16 +273,14 @@ class _SchemaChange(PlainOperation):
         fire(Failpoint.SCHEMA_POST_TABLE_CREATE)
         self._publisher.syncer.sync_tree(tables.folder(path))
         _type_id, incarnation = desired.table_identity(entity.kind, entity.name)
-        return registered(
-            Pin(
-                table_key=entity.table_key,
-                incarnation=incarnation,
-                path=path,
-                version=table.version,
-                row_count=0,
-                transaction_uuid=table.transaction_uuid(),
-                seq=0,
-            )
+        return Pin(
+            table_key=entity.table_key,
+            incarnation=incarnation,
+            path=path,
+            version=table.version,
+            row_count=0,
+            transaction_uuid=table.transaction_uuid(),
+            seq=0,
         )
 
     def finish(self, intent: Intent | None, commit: GraphCommit | None) -> None:

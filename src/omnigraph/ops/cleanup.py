@@ -7,6 +7,7 @@ versions some branch or tag still names. Above it everything stays, so writers g
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol
@@ -19,12 +20,13 @@ from omnigraph.errors import BadRequestError, ConflictError, OmniGraphError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.limits import (
     CLEANUP_GRACE_S,
+    MAINTENANCE_THREADS,
     ORPHAN_AGE_S,
     RETAIN_S,
     RETAIN_VERSIONS,
     RETAIN_VERSIONS_MAX,
 )
-from omnigraph.store import Tables, split_branch
+from omnigraph.store import Tables, side_by_side, split_branch
 from omnigraph.store.tables.journal import announce_removal
 from omnigraph.store.upkeep.floors import Floor, read_floors, write_floors
 from omnigraph.store.upkeep.orphans import SCRATCH, Leftover, old_scratch, orphan_files
@@ -228,7 +230,13 @@ class Cleanup:
         self._retired = tuple(retired)
         self._gone = tuple(gone)
         self._dry_run = dry_run
-        self._progress = progress or (lambda _name: None)
+        self._tell = progress or (lambda _name: None)
+        self._telling = threading.Lock()
+
+    def _progress(self, name: str) -> None:
+        # Tables are cleaned side by side; whoever is told hears of one after the other.
+        with self._telling:
+            self._tell(name)
 
     def plan(self) -> Removal:
         """Decide what goes, and announce it. The caller keeps branches and tags from changing."""
@@ -252,10 +260,11 @@ class Cleanup:
 
         Branches and tags may change meanwhile: they find what they need above the floors.
         """
-        found = [
-            _persistent(partial(self._clean_table, root, paths, removal.needed))
-            for root, paths in removal.roots.items()
-        ]
+        found = side_by_side(
+            lambda item: _persistent(partial(self._clean_table, *item, removal.needed)),
+            removal.roots.items(),
+            at_once=max(MAINTENANCE_THREADS, self._tables.files.calls_at_once),
+        )
         found += [
             self._drop_table(path)
             for path in removal.dropped
@@ -288,16 +297,20 @@ class Cleanup:
     def _windows(self) -> dict[BranchId, list[int]]:
         """Return the graph versions of each branch that the retention keeps."""
         now = now_us()
-        found: dict[BranchId, list[int]] = {}
-        floors = read_floors(self._tables.files, self._tables.folder(MANIFEST_KEY)).by_branch
-        for coordinator in self._coordinators:
+        files = self._tables.files
+        floors = read_floors(files, self._tables.folder(MANIFEST_KEY)).by_branch
+
+        def window(coordinator: ManifestReader) -> list[int]:
             version = coordinator.capture().version
             # What was given up once stays given up, so it need not be looked at again.
             floor = min(floors.get(coordinator.branch.uid, Floor()).version, version)
             commits = coordinator.ledger.heads_between(floor - 1, version)
             published_us = version_times_us(self._tables, coordinator.branch.path)
-            found[coordinator.branch] = self._retention.kept(commits, now, published_us)
-        return found
+            return self._retention.kept(commits, now, published_us)
+
+        found = side_by_side(window, self._coordinators, at_once=files.calls_at_once)
+        branches = [coordinator.branch for coordinator in self._coordinators]
+        return dict(zip(branches, found, strict=True))
 
     def _announced(self, windows: Mapping[BranchId, list[int]]) -> set[State]:
         """Raise the floors before anything goes; return the single states that stay.
@@ -383,17 +396,23 @@ class Cleanup:
         freed += sum(remove_tree(self._tables, tree) for tree in strays)
         return len(names) + len(strays), freed
 
+    def _clean_branch(self, branch: BranchId, kept_from: int) -> Reclaimed:
+        """Remove old versions of the manifest of a branch."""
+        stored = stored_versions(self._tables, branch.path)
+        removable = [version for version in stored if version < kept_from]
+        if removable and not self._dry_run:
+            announce_removal(self._tables.files, self._tables.folder(branch.path))
+        return remove_versions(self._tables, branch.path, removable, dry_run=self._dry_run)
+
     def _clean_manifest(self, oldest: Mapping[BranchId, int]) -> CleanedTable:
-        versions = freed = 0
         self._check_held()
+        files = self._tables.files
         try:
-            for branch, kept_from in oldest.items():
-                stored = stored_versions(self._tables, branch.path)
-                removable = [version for version in stored if version < kept_from]
-                if removable and not self._dry_run:
-                    announce_removal(self._tables.files, self._tables.folder(branch.path))
-                gone = remove_versions(self._tables, branch.path, removable, dry_run=self._dry_run)
-                versions, freed = versions + gone.versions, freed + gone.bytes
+            cleaned = side_by_side(
+                lambda item: self._clean_branch(*item), oldest.items(), at_once=files.calls_at_once
+            )
+            versions = sum(item.versions for item in cleaned)
+            freed = sum(item.bytes for item in cleaned)
             strays = stray_trees(self._tables, MANIFEST_KEY, older_than_s=ORPHAN_AGE_S)
             if not self._dry_run:
                 freed += sum(remove_tree(self._tables, tree) for tree in strays)

@@ -11,7 +11,7 @@ from omnigraph.catalog.model import index_kind
 from omnigraph.commits import Base, BuildIndexes, ChangeSet, Persistence, PlainOperation, Reserve
 from omnigraph.errors import StorageError
 from omnigraph.read.word_files import keep_words
-from omnigraph.store import IndexSpec, lacking_indexes, missing_indexes
+from omnigraph.store import IndexSpec, lacking_indexes, missing_indexes, side_by_side
 from omnigraph.store.tables.workers import InProcess, Workers
 
 _KINDS = {"vector": "IVF_FLAT", "label_list": "LABEL_LIST", "inverted": "INVERTED"}
@@ -70,12 +70,18 @@ class Indexing(PlainOperation):
 
     def prepare(self, base: Base) -> ChangeSet:
         """Find what the indexes of each table lack."""
-        found: list[BuildIndexes] = []
-        for entity in base.schema.catalog.entities():
-            if base.capture.pins[entity.table_key].row_count:
-                specs = lacking_indexes(base.table(entity), declared_indexes(entity))
-                if specs:
-                    found.append(BuildIndexes(table_key=entity.table_key, specs=tuple(specs)))
+        pins = base.capture.pins
+        full = [e for e in base.schema.catalog.entities() if pins[e.table_key].row_count]
+        lacking = side_by_side(
+            lambda entity: lacking_indexes(base.table(entity), declared_indexes(entity)),
+            full,
+            at_once=base.tables.files.calls_at_once,
+        )
+        found = [
+            BuildIndexes(table_key=entity.table_key, specs=tuple(specs))
+            for entity, specs in zip(full, lacking, strict=True)
+            if specs
+        ]
         return ChangeSet(indexes=tuple(found))
 
 

@@ -23,7 +23,7 @@ from omnigraph.commits import (
     TableStep,
 )
 from omnigraph.limits import OPTIMIZE_ATTEMPTS_MAX
-from omnigraph.store import DRIFT, Pin, Standing, Table, Tables, standing
+from omnigraph.store import DRIFT, Pin, Standing, Table, Tables, side_by_side, standing
 from omnigraph.store.tables.compaction import auto_cleanup_settings, index_name
 from omnigraph.store.tables.steps import Compact
 from omnigraph.store.tables.workers import InProcess, Workers
@@ -93,11 +93,18 @@ class Optimize(PlainOperation):
     def _plan(self, base: Base) -> tuple[list[_Work], list[OptimizedTable]]:
         skipped: list[OptimizedTable] = []
         wanted: list[tuple[Pin, Entity]] = []
-        for entity in base.schema.catalog.entities():
-            pin = base.capture.pins.get(entity.table_key)
-            if pin is None:
-                continue
-            reason, head = self._reason_to_skip(base.tables, base.capture, pin)
+        pins = base.capture.pins
+        known = [
+            (pins[entity.table_key], entity)
+            for entity in base.schema.catalog.entities()
+            if entity.table_key in pins
+        ]
+        reasons = side_by_side(
+            lambda item: self._reason_to_skip(base.tables, base.capture, item[0]),
+            known,
+            at_once=base.tables.files.calls_at_once,
+        )
+        for (pin, entity), (reason, head) in zip(known, reasons, strict=True):
             if reason is None:
                 wanted.append((pin, entity))
             else:
@@ -127,21 +134,22 @@ class Optimize(PlainOperation):
 
     def _prepared(self, tables: Tables, wanted: list[tuple[Pin, Entity]]) -> list[_Work]:
         """Rewrite what is small; kept over lost races as long as a table stays where it is."""
-        opened: dict[tuple[str, int], Table] = {}
+        new = [item for item in wanted if (item[0].path, item[0].version) not in self._done]
+        found = side_by_side(
+            lambda item: tables.open(item[0].path, item[0].version),
+            new,
+            at_once=tables.files.calls_at_once,
+        )
+        full = [table for (pin, _), table in zip(new, found, strict=True) if pin.row_count]
+        rewritten = dict(zip(map(id, full), self.workers.rewrite(full), strict=True))
+        for (pin, entity), table in zip(new, found, strict=True):
+            self._done[(pin.path, pin.version)] = _Work(
+                pin=pin,
+                table=table,
+                columns=self._columns_of(entity) if pin.row_count else (),
+                rewrites=rewritten.get(id(table), []),
+            )
         for pin, _entity in wanted:
-            key = (pin.path, pin.version)
-            if pin.row_count and key not in self._done:
-                opened[key] = tables.open(*key)
-        rewritten = dict(zip(opened, self.workers.rewrite(list(opened.values())), strict=True))
-        for pin, entity in wanted:
-            key = (pin.path, pin.version)
-            if key not in self._done:
-                self._done[key] = _Work(
-                    pin=pin,
-                    table=opened.get(key) or tables.open(*key),
-                    columns=self._columns_of(entity) if pin.row_count else (),
-                    rewrites=rewritten.get(key, []),
-                )
             self._progress(pin.table_key)
         return [self._done[(pin.path, pin.version)] for pin, _entity in wanted]
 
