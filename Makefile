@@ -31,7 +31,7 @@ BIN     := .venv/bin
 PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet --quiet
 PYTEST  := $(BIN)/python -m pytest
 FAST    := $(wildcard tests/unit tests/contract tests/arch)
-CODE    := $(wildcard src tests benchmarks examples)
+CODE    := $(wildcard src tests benchmarks examples editors)
 
 .PHONY: help
 help: ## List the targets

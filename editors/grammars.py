@@ -60,9 +60,7 @@ QUERY: dict[str, object] = {
         rf"\b(query)\s+({LOWER_NAME})", "keyword.control", "entity.name.function"
     ),
     # A property may have the name of a keyword, so it comes first.
-    "property": rule(
-        "variable.other.property", rf"(?<=\.){LOWER_NAME}|\b{LOWER_NAME}(?=\s*:)"
-    ),
+    "property": rule("variable.other.property", rf"(?<=\.){LOWER_NAME}|\b{LOWER_NAME}(?=\s*:)"),
     "word-operator": rule("keyword.operator.word", one_of(WORD_OPERATORS)),
     "keyword": rule("keyword.control", one_of(set(words.QUERY_KEYWORDS) - set(WORD_OPERATORS))),
     "constant": rule("constant.language", one_of(words.QUERY_CONSTANTS)),

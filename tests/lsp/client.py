@@ -68,13 +68,15 @@ class Editor:
     def notify(self, method: str, params: object = None) -> None:
         self._send({"method": method, "params": params})
 
-    def problems(self, name: str) -> list[Json]:
-        """Wait for the next list of problems of a file."""
+    def problems(self, name: str, version: int | None = None) -> list[Json]:
+        """Wait for the next list of problems of a file, or for that of a version of it."""
         uri = self.uri(name)
         while True:
             for index, found in enumerate(self._unread):
                 published = found.get("method") == "textDocument/publishDiagnostics"
-                if published and found["params"]["uri"] == uri:
+                if not published or found["params"]["uri"] != uri:
+                    continue
+                if version in (None, found["params"].get("version")):
                     del self._unread[: index + 1]
                     diagnostics = found["params"]["diagnostics"]
                     assert isinstance(diagnostics, list)
@@ -104,15 +106,17 @@ class Editor:
 
     def open(self, name: str, text: str) -> list[Json]:
         language = "omnigraph-schema" if name.endswith(".pg") else "omnigraph-query"
-        item = {"uri": self.uri(name), "languageId": language, "version": 1, "text": text}
+        version = next(self._versions)
+        item = {"uri": self.uri(name), "languageId": language, "version": version, "text": text}
         self.notify("textDocument/didOpen", {"textDocument": item})
-        return self.problems(name)
+        return self.problems(name, version)
 
     def change(self, name: str, text: str) -> list[Json]:
-        about = {"uri": self.uri(name), "version": next(self._versions) + 1}
+        version = next(self._versions)
+        about = {"uri": self.uri(name), "version": version}
         changes = [{"text": text}]
         self.notify("textDocument/didChange", {"textDocument": about, "contentChanges": changes})
-        return self.problems(name)
+        return self.problems(name, version)
 
     def ask(self, what: str, name: str, line: int, column: int, **more: object) -> Any:
         place = {"line": line, "character": column}

@@ -134,6 +134,7 @@ def test_a_schema_is_checked_and_queries_follow_it_before_it_is_saved(open_query
     remarks = open_query.problems("q.gq")
     assert [item["message"] for item in remarks] == ["types are not checked: people.pg has errors"]
     assert open_query.change("people.pg", SCHEMA_TEXT) == []
+    assert open_query.problems("q.gq") == []
     hovered = open_query.ask("hover", "people.pg", 13, 14)
     assert "node Person" in hovered["contents"]["value"]
     with pytest.raises(RefusedError, match='@rename_from\\("Person"\\)'):

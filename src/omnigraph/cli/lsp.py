@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from omnigraph.extras import needed
@@ -16,6 +18,8 @@ def lsp(stdio: bool) -> None:
     renaming and formatting. Editors start it themselves; docs/editors.md says how.
     """
     needed("pygls", "the language server", extra="lsp")
+    if sys.stdin.isatty():
+        click.echo("waiting for an editor on standard input; Ctrl-C ends it", err=True)
     from omnigraph.lsp.serving import run_stdio
 
     run_stdio()

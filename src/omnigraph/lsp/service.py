@@ -29,6 +29,7 @@ class Document(Struct, frozen=True, kw_only=True):
     path: Path | None
     language: Language
     text: str
+    version: int | None = None
 
 
 class Service:

@@ -82,7 +82,7 @@ class Server(LanguageServer):
         place = params.position
         return document, self.positions(document.text).offset(place.line, place.character)
 
-    def put(self, uri: str, text: str, language_id: str | None = None) -> None:
+    def put(self, uri: str, text: str, version: int | None, language_id: str | None = None) -> None:
         """Take over a text and publish what is wrong with it and what depends on it."""
         language = _language(uri, language_id)
         known = self.service.get(uri)
@@ -90,7 +90,7 @@ class Server(LanguageServer):
             language = known.language
         if language is None:
             return
-        document = Document(uri=uri, path=_path(uri), language=language, text=text)
+        document = Document(uri=uri, path=_path(uri), language=language, text=text, version=version)
         self.service.put(document)
         for item in self.service.affected_by(document):
             self.publish(item)
@@ -99,7 +99,9 @@ class Server(LanguageServer):
         """Send an editor what to underline."""
         found = [self._diagnostic(document, item) for item in self.service.problems(document)]
         self.text_document_publish_diagnostics(
-            types.PublishDiagnosticsParams(uri=document.uri, diagnostics=found)
+            types.PublishDiagnosticsParams(
+                uri=document.uri, diagnostics=found, version=document.version
+            )
         )
 
     def publish_all(self) -> None:
@@ -149,12 +151,13 @@ def _follow_documents(server: Server) -> None:
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     def did_open(params: types.DidOpenTextDocumentParams) -> None:
         opened = params.text_document
-        server.put(opened.uri, opened.text, opened.language_id)
+        server.put(opened.uri, opened.text, opened.version, opened.language_id)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def did_change(params: types.DidChangeTextDocumentParams) -> None:
-        uri = params.text_document.uri
-        server.put(uri, server.workspace.get_text_document(uri).source)
+        changed = params.text_document
+        text = server.workspace.get_text_document(changed.uri).source
+        server.put(changed.uri, text, changed.version)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def did_close(params: types.DidCloseTextDocumentParams) -> None:
