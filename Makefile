@@ -31,7 +31,7 @@ BIN     := .venv/bin
 PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet --quiet
 PYTEST  := $(BIN)/python -m pytest
 FAST    := $(wildcard tests/unit tests/contract tests/arch)
-CODE    := $(wildcard src tests benchmarks examples)
+CODE    := $(wildcard src tests benchmarks examples editors)
 
 .PHONY: help
 help: ## List the targets
@@ -165,6 +165,18 @@ studio-check: studio/node_modules/.package-lock.json ## Check the page and that 
 	(cd studio && STUDIO_OUT="$$scratch" node_modules/.bin/vite build --logLevel error); \
 	$(PYTHON) studio/digest.py > "$$scratch/sources.sha256"; \
 	diff -r "$$scratch" $(STUDIO_FILES) && echo "the committed page is what its sources build"
+
+editors/vscode/node_modules/.package-lock.json: editors/vscode/package-lock.json editors/vscode/package.json
+	@command -v $(NPM) >/dev/null || { echo "needs Node 20.19 or newer with npm" >&2; exit 2; }
+	cd editors/vscode && $(NPM) ci
+
+.PHONY: editors
+editors: $(READY) ## Write the grammars for editors from the compiler's words
+	$(BIN)/python editors/grammars.py
+
+.PHONY: editors-check
+editors-check: editors/vscode/node_modules/.package-lock.json ## Test the grammars and the VS Code extension (needs Node)
+	cd editors/vscode && $(NPM) run --silent check
 
 .PHONY: lock
 lock: ## Resolve requirements/*.in again and write the hash-locked *.txt

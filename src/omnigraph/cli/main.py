@@ -48,6 +48,7 @@ COMMANDS = {
     "load": "omnigraph.cli.load:load",
     "login": "omnigraph.cli.served:login",
     "logout": "omnigraph.cli.served:logout",
+    "lsp": "omnigraph.cli.lsp:lsp",
     "mcp": "omnigraph.cli.mcp:mcp",
     "mutate": "omnigraph.cli.data:mutate",
     "snapshot": "omnigraph.cli.data:snapshot",

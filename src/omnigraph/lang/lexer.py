@@ -120,6 +120,41 @@ def tokenize(source: SourceText) -> list[Token]:
     return tokens
 
 
+def tokens_so_far(text: str) -> tuple[list[Token], list[Span]]:
+    """Split a half-typed text into tokens as far as it goes, and never fail.
+
+    Returns the tokens, without an end token, and the spans of comments and strings. A string that
+    is not closed ends with its line, a comment that is not closed with the text; a lone `$` is a
+    variable without a name, and other characters that cannot begin a token are passed over.
+    """
+    tokens: list[Token] = []
+    blind: list[Span] = []
+    position = 0
+    while position < len(text):
+        found = _TOKEN.match(text, position)
+        group = None if found is None else found.lastgroup
+        end = position + 1 if found is None else found.end()
+        if group == "skip":
+            if text[position] == "/":
+                blind.append(Span(position, end))
+        elif group is not None and found is not None:
+            tokens.append(Token(_KINDS[group], found.group(group), position, end))
+            if group == "string":
+                blind.append(Span(position, end))
+        elif text[position] == '"':
+            line_end = text.find("\n", position)
+            end = len(text) if line_end < 0 else line_end
+            tokens.append(Token(Kind.STRING, text[position + 1 : end], position, end))
+            blind.append(Span(position, end))
+        elif text.startswith("/*", position):
+            end = len(text)
+            blind.append(Span(position, end))
+        elif text[position] == "$":
+            tokens.append(Token(Kind.VARIABLE, "", position, end))
+        position = end
+    return tokens, blind
+
+
 def quote(text: str) -> str:
     """Spell a string as source text: in quotes, with escapes where they are needed."""
     return f'"{text.translate(_QUOTED)}"'

@@ -14,7 +14,7 @@
     python run            runs in that folder too
     python more           goes on where the python block before it ended
     yaml                  can be read
-    console, ebnf, json, sh, text   shown only
+    console, ebnf, json, lisp, lua, sh, text, toml   shown only
 
 `file=NAME` on a pg, gq or yaml block also puts its text into the folder of the page. A text block
 after an error block is the rendered error. An expected line that ends in ` ...` stands for any
@@ -41,7 +41,7 @@ from omnigraph.lang.source import Diagnostic
 from omnigraph.plan import explain
 from omnigraph.yaml_text import parse_yaml
 
-SHOWN_ONLY = frozenset({"console", "ebnf", "json", "sh", "text"})
+SHOWN_ONLY = frozenset({"console", "ebnf", "json", "lisp", "lua", "sh", "text", "toml"})
 TAGS = {
     "pg": {"", "schema", "warning", "error"},
     "pg-plan": {"", "hard"},
