@@ -1,7 +1,48 @@
 """OmniGraph: a typed, versioned property-graph database on open Lance tables.
 
+The examples of all calls go on from here:
+
 >>> import omnigraph as og
->>> graph = og.init("people.omni", "node Person { name: String @key }")
+>>> graph = og.init(
+...     "tasks.omni",
+...     '''
+...     node Person { name: String @key  age: I32? }
+...     node Task { slug: String @key  title: String  plan: Blob? }
+...     edge Owns: Person -> Task { since: Date? }
+...     ''',
+... )
+>>> loaded = graph.load(
+...     [
+...         {"type": "Person", "data": {"name": "ann", "age": 41}},
+...         {"type": "Person", "data": {"name": "bob"}},
+...         {"type": "Task", "data": {"slug": "t1", "title": "Dig", "plan": b"dig deep"}},
+...         {"type": "Task", "data": {"slug": "t2", "title": "Plant"}},
+...         {"edge": "Owns", "from": "ann", "to": "t1"},
+...     ],
+...     mode="append",
+... )
+>>> TASKS = '''
+... query tasks() {
+...     match { $t: Task } return { $t.slug as slug, $t.title as title } order { slug }
+... }
+... '''
+>>> graph.query(TASKS).to_pylist()
+[{'slug': 't1', 'title': 'Dig'}, {'slug': 't2', 'title': 'Plant'}]
+>>> RENAME = '''
+... query rename($slug: String, $title: String) {
+...     update Task set { title: $title } where slug = $slug
+... }
+... '''
+>>> tag = graph.tags.create("v1")
+>>> done = graph.branch("dev").mutate(RENAME, {"slug": "t2", "title": "Water"})
+
+What fails on purpose raises an `og.OmniGraphError`:
+
+>>> try:
+...     graph.load([{"type": "Persn"}], mode="append")
+... except og.OmniGraphError as error:
+...     error.message.splitlines()[-1]
+"line 1: unknown node type 'Persn'; did you mean 'Person'?"
 """
 
 from __future__ import annotations

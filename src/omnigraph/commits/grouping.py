@@ -10,6 +10,9 @@ from msgspec import Struct
 class GroupWrites(Struct, frozen=True, kw_only=True):
     """Publish small writes that wait for the same branch together, each as a commit of its own.
 
+    >>> alone = og.GroupWrites(never_for=frozenset({"importer"}))
+    >>> og.open("tasks.omni", group_writes=alone).close()
+
     Args:
         never_for: Actors whose writes are each published alone.
     """

@@ -16,6 +16,9 @@ _OFFSET, _PRIME = 0xCBF29CE484222325, 0x100000001B3
 class HashEmbedder:
     """For tests and examples: equal texts get equal unit vectors, others unrelated ones.
 
+    >>> og.HashEmbedder().embed(["a tree"], dimension=4).shape
+    (1, 4)
+
     The seed is the 64-bit FNV-1a hash of the text's UTF-8 bytes; each component is one step of
     xorshift64 (13, 7, 17), scaled to -1..1; the vector is then brought to length 1.
     """

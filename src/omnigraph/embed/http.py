@@ -36,7 +36,11 @@ class Patience(Struct, frozen=True, kw_only=True):
 
 
 class HttpEmbedder:
-    """Posts texts to `<base_url>/embeddings` over connections it keeps. Threads may share it."""
+    """Posts texts to `<base_url>/embeddings` over connections it keeps. Threads may share it.
+
+    >>> og.HttpEmbedder("bge-small", base_url="http://127.0.0.1:8081/v1")
+    HttpEmbedder('bge-small', url='http://127.0.0.1:8081/v1/embeddings')
+    """
 
     def __init__(
         self,

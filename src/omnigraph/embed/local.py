@@ -15,7 +15,11 @@ DEFAULT_MODEL = "BAAI/bge-small-en-v1.5"
 
 
 class LocalEmbedder:
-    """Runs a model in this process; the model is loaded when it is first needed."""
+    """Runs a model in this process; the model is loaded when it is first needed.
+
+    >>> og.LocalEmbedder().model
+    'BAAI/bge-small-en-v1.5'
+    """
 
     def __init__(self, model: str = DEFAULT_MODEL) -> None:
         self.model = model

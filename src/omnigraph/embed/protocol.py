@@ -16,7 +16,16 @@ Vectors = Sequence[Sequence[float]] | Matrix
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors. Anything with these two members will do."""
+    """Turns texts into vectors. Anything with these two members will do.
+
+    >>> class Lengths:
+    ...     model = "lengths"
+    ...     def embed(self, texts, *, dimension):
+    ...         return [[float(len(text))] * dimension for text in texts]
+    >>> with og.open("tasks.omni", embedder=Lengths()) as mine:
+    ...     len(mine.query(TASKS))
+    2
+    """
 
     @property
     def model(self) -> str:

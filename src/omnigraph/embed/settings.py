@@ -48,6 +48,9 @@ KINDS = (*_PROVIDERS, "local", "mock")
 def embedder_from(settings: Mapping[str, str]) -> Embedder | None:
     """Return the embedder some settings ask for, None when they ask for none.
 
+    >>> og.embedder_from({}) is None
+    True
+
     Settings are `OMNIGRAPH_EMBED_PROVIDER` (`openai-compatible`, `openai`, `gemini`, `local` or
     `mock`), `_BASE_URL`, `_MODEL`, `_TIMEOUT_MS`, `_DEADLINE_MS`, `_RETRY_ATTEMPTS`,
     `_RETRY_BACKOFF_MS`, and the key of the provider. `OMNIGRAPH_EMBEDDINGS_MOCK` forces `mock`.

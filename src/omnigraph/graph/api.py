@@ -361,7 +361,13 @@ class GraphParts(Protocol):
 
 
 class GraphApi(GraphParts, Protocol):
-    """A graph that is open here, or served elsewhere."""
+    """A graph that is open here, or served elsewhere.
+
+    >>> def tasks(graph: og.GraphApi) -> int:
+    ...     return len(graph.query(TASKS))
+    >>> tasks(graph)
+    2
+    """
 
     def __enter__(self) -> Self:
         """Return the graph."""

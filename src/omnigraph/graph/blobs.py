@@ -35,7 +35,11 @@ class Blobs:
         branch: str | None = None,
         commit: str | None = None,
     ) -> BlobStat:
-        """Describe a blob: `kind` is `node` or `edge`, `id` the entity's id."""
+        """Describe a blob: `kind` is `node` or `edge`, `id` the entity's id.
+
+        >>> graph.blobs.stat("node", "Task", "t1", "plan").size
+        8
+        """
         return self._find(kind, type_name, id, prop, branch, commit)[2]
 
     def open(
@@ -48,7 +52,12 @@ class Blobs:
         branch: str | None = None,
         commit: str | None = None,
     ) -> BinaryIO:
-        """Open a blob as a binary file; only what is read of it is fetched."""
+        """Open a blob as a binary file; only what is read of it is fetched.
+
+        >>> with graph.blobs.open("node", "Task", "t1", "plan") as plan:
+        ...     plan.read()
+        b'dig deep'
+        """
         table, found, stat = self._find(kind, type_name, id, prop, branch, commit)
         if stat.uri is not None:
             raise ExternalBlobSourceError(uri=stat.uri, reason="external values are not fetched")

@@ -38,28 +38,48 @@ class Branches:
         self._merging = acting.engine.merging
 
     def list(self) -> list[str]:
-        """Return the names of all branches, main first; of those the actor may read."""
+        """Return the names of all branches, main first; of those the actor may read.
+
+        >>> graph.branches.list()
+        ['main', 'dev']
+        """
         return [info.name for info in self.details()]
 
     def details(self) -> tuple[BranchInfo, ...]:
-        """Return all branches with where and when they were made; those the actor may read."""
+        """Return all branches with where and when they were made; those the actor may read.
+
+        >>> [item.name for item in graph.branches.details()]
+        ['main', 'dev']
+        """
         return _readable_branches(self._acting)
 
     def heads(self, base: str = MAIN) -> BranchHeads:
-        """Return all branches with their newest commits, and how far each is from a base."""
+        """Return all branches with their newest commits, and how far each is from a base.
+
+        >>> [(item.name, item.ahead) for item in graph.branches.heads().branches]
+        [('main', 0), ('dev', 1)]
+        """
         self._acting.permit(Action.READ, branch=base)
         return Overview(self._acting.readable, self.details()).heads(base)
 
     def history(
         self, *, limit: int = HISTORY_COMMITS_DEFAULT, page_token: str | None = None
     ) -> CommitGraph:
-        """Return the commits of all branches, each before its parents, with branches and tags."""
+        """Return the commits of all branches, each before its parents, with branches and tags.
+
+        >>> sorted(graph.branches.history().heads)
+        ['dev', 'main']
+        """
         tags = Tags(self._acting).list()
         overview = Overview(self._acting.readable, self.details(), tags)
         return overview.graph(limit=limit, page_token=page_token)
 
     def allowed(self, branch: str = MAIN) -> AllowedActions:
-        """Return what the actor may do on a branch; whether it exists is not told."""
+        """Return what the actor may do on a branch; whether it exists is not told.
+
+        >>> "change" in graph.branches.allowed("dev").actions
+        True
+        """
         actions = [str(action) for action in Action if self._may(action, branch)]
         return AllowedActions(
             actor=self._acting.caller.actor, branch=branch, actions=tuple(actions)
@@ -75,7 +95,11 @@ class Branches:
         return True
 
     def exists(self, name: str) -> bool:
-        """Whether there is a branch of this name."""
+        """Whether there is a branch of this name.
+
+        >>> graph.branches.exists("dev")
+        True
+        """
         self._acting.permit(Action.READ, branch=name)
         return has_branch(self._lines, name)
 
@@ -88,6 +112,9 @@ class Branches:
         actor: str | None = None,
     ) -> BranchInfo:
         """Make a branch from any state: a branch, tag, commit, `main~2`, `main@{yesterday}`.
+
+        >>> graph.branches.create("fix", from_="v1").name
+        'fix'
 
         Costs the same whatever the graph holds; no data is copied. With `expected_head` it is
         refused unless that commit made the state it starts from.
@@ -114,6 +141,8 @@ class Branches:
     ) -> None:
         """Remove a branch. Commits merged elsewhere stay there.
 
+        >>> graph.branches.delete("dev")
+
         What only it holds is freed by the next `cleanup` after which no merge can need it. With
         `expected_head` it is refused unless that commit is the branch's head.
         """
@@ -132,7 +161,11 @@ class Branches:
         resolve: Resolution | None = None,
         property_merge: bool = False,
     ) -> MergePlan:
-        """Compute a merge for review: every change and every conflict; nothing is written."""
+        """Compute a merge for review: every change and every conflict; nothing is written.
+
+        >>> graph.branches.merge_plan("dev").outcome
+        'fast_forward'
+        """
         self._acting.permit(Action.READ, branch=source)
         self._acting.permit(Action.READ, branch=into)
         decide = decider(resolve, property_merge=property_merge)
@@ -154,6 +187,8 @@ class Branches:
         workers: MergeWorkers | None = None,
     ) -> MergeResult:
         """Merge a branch into another as one commit with two parents.
+
+        >>> merged = graph.branches.merge("dev", delete_source=True)
 
         Args:
             source: Branch whose changes are taken; it stays as it is.
@@ -219,7 +254,12 @@ class Branches:
         message: str | None = None,
         actor: str | None = None,
     ) -> GraphCommit | None:
-        """Make the changes of one commit on another branch; None when they are there already."""
+        """Make the changes of one commit on another branch; None when they are there already.
+
+        >>> made = graph.branches.cherry_pick(graph.commits.head("dev").graph_commit_id)
+        >>> graph.get("Task", "t2")["title"]
+        'Water'
+        """
         terms = (expected_head, operation_id, message, actor)
         return self._apply(commit_id, branch, resolve, property_merge, terms)
 
@@ -236,6 +276,10 @@ class Branches:
         actor: str | None = None,
     ) -> GraphCommit | None:
         """Undo the changes of one commit in a new one; None when nothing of it is left.
+
+        >>> made = graph.branches.revert(graph.commits.head("dev").graph_commit_id, "dev")
+        >>> graph.get("Task", "t2", branch="dev")["title"]
+        'Plant'
 
         Raises `MergeConflictError` when later commits changed the same entities.
         """
@@ -334,7 +378,11 @@ class Tags:
         self._lines = acting.engine.lines
 
     def list(self) -> list[Tag]:
-        """Return all tags, by name; of branches the actor may read."""
+        """Return all tags, by name; of branches the actor may read.
+
+        >>> [tag.name for tag in graph.tags.list()]
+        ['v1']
+        """
         names = {info.name for info in _readable_branches(self._acting)}
         return [tag for tag in self._lines.directory.tags() if tag.branch.name in names]
 
@@ -349,6 +397,9 @@ class Tags:
         expected_head: str | None = None,
     ) -> Tag:
         """Name the newest state of a branch, or an older one.
+
+        >>> graph.tags.create("v2", branch="dev").name
+        'v2'
 
         With `expected_head` it is refused unless that commit made the state.
         """
@@ -371,6 +422,8 @@ class Tags:
 
     def delete(self, name: str, *, expected_head: str | None = None) -> None:
         """Forget a tag; the state it named stays.
+
+        >>> graph.tags.delete("v1")
 
         With `expected_head` it is refused unless that commit made the state it names.
         """

@@ -244,6 +244,12 @@ class ChangeFeed:
     ) -> FeedPage:
         """Return the next commits and what they changed.
 
+        >>> page = graph.feed.poll("beginning", branch="dev")
+        >>> [len(block.changes) for block in page.blocks]
+        [0, 5, 1]
+        >>> graph.feed.poll(cursor=page.cursor, branch="dev").blocks
+        ()
+
         Args:
             start: `now`, `beginning` or `after:<commit id>`; used without a cursor.
             cursor: Where the last answer ended.
@@ -322,7 +328,12 @@ class ChangeFeed:
         interval_s: float = 1.0,
         limit: int = FEED_CHANGES_DEFAULT,
     ) -> Iterator[FeedPage]:
-        """Yield answers as commits arrive, for ever. Keep the last cursor to go on later."""
+        """Yield answers as commits arrive, for ever. Keep the last cursor to go on later.
+
+        >>> page = next(graph.feed.follow("beginning"))
+        >>> len(page.blocks)
+        2
+        """
         ask = partial(self.poll, start, branch=branch, limit=limit)
         return pages_for_ever(ask, cursor, interval_s)
 
@@ -336,6 +347,9 @@ class ChangeFeed:
         ops: Iterable[ChangeOp] = (),
     ) -> Baseline:
         """Write a whole snapshot as JSONL; the feed resumes right after it.
+
+        >>> graph.feed.baseline("all.jsonl").entities
+        5
 
         The last line names the snapshot and the cursor. The file appears only when complete.
         With a filter only what it admits is written, and the cursor is for polls with the same.

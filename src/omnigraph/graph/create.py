@@ -46,6 +46,10 @@ def init(
 ) -> Graph:
     """Create a graph and open it.
 
+    >>> with og.init("notes.omni", "node Note { text: String }") as notes:
+    ...     notes.commits.head().kind
+    'init'
+
     Args:
         uri: Where it shall live, a folder or `s3://bucket/prefix`; no graph may be there yet.
         schema: Schema text, or the path of a `.pg` file.
@@ -113,6 +117,10 @@ def open_graph(
     group_writes: GroupWrites | bool = True,
 ) -> Graph:
     """Open a graph.
+
+    >>> with og.open("tasks.omni", mode="ro") as tasks:
+    ...     tasks.get("Task", "t1")["title"]
+    'Dig'
 
     Args:
         uri: Where it lives.
@@ -187,6 +195,11 @@ def restore(
     storage_options: Mapping[str, str] | None = None,
 ) -> Graph:
     """Make a graph out of an archive that `dump` wrote, and open it.
+
+    >>> report = graph.maintenance.dump("tasks.tar")
+    >>> with og.restore("tasks.tar", "again.omni") as again:
+    ...     again.branches.list()
+    ['main', 'dev']
 
     The place must be free. Either the whole graph is there afterwards, or nothing. An archive in a
     bucket is reached by the same options as the graph.

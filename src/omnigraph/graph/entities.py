@@ -88,6 +88,9 @@ class Entities:
     ) -> NeighbourPage:
         """Return how many edges a node has by type and direction, and a page of its neighbours.
 
+        >>> [item.id for item in graph.entities.neighbours("Person", "ann").neighbours]
+        ['t1']
+
         Args:
             type_name: Type of the node.
             id: Id of the node.
@@ -138,7 +141,11 @@ class Entities:
     def history(
         self, type_name: str, id: str, branch: str = MAIN, *, limit: int = VERSIONS_DEFAULT
     ) -> EntityHistory:
-        """Return the changes of an entity on a branch, newest first, with who made them."""
+        """Return the changes of an entity on a branch, newest first, with who made them.
+
+        >>> [item.op for item in graph.entities.history("Task", "t2", "dev").versions]
+        ['update', 'insert']
+        """
         if limit < 1:
             raise BadRequestError(f"limit must be at least 1, not {limit}")
         changes = list(islice(self._changes(type_name, id, branch), limit + 1))
@@ -156,6 +163,10 @@ class Entities:
         tag: str | None = None,
     ) -> Subgraph:
         """Return some nodes, each given as type and id, and all edges between them.
+
+        >>> picture = graph.entities.subgraph([("Person", "ann"), ("Task", "t1")])
+        >>> [item.edge for item in picture.edges]
+        ['Owns']
 
         The rows of a query stand for the nodes they return. Nodes that do not exist are left out,
         and so are blobs and vectors.

@@ -17,7 +17,12 @@ from omnigraph.values.words import DurabilityWord
 
 
 class Graph(Session):
-    """One open graph. Threads may share it; close it when done, or use it in a `with` block."""
+    """One open graph. Threads may share it; close it when done, or use it in a `with` block.
+
+    >>> with og.open("tasks.omni", actor="ann") as mine:
+    ...     mine.get("Task", "t1")["title"]
+    'Dig'
+    """
 
     def __init__(
         self,
@@ -47,6 +52,9 @@ class Graph(Session):
         super().__init__(engine, Caller(actor=actor, policy=policy, base=base))
 
     def close(self) -> None:
-        """Release threads and handles; no session of it writes from here on. Twice is fine."""
+        """Release threads and handles; no session of it writes from here on. Twice is fine.
+
+        >>> graph.close()
+        """
         super().close()
         self._engine.close()

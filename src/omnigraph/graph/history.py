@@ -39,6 +39,9 @@ class Commits:
     ) -> list[GraphCommit]:
         """Return commits, newest first, optionally of one actor and within a time.
 
+        >>> [commit.kind for commit in graph.commits.list()]
+        ['load', 'init']
+
         With a limit, no more of the history is read than that takes.
         """
         if limit is not None and limit < 0:
@@ -52,7 +55,11 @@ class Commits:
         return list(islice(kept, limit))
 
     def get(self, commit_id: str) -> GraphCommit:
-        """Return one commit, by its id or any name of a state. Raises `NotFoundError`."""
+        """Return one commit, by its id or any name of a state. Raises `NotFoundError`.
+
+        >>> graph.commits.get(graph.commits.head("dev").graph_commit_id).kind
+        'mutation'
+        """
         return resolve_commit(self._lines, commit_id)[1]
 
     def changes(
@@ -65,6 +72,10 @@ class Commits:
     ) -> ChangeBlock:
         """Return what a commit changed, against its first parent, with before and after images.
 
+        >>> block = graph.commits.changes(graph.commits.head("dev").graph_commit_id)
+        >>> [(item.op, item.id) for item in block.changes]
+        [('update', 't2')]
+
         Raises `DiffRefusedError` for the first commit, and across a change of schema.
         """
         line, commit = resolve_commit(self._lines, commit_id)
@@ -74,7 +85,11 @@ class Commits:
         return changes.of_commit(commit, line, wanted)
 
     def last_change(self, type_name: str, id: str, branch: str = MAIN) -> GraphCommit | None:
-        """Return the commit that last changed an entity; None when it never existed."""
+        """Return the commit that last changed an entity; None when it never existed.
+
+        >>> graph.commits.last_change("Task", "t2", "dev").kind
+        'mutation'
+        """
         entity = self._contract.validate().catalog.entity_named(type_name)
         line = self._lines.get(branch)
         pin = line.coordinator.capture().pins.get(entity.table_key)
@@ -82,7 +97,11 @@ class Commits:
         return None if pin is None else blame.last_change(pin, id)
 
     def head(self, branch: str = MAIN) -> GraphCommit:
-        """Return the newest commit of a branch."""
+        """Return the newest commit of a branch.
+
+        >>> graph.commits.head().kind
+        'load'
+        """
         return self._lines.get(branch).coordinator.capture().head
 
 

@@ -44,23 +44,39 @@ class Reads:
 
     @property
     def actor(self) -> str | None:
-        """Who the commits of this session are by."""
+        """Who the commits of this session are by.
+
+        >>> graph.as_actor("ann").actor
+        'ann'
+        """
         return self._acting.caller.actor
 
     @property
     def uri(self) -> str:
-        """Where the graph lives."""
+        """Where the graph lives.
+
+        >>> graph.uri
+        '...tasks.omni'
+        """
         return self._engine.uri
 
     @property
     def schema_source(self) -> str:
-        """Text of the accepted schema."""
+        """Text of the accepted schema.
+
+        >>> "node Person" in graph.schema_source
+        True
+        """
         self._permit_schema()
         return self._engine.contract.source
 
     @property
     def catalog(self) -> Catalog:
-        """The accepted schema as data."""
+        """The accepted schema as data.
+
+        >>> sorted(graph.catalog.nodes)
+        ['Person', 'Task']
+        """
         self._permit_schema()
         return self._engine.schema.catalog
 
@@ -71,6 +87,8 @@ class Reads:
 
     def refresh(self, branch: str | None = None) -> None:
         """Look at the newest state of a branch, or of all in use.
+
+        >>> graph.refresh()
 
         Strict writes from now on are judged against it. A write whose owner died after its last
         table commit is finished; nothing is undone.
@@ -100,6 +118,11 @@ class Reads:
     ) -> Result:
         """Run a read query on one snapshot.
 
+        >>> graph.query(TASKS)[0]
+        {'slug': 't1', 'title': 'Dig'}
+        >>> graph.query(TASKS, branch="dev")[1]["title"]
+        'Water'
+
         Args:
             source: Text of a `.gq` file.
             params: Parameter values.
@@ -122,7 +145,12 @@ class Reads:
         return asked.run(self._acting, self)
 
     def prepare(self, source: str, *, name: str | None = None) -> PreparedQuery:
-        """Check and compile a read query now, to be run many times with other parameters."""
+        """Check and compile a read query now, to be run many times with other parameters.
+
+        >>> tasks = graph.prepare(TASKS)
+        >>> len(tasks())
+        2
+        """
         self._permit_schema()
         self._engine.compile_read(source, name, self._engine.schema)
         return PreparedQuery(self.query, source, name)
@@ -146,6 +174,9 @@ class Reads:
     ) -> Explanation:
         """Run a read query and return how: its plan, and rows, time and storage calls by step.
 
+        >>> graph.explain(TASKS).rows
+        2
+
         Options are those of `query`. Of one on Spark there are the plan and its joins.
         """
         at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
@@ -162,7 +193,11 @@ class Reads:
         tag: str | None = None,
         timestamp: Moment = None,
     ) -> Snapshot:
-        """Return the newest snapshot, or the one at a commit id, graph version, tag or moment."""
+        """Return the newest snapshot, or the one at a commit id, graph version, tag or moment.
+
+        >>> graph.snapshot().tables["node:Task"].row_count
+        2
+        """
         at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
         capture = self._acting.state(at)
         return Snapshot(
@@ -184,6 +219,9 @@ class Reads:
     ) -> Diff:
         """Return what turns one state into another.
 
+        >>> [(item.op, item.id) for item in graph.diff("main", "dev").changes]
+        [('update', 't2')]
+
         States are branches, commit ids, graph versions, tags, or `branch@version`. `kinds`
         (`node`, `edge`), `types` and `ops` (`insert`, `update`, `delete`) narrow the answer.
         """
@@ -201,7 +239,11 @@ class Reads:
         commit: str | None = None,
         tag: str | None = None,
     ) -> dict[str, object] | None:
-        """Return one entity at a graph version, commit or tag, None when it did not exist."""
+        """Return one entity at a graph version, commit or tag, None when it did not exist.
+
+        >>> graph.entity_at("node:Task", "t1", tag="v1")["data"]["title"]
+        'Dig'
+        """
         at = At(branch=branch, commit=commit, version=version, tag=tag)
         return entity_image(self._acting, table_key, id, at)
 
@@ -211,6 +253,7 @@ class Reads:
         """Return one entity by its id as a dictionary, None when there is none.
 
         >>> graph.get("Task", "t1")["title"]
+        'Dig'
         """
         return get_entity(self._acting, type_name, id, At(branch=branch, commit=commit))
 
@@ -227,6 +270,11 @@ class Reads:
         timestamp: Moment = None,
     ) -> Iterator[dict[str, object]] | int:
         """Yield every entity as an envelope, nodes before edges; with `dest` write a file.
+
+        >>> next(graph.export(types=["Person"]))
+        {'type': 'Person', 'data': {'id': 'ann', 'age': 41, 'name': 'ann'}}
+        >>> graph.export("tasks.jsonl"), graph.export("tasks-csv", format="csv")
+        (5, 5)
 
         The output of one call is one snapshot. Loading it into an empty graph of the same
         schema reproduces all entities, ids and values. Returns the number of entities with `dest`.
@@ -261,7 +309,11 @@ class Reads:
         tag: str | None = None,
         timestamp: Moment = None,
     ) -> Any:
-        """Return the rows of one type as an Arrow table, by id; `load_table` takes it as it is."""
+        """Return the rows of one type as an Arrow table, by id; `load_table` takes it as it is.
+
+        >>> graph.export_table("Owns").column_names
+        ['id', 'from', 'to', 'since']
+        """
         at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
         catalog, tables = self._exported(at)
         (key,) = select_tables(catalog, tables, (type_name,))
@@ -278,6 +330,9 @@ class Reads:
         timestamp: Moment = None,
     ) -> Any:
         """Return a state as a `networkx.MultiDiGraph`, which is held in memory as a whole.
+
+        >>> graph.to_networkx().nodes["Task", "t1"]["title"]
+        'Dig'
 
         A node is keyed by its type and id, an edge besides by its own type and id. Attributes are
         `type`, `id` and the properties that are not null, as values of Python. With `types` only
@@ -298,6 +353,9 @@ class Reads:
         timestamp: Moment = None,
     ) -> Any:
         """Return a state as a directed `igraph.Graph`, which is held in memory as a whole.
+
+        >>> graph.to_igraph().vs.find(type="Task", id="t1")["title"]
+        'Dig'
 
         Attributes are as of `to_networkx`; `vs.find(type=..., id=...)` finds a vertex.
         """

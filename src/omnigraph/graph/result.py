@@ -23,6 +23,10 @@ HTML_ROWS_MAX = 100
 class Result:
     """Rows of a read query, held as an Arrow table.
 
+    >>> result = graph.query(TASKS)
+    >>> len(result), result[0]["title"], [row["slug"] for row in result]
+    (2, 'Dig', ['t1', 't2'])
+
     Iterating gives dictionaries; `to_arrow`, `to_pandas`, `to_polars` give frames. Any library
     that speaks the Arrow stream interface can take the object itself.
     """
@@ -84,29 +88,52 @@ class Result:
 
     @property
     def columns(self) -> list[str]:
-        """Column names in order; a name may appear twice."""
+        """Column names in order; a name may appear twice.
+
+        >>> graph.query(TASKS).columns
+        ['slug', 'title']
+        """
         return list(self._table.column_names)
 
     @property
     def num_rows(self) -> int:
-        """Number of rows."""
+        """Number of rows.
+
+        >>> graph.query(TASKS).num_rows
+        2
+        """
         return int(self._table.num_rows)
 
     @property
     def schema(self) -> Any:
-        """Arrow schema of the rows."""
+        """Arrow schema of the rows.
+
+        >>> graph.query(TASKS).schema.names
+        ['slug', 'title']
+        """
         return self._table.schema
 
     def to_arrow(self) -> Any:
-        """Return the rows as an Arrow table."""
+        """Return the rows as an Arrow table.
+
+        >>> graph.query(TASKS).to_arrow().num_rows
+        2
+        """
         return self._table
 
     def to_batches(self) -> list[Any]:
-        """Return the rows as Arrow record batches."""
+        """Return the rows as Arrow record batches.
+
+        >>> sum(batch.num_rows for batch in graph.query(TASKS).to_batches())
+        2
+        """
         return list(self._table.to_batches())
 
     def batches(self, rows: int = RESULT_BATCH_ROWS) -> Iterator[Any]:
         """Yield the rows as Arrow tables of at most so many rows each, without a copy.
+
+        >>> [table.num_rows for table in graph.query(TASKS).batches(1)]
+        [1, 1]
 
         Iterating over the result does the same with dictionaries, which are made as they are asked
         for.
@@ -117,7 +144,11 @@ class Result:
             yield self._table.slice(start, rows)
 
     def to_pandas(self, **options: Any) -> Any:
-        """Return the rows as a pandas frame."""
+        """Return the rows as a pandas frame.
+
+        >>> graph.query(TASKS).to_pandas().shape
+        (2, 2)
+        """
         needed("pandas", "to_pandas()", extra="pandas")
         try:
             return self._table.to_pandas(**options)
@@ -129,7 +160,11 @@ class Result:
             ) from error
 
     def to_polars(self) -> Any:
-        """Return the rows as a polars frame. Raises `QueryError` when a name is repeated."""
+        """Return the rows as a polars frame. Raises `QueryError` when a name is repeated.
+
+        >>> graph.query(TASKS).to_polars().shape
+        (2, 2)
+        """
         polars = needed("polars", "to_polars()", extra="polars")
         repeated = sorted({name for name in self.columns if self.columns.count(name) > 1})
         if repeated:
@@ -143,6 +178,9 @@ class Result:
     def to_pylist(self) -> list[dict[str, Any]]:
         """Return the rows as dictionaries of Python values.
 
+        >>> graph.query(TASKS).to_pylist()
+        [{'slug': 't1', 'title': 'Dig'}, {'slug': 't2', 'title': 'Plant'}]
+
         A date outside the years 1 to 9999, which only an older release could store, is a number:
         days or milliseconds since 1970.
         """
@@ -151,23 +189,40 @@ class Result:
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def to_ipc(self) -> bytes:
-        """Return the rows as an Arrow stream."""
+        """Return the rows as an Arrow stream.
+
+        >>> import pyarrow as pa
+        >>> pa.ipc.open_stream(graph.query(TASKS).to_ipc()).read_all().num_rows
+        2
+        """
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, self._table.schema) as writer:
             writer.write_table(self._table)
         return bytes(sink.getvalue())
 
     def rows_json(self, *, ints: Literal["number", "string"] = "number") -> list[dict[str, Any]]:
-        """Return rows of plain JSON values: dates as ISO text, non-finite numbers as text."""
+        """Return rows of plain JSON values: dates as ISO text, non-finite numbers as text.
+
+        >>> graph.query(TASKS).rows_json()[0]
+        {'slug': 't1', 'title': 'Dig'}
+        """
         names = self.columns
         return [dict(zip(names, row, strict=True)) for row in self.values_json(ints=ints)]
 
     def values_json(self, *, ints: Literal["number", "string"] = "number") -> list[list[Any]]:
-        """Return the values of `rows_json` in the order of the columns, whatever their names."""
+        """Return the values of `rows_json` in the order of the columns, whatever their names.
+
+        >>> graph.query(TASKS).values_json()[0]
+        ['t1', 'Dig']
+        """
         return [list(row) for row in plain_rows(self._table, ints=ints)]
 
     def to_json(self, *, ints: Literal["number", "string"] = "number") -> dict[str, object]:
-        """Return the wire form."""
+        """Return the wire form.
+
+        >>> graph.query(TASKS).to_json()["row_count"]
+        2
+        """
         body: dict[str, object] = {
             "query_name": self.query_name,
             "target": dict(self.target),
@@ -180,13 +235,21 @@ class Result:
         return body
 
     def one(self) -> dict[str, Any]:
-        """Return the only row. Raises `QueryError` when there is none, or more than one."""
+        """Return the only row. Raises `QueryError` when there is none, or more than one.
+
+        >>> graph.query("query one() { match { $p: Person } return { count($p) as n } }").one()
+        {'n': 2}
+        """
         if self.num_rows != 1:
             raise QueryError(f"expected one row from '{self.query_name}', got {self.num_rows}")
         return self.to_pylist()[0]
 
     def scalar(self) -> Any:
-        """Return the only value. Raises `QueryError` unless there is one row of one column."""
+        """Return the only value. Raises `QueryError` unless there is one row of one column.
+
+        >>> graph.query("query n() { match { $p: Person } return { count($p) as n } }").scalar()
+        2
+        """
         if len(self.columns) != 1:
             raise QueryError(
                 f"expected one column from '{self.query_name}', got {len(self.columns)}"

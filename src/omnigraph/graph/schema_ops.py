@@ -40,6 +40,10 @@ class SchemaOps:
     ) -> SchemaChange:
         """Return the steps that lead to a schema, and what stored rows say to them.
 
+        >>> wider = graph.schema_source.replace("age: I32?", "age: I32?  mail: String?")
+        >>> graph.schema.plan(wider).supported
+        True
+
         Args:
             schema: Schema text, or the path of a `.pg` file.
             allow_data_loss: Plan every drop as hard: history loses the data too.
@@ -65,6 +69,11 @@ class SchemaOps:
         actor: str | None = None,
     ) -> SchemaChange:
         """Make a schema the graph's, with its tables, as one atomic commit.
+
+        >>> graph.branches.delete("dev")
+        >>> wider = graph.schema_source.replace("age: I32?", "age: I32?  mail: String?")
+        >>> graph.schema.apply(wider).applied
+        True
 
         Args:
             schema: Schema text, or the path of a `.pg` file.
@@ -105,7 +114,11 @@ class SchemaOps:
         version: int | None = None,
         tag: str | None = None,
     ) -> SchemaDescription:
-        """Return the types of a state as data: of the newest one, or of one in the past."""
+        """Return the types of a state as data: of the newest one, or of one in the past.
+
+        >>> [item.name for item in graph.schema.describe().types]
+        ['Person', 'Task', 'Owns']
+        """
         at = At(branch=branch, commit=commit, version=version, tag=tag)
         capture, schema = self._schema_at(at)
         is_accepted = schema.ir_hash() == self._engine.accepted_schema().ir_hash()
@@ -128,6 +141,9 @@ class SchemaOps:
         tag: str | None = None,
     ) -> LintReport:
         """Check a text and run nothing: queries (`gq`) against a state's types, or a schema (`pg`).
+
+        >>> graph.schema.lint(TASKS).ok
+        True
 
         Errors are findings of the report; none is raised.
         """

@@ -37,6 +37,9 @@ from omnigraph.values.words import BulkWord, EngineWord, LoadWord
 class Session(Reads):
     """An open graph on behalf of one caller: an actor, a policy, and what it last looked at.
 
+    >>> with graph.session() as mine:
+    ...     mine.refresh()
+
     It borrows the graph and never closes it; making one costs next to nothing. Threads may share
     it, and then share what it last looked at.
     """
@@ -65,11 +68,19 @@ class Session(Reads):
         return f"{type(self).__name__}({self.uri!r}, mode={self._engine.mode!r})"
 
     def close(self) -> None:
-        """End the session: it writes nothing from here on. The graph stays open. Twice is fine."""
+        """End the session: it writes nothing from here on. The graph stays open. Twice is fine.
+
+        >>> with graph.session() as mine:
+        ...     mine.close()
+        """
         self._acting.closed = True
 
     def session(self) -> Session:
         """Return a session on the same open graph with a base of its own.
+
+        >>> with graph.session() as mine:
+        ...     len(mine.query(TASKS))
+        2
 
         A strict write is refused when its rows have changed since its session last looked. Threads
         that share a session share its base, so that a query of one thread counts as having looked
@@ -79,6 +90,10 @@ class Session(Reads):
 
     def as_actor(self, actor: str) -> Session:
         """Return a session whose commits are by another actor, under the same policy.
+
+        >>> done = graph.as_actor("bob").mutate(RENAME, {"slug": "t1", "title": "Mow"})
+        >>> done.commit.actor_id
+        'bob'
 
         It has a base of its own, which begins as this one's: see `session`.
         """
@@ -91,6 +106,9 @@ class Session(Reads):
 
     def acting_for(self, actor: str | None, policy: Policy | None = None) -> Session:
         """Return a session for one call of another actor, under a policy of its own.
+
+        >>> graph.acting_for("bob").actor
+        'bob'
 
         That actor never looked through this session, so a write is judged only by what it reads
         itself. This is how a server lets many people use one open graph.
@@ -113,6 +131,9 @@ class Session(Reads):
         dry_run: bool = False,
     ) -> MutationResult:
         """Run a mutation query as one atomic commit.
+
+        >>> graph.mutate(RENAME, {"slug": "t1", "title": "Mow"}, message="spring").affected_nodes
+        1
 
         Args:
             source: Text of a `.gq` file.
@@ -151,6 +172,9 @@ class Session(Reads):
         progress: Callable[[int], None] | None = None,
     ) -> LoadResult:
         """Load nodes and edges as one atomic commit; nothing is written if anything is wrong.
+
+        >>> graph.load([{"type": "Person", "data": {"name": "cy"}}], mode="append").total_entities
+        1
 
         Args:
             data: Path or address of a JSONL file, its bytes, or an iterable of envelopes.
@@ -193,6 +217,9 @@ class Session(Reads):
     ) -> LoadResult:
         """Load rows of one type from an Arrow table, pandas or polars frame, as one commit.
 
+        >>> graph.load_table("Person", [{"name": "cy", "age": 7}], mode="append").nodes
+        {'Person': 1}
+
         Columns are properties (and `id`); for an edge type `from_col` and `to_col` name the
         columns with the endpoint ids.
         """
@@ -227,6 +254,9 @@ class Session(Reads):
         **spark: Any,
     ) -> LoadResult:
         """Load files and frames as one atomic commit; nothing is written if anything is wrong.
+
+        >>> graph.bulk({"Task": [{"slug": "t3", "title": "Rest"}]}, mode="append").nodes
+        {'Task': 1}
 
         Args:
             sources: JSONL files (paths, folders, globs, also in a bucket), or a mapping of type
@@ -274,7 +304,11 @@ class Session(Reads):
         )
 
     def branch(self, name: str, *, from_: str | int = MAIN) -> BranchView:
-        """Return a view of one branch; it is made from another one if it does not exist."""
+        """Return a view of one branch; it is made from another one if it does not exist.
+
+        >>> graph.branch("dev").query(TASKS)[1]["title"]
+        'Water'
+        """
         if not has_branch(self._engine.lines, name):
             self.branches.create(name, from_)
         return self._view(name)
@@ -287,6 +321,11 @@ class Session(Reads):
         self, *, base: str = MAIN, name: str | None = None
     ) -> AbstractContextManager[BranchView]:
         """Work on a branch of its own: merged at the end of the block, dropped on an error.
+
+        >>> with graph.transaction() as work:
+        ...     done = work.mutate(RENAME, {"slug": "t1", "title": "Mow"})
+        >>> graph.get("Task", "t1")["title"]
+        'Mow'
 
         When merging meets conflicts the branch stays, so that they can be decided.
         """
@@ -306,6 +345,9 @@ class Session(Reads):
     ) -> OptimizeReport:
         """Compact small fragments and index every row; no entity changes.
 
+        >>> graph.optimize().branch
+        'main'
+
         On main, indexes that the schema declares and that are not built yet are built as well.
         `workers` do the long part, as those of `omnigraph.spark.optimize` do.
         """
@@ -322,6 +364,9 @@ class Session(Reads):
         discard: bool = False,
     ) -> RepairReport:
         """Find tables that another program changed; keep or drop the changes only when told to.
+
+        >>> graph.repair().commit is None
+        True
 
         Args:
             branch: Branch to look at.
@@ -344,6 +389,9 @@ class Session(Reads):
         progress: Callable[[str], None] | None = None,
     ) -> CleanupReport:
         """Remove old versions and the files only they used.
+
+        >>> graph.cleanup(keep=10).dry_run
+        True
 
         Without `keep` and `older_than` the newest 100 versions of each branch stay, and all that
         are younger than seven days. Tagged states, and those that branches and merges rest on,

@@ -24,6 +24,8 @@ from omnigraph.ops.cleanup import Retention
 class Upkeep(Struct, frozen=True, kw_only=True):
     """When a handle looks after its graph by itself, and which states stay.
 
+    >>> og.open("tasks.omni", upkeep=og.Upkeep(keep=50)).close()
+
     Args:
         every_commits: It is time after so many commits of this handle.
         every_s: Or at the first commit after so many seconds.

@@ -63,7 +63,12 @@ class MergeOptions(PlanOptions, total=False):
 
 
 class BranchView:
-    """The data methods of a graph, on one branch."""
+    """The data methods of a graph, on one branch.
+
+    >>> dev = graph.branch("dev")
+    >>> len(dev.diff().changes), dev.merge().outcome
+    (1, 'fast_forward')
+    """
 
     def __init__(self, graph: GraphApi, name: str) -> None:
         self.graph = graph
@@ -81,7 +86,11 @@ class BranchView:
         version: int | None = None,
         timestamp: Moment = None,
     ) -> Result:
-        """Run a read query on the branch, now or in its past."""
+        """Run a read query on the branch, now or in its past.
+
+        >>> graph.branch("dev").query(TASKS)[1]["title"]
+        'Water'
+        """
         return self.graph.query(
             source, params, name=name, branch=self.name, version=version, timestamp=timestamp
         )
@@ -89,13 +98,22 @@ class BranchView:
     def mutate(
         self, source: str, params: Params = None, **options: Unpack[MutateOptions]
     ) -> MutationResult:
-        """Run a mutation on the branch; options as for `Graph.mutate`."""
+        """Run a mutation on the branch; options as for `Graph.mutate`.
+
+        >>> graph.branch("dev").mutate(RENAME, {"slug": "t1", "title": "Mow"}).affected_nodes
+        1
+        """
         return self.graph.mutate(source, params, branch=self.name, **options)
 
     def load(
         self, data: Loadable, *, mode: LoadMode | LoadWord, **options: Unpack[LoadOptions]
     ) -> LoadResult:
-        """Load into the branch; options as for `Graph.load`."""
+        """Load into the branch; options as for `Graph.load`.
+
+        >>> row = {"type": "Person", "data": {"name": "cy"}}
+        >>> graph.branch("dev").load([row], mode="append").branch
+        'dev'
+        """
         return self.graph.load(data, mode=mode, branch=self.name, **options)
 
     def load_table(
@@ -106,7 +124,11 @@ class BranchView:
         mode: LoadMode | LoadWord,
         **options: Unpack[LoadTableOptions],
     ) -> LoadResult:
-        """Load a frame into the branch; options as for `Graph.load_table`."""
+        """Load a frame into the branch; options as for `Graph.load_table`.
+
+        >>> graph.branch("dev").load_table("Person", [{"name": "cy"}], mode="append").nodes
+        {'Person': 1}
+        """
         return self.graph.load_table(type_name, table, mode=mode, branch=self.name, **options)
 
     def export(
@@ -116,35 +138,68 @@ class BranchView:
         format: ExportFormat | None = None,
         types: Iterable[str] = (),
     ) -> Iterator[dict[str, object]] | int:
-        """Export the branch, as `Graph.export` does."""
+        """Export the branch, as `Graph.export` does.
+
+        >>> graph.branch("dev").export("dev.jsonl")
+        5
+        """
         return self.graph.export(dest, format=format, branch=self.name, types=types)
 
     def snapshot(self, *, version: int | None = None) -> SnapshotApi:
-        """Return the branch's newest snapshot, or one of its past."""
+        """Return the branch's newest snapshot, or one of its past.
+
+        >>> graph.branch("dev").snapshot().branch
+        'dev'
+        """
         return self.graph.snapshot(self.name, version=version)
 
     def commits(self, *, limit: int | None = None) -> list[GraphCommit]:
-        """Return the branch's commits, newest first."""
+        """Return the branch's commits, newest first.
+
+        >>> [commit.kind for commit in graph.branch("dev").commits()]
+        ['mutation', 'load', 'init']
+        """
         return self.graph.commits.list(self.name, limit=limit)
 
     def head(self) -> GraphCommit:
-        """Return the branch's newest commit."""
+        """Return the branch's newest commit.
+
+        >>> graph.branch("dev").head().kind
+        'mutation'
+        """
         return self.graph.commits.head(self.name)
 
     def diff(self, other: str | int = MAIN) -> Diff:
-        """Return what the branch changes compared with another state."""
+        """Return what the branch changes compared with another state.
+
+        >>> len(graph.branch("dev").diff().changes)
+        1
+        """
         return self.graph.diff(other, self.name)
 
     def merge_plan(self, into: str = MAIN, **options: Unpack[PlanOptions]) -> MergePlan:
-        """Preview merging the branch into another."""
+        """Preview merging the branch into another.
+
+        >>> graph.branch("dev").merge_plan().outcome
+        'fast_forward'
+        """
         return self.graph.branches.merge_plan(self.name, into, **options)
 
     def merge(self, into: str = MAIN, **options: Unpack[MergeOptions]) -> MergeResult:
-        """Merge the branch into another; options as for `Branches.merge`."""
+        """Merge the branch into another; options as for `Branches.merge`.
+
+        >>> graph.branch("dev").merge().outcome
+        'fast_forward'
+        """
         return self.graph.branches.merge(self.name, into, **options)
 
     def delete(self) -> None:
-        """Delete the branch."""
+        """Delete the branch.
+
+        >>> graph.branch("dev").delete()
+        >>> graph.branches.list()
+        ['main']
+        """
         self.graph.branches.delete(self.name)
 
 

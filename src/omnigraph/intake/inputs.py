@@ -32,6 +32,10 @@ _WHOLE = {
 class Rows(Struct, frozen=True, kw_only=True):
     """Rows of one type.
 
+    >>> rows = og.Rows(data=[{"key": "t3", "title": "Rest"}], columns={"key": "slug"})
+    >>> graph.bulk({"Task": rows}, mode="append").nodes
+    {'Task': 1}
+
     `data` is a CSV or Parquet file, a folder or glob of such files, several of these, or a frame:
     Arrow, pandas, polars or Spark. `columns` maps names of the input to properties; `from_col` and
     `to_col` name, after that, the columns with the ends of an edge. For events (`mode="apply"`)

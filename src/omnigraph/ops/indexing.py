@@ -18,7 +18,11 @@ _KINDS = {"vector": "IVF_FLAT", "label_list": "LABEL_LIST", "inverted": "INVERTE
 
 
 class PendingIndex(Struct, frozen=True, kw_only=True):
-    """A declared index that could not be built yet, and why."""
+    """A declared index that could not be built yet, and why.
+
+    >>> [item.column for item in graph.maintenance.ensure_indices()]
+    []
+    """
 
     table_key: str
     column: str

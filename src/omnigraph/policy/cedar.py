@@ -36,6 +36,11 @@ action {_names(on_server=True)}
 def load_policy(path: str | os.PathLike[str]) -> CedarPolicy:
     """Read a bundle from a YAML file and make a policy of it.
 
+    >>> policy = og.load_policy("team.yaml")
+    >>> with og.open("tasks.omni", actor="ann", policy=policy) as mine:
+    ...     len(mine.query(TASKS))
+    2
+
     Raises `NotFoundError`, and `BadRequestError` with everything that is wrong with it.
     """
     return CedarPolicy(read_bundle(path))

@@ -83,7 +83,17 @@ class Decision(Value, frozen=True, kw_only=True):
 
 
 class Policy(Protocol):
-    """Decides. Implementations are immutable and answer from memory, from any thread."""
+    """Decides. Implementations are immutable and answer from memory, from any thread.
+
+    >>> from omnigraph.policy import Decision
+    >>> class ReadOnly:
+    ...     name = "read-only"
+    ...     def decide(self, access):
+    ...         return Decision(allowed=access.action == "read", message="only reads")
+    >>> with og.open("tasks.omni", policy=ReadOnly()) as mine:
+    ...     len(mine.query(TASKS))
+    2
+    """
 
     @property
     def name(self) -> str:

@@ -46,6 +46,10 @@ _ON_STORAGE = frozenset({"optimize", "repair", "cleanup", "bulk"})
 class RemoteGraph:
     """One graph of a server. Threads may share it; close it when done.
 
+    >>> with og.connect("http://127.0.0.1:8080", token="secret") as served:
+    ...     served.uri
+    'http://127.0.0.1:8080'
+
     What works on storage itself (`optimize`, `cleanup` and their like) needs the embedded handle.
     """
 

@@ -61,7 +61,11 @@ def _properties(image: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 class Diff(Value, frozen=True, kw_only=True, rename={"before": "from", "after": "to"}):
-    """What turns one state into another. Iterate over it, or look at it in a notebook."""
+    """What turns one state into another. Iterate over it, or look at it in a notebook.
+
+    >>> [(item.op, item.id) for item in graph.diff("main", "dev").changes]
+    [('update', 't2')]
+    """
 
     published_as: ClassVar[str] = "DiffOutput"
 

@@ -48,7 +48,12 @@ class GraphCommit(
     kw_only=True,
     rename={"branch": "manifest_branch", "created_at_us": "created_at"},
 ):
-    """One commit of the graph's history. On the wire newer names stand beside older ones."""
+    """One commit of the graph's history. On the wire newer names stand beside older ones.
+
+    >>> commit = graph.commits.head("dev")
+    >>> commit.kind, commit.actor_id, commit.message
+    ('mutation', None, None)
+    """
 
     published_as: ClassVar[str] = "CommitOutput"
     derived: ClassVar[Mapping[str, str]] = {
@@ -209,7 +214,12 @@ else:
 
 
 class Snapshot(Value, frozen=True, kw_only=True, dict=True, rename={"version": "manifest_version"}):
-    """The graph at one version: which version of each table is published. Never moves."""
+    """The graph at one version: which version of each table is published. Never moves.
+
+    >>> state = graph.snapshot("dev")
+    >>> state.branch, state.tables["node:Task"].row_count
+    ('dev', 2)
+    """
 
     published_as: ClassVar[str] = "SnapshotOutput"
     derived: ClassVar[Mapping[str, str]] = {

@@ -19,7 +19,11 @@ Outcome = Annotated[
 
 
 class MergeResult(Value, frozen=True, kw_only=True):
-    """Outcome of a merge; `commit` is None when there was nothing to merge."""
+    """Outcome of a merge; `commit` is None when there was nothing to merge.
+
+    >>> graph.branches.merge("dev").outcome
+    'fast_forward'
+    """
 
     derived: ClassVar[Mapping[str, str]] = {"branch_delete_error_details": "_delete_error"}
     optional: ClassVar[frozenset[str]] = frozenset(
@@ -85,7 +89,12 @@ else:
 
 
 class MergePlan(Value, frozen=True, kw_only=True, rename={"conflicts": "merge_conflicts"}):
-    """What a merge would do, for review. Nothing of it is written."""
+    """What a merge would do, for review. Nothing of it is written.
+
+    >>> plan = graph.branches.merge_plan("dev")
+    >>> plan.outcome, len(plan.conflicts)
+    ('fast_forward', 0)
+    """
 
     published_as: ClassVar[str] = "MergePlanOutput"
     derived: ClassVar[Mapping[str, str]] = {"base_commit_id": "base_commit_id"}

@@ -185,7 +185,11 @@ class CleanupReport(
 
 
 class DumpReport(Value, frozen=True, kw_only=True, rename={"heads": "branches"}):
-    """What a dump holds."""
+    """What a dump holds.
+
+    >>> sorted(graph.maintenance.dump("tasks.tar").heads)
+    ['dev', 'main']
+    """
 
     uri: str
     archive: str

@@ -18,6 +18,10 @@ Mode = Annotated[str, Meta(extra_json_schema={"enum": ["append", "merge", "overw
 class MutationResult(Value, frozen=True, kw_only=True):
     """Outcome of a mutation; `commit` is None when it changed nothing, or for a dry run.
 
+    >>> done = graph.mutate(RENAME, {"slug": "t1", "title": "Mow"})
+    >>> done.affected_nodes, done.commit.kind
+    (1, 'mutation')
+
     `repeated` says that an earlier call with this operation id made the commit. What that one
     counted was not kept, so the counts are None.
     """
@@ -67,6 +71,10 @@ else:
 
 class LoadResult(Value, frozen=True, kw_only=True):
     """Outcome of a load: rows per type, and the commit (None for an empty input or a dry run).
+
+    >>> done = graph.load([{"type": "Person", "data": {"name": "cy"}}], mode="append")
+    >>> done.nodes, done.commit.kind
+    ({'Person': 1}, 'load')
 
     The rows are those of the input, also when `repeated` says that an earlier call with this
     operation id made the commit. `rejected` rows of it were left out, as the caller allowed.
