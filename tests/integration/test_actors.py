@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.cluster import operations
-from omnigraph.mcp.bearer import read_tokens
+from omnigraph.identity import read_tokens, tokens_from
 from omnigraph.policy import parse_bundle
-from omnigraph.server.identity import tokens_from
 from tests.integration.conftest import Cli
 from tests.integration.helpers import head, load, node
 
@@ -70,7 +70,7 @@ def test_the_command_line_refuses_it(graph: og.Graph, cli: Cli) -> None:
 def test_no_token_stands_for_it(tmp_path: Path, actor: str) -> None:
     path = tmp_path / "tokens.json"
     path.write_text(json.dumps({actor: "secret-1"}), encoding="utf-8")
-    for read in (lambda: tokens_from({}, str(path)), lambda: read_tokens(path)):
+    for read in (partial(tokens_from, {}, str(path)), partial(read_tokens, path)):
         with pytest.raises(og.BadRequestError, match="the actor"):
             read()
 
@@ -78,7 +78,7 @@ def test_no_token_stands_for_it(tmp_path: Path, actor: str) -> None:
 def test_a_token_is_text_that_can_be_sent(tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     path.write_text(json.dumps({"ann": "\ud800"}), encoding="utf-8")
-    for read in (lambda: tokens_from({}, str(path)), lambda: read_tokens(path)):
+    for read in (partial(tokens_from, {}, str(path)), partial(read_tokens, path)):
         with pytest.raises(og.BadRequestError, match="token of 'ann'"):
             read()
 

@@ -16,7 +16,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import BadRequestError
-from omnigraph.mcp import Tokens, Toolbox, http_app, protocol_server, read_tokens
+from omnigraph.mcp import Token, Tokens, Toolbox, http_app, protocol_server, read_tokens
 from omnigraph.policy import policy_from_text
 from tests.integration.conftest import Cli
 from tests.mcp.test_tools import POLICY, QUERIES, SCHEMA, STORED
@@ -86,7 +86,7 @@ def test_a_client_over_stdio(place: Path) -> None:
 def served(place: Path) -> Iterator[str]:
     import uvicorn
 
-    tokens = Tokens({"agent-7": "secret-a", "act-guest": "secret-b"})
+    tokens = Tokens([Token.of("agent-7", "secret-a"), Token.of("act-guest", "secret-b")])
     with (
         og.open(place, policy=policy_from_text(POLICY), durability="none") as graph,
         socket.socket() as listening,
@@ -164,7 +164,7 @@ def test_tokens_are_read_strictly_and_never_shown(tmp_path: Path) -> None:
         assert "hush" not in str(caught.value)
     place.write_text('{"a": "hush"}')
     tokens = read_tokens(place)
-    assert tokens.actor_of(b"Bearer hush") == "a"
+    assert tokens.identify("Bearer hush").actor == "a"
     assert "hush" not in repr(vars(tokens))
 
 

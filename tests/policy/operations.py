@@ -73,6 +73,7 @@ FREE = {
     "seam.reach": "known to whoever opened it",
     "seam.new_scratch": "a name for an empty folder",
     "seam.scratch_folder": "an empty folder",
+    "seam.session_of": "asks as somebody else, under the same policy",
 }
 
 

@@ -335,6 +335,17 @@ profiles: {{night: {{server: lab, default_graph: books}}}}
     assert cli("queries", "list").code == 2
 
 
+def test_a_refused_token_is_answered_with_how_to_log_in(cli: Cli, home: Path, serve: Serve) -> None:
+    api = serve(tokens={"ann": "secret-a"})
+    configure(home, f'servers: {{lab: {{url: "{api.url}"}}}}')
+    for command in (("branch", "list"), ("mutate", "-e", ADD, "--params", '{"n":"a"}')):
+        shown = cli(*command, "--server", "lab")
+        assert shown.code != 0
+        assert "help: run: omnigraph login lab" in shown.err
+    configure(home, "{}")
+    assert "then run: omnigraph login NAME" in cli("branch", "list", "--server", api.url).err
+
+
 def test_graphs_of_a_server(cli: Cli, home: Path, serve: Serve) -> None:
     assert cli("graphs", "list", "--server", serve().url).code == 1
     assert cli("graphs", "list").code == 2

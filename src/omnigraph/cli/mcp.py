@@ -33,7 +33,12 @@ if TYPE_CHECKING:
 @click.option("--branch", metavar="NAME", help="Branch to write to (else one for each actor).")
 @click.option("--allow-main", is_flag=True, help="Let agents write to main, and merge.")
 @click.option("--http", metavar="HOST:PORT", help="Serve over HTTP at /mcp, not over stdio.")
-@click.option("--tokens", metavar="FILE", help='JSON file of {"actor": "token"}, for --http.')
+@click.option(
+    "--tokens", metavar="FILE", help="JSON object of actors and their tokens, for --http."
+)
+@click.option("--issuers", metavar="FILE", help="Whose logins are taken, as for `serve`.")
+@click.option("--tls-cert", metavar="FILE", help="Certificate (PEM), for --http.")
+@click.option("--tls-key", metavar="FILE", help="Private key of the certificate (PEM).")
 @click.option("--unauthenticated", is_flag=True, help="Let everybody in, for --http.")
 def mcp(
     uri: str | None,
@@ -48,6 +53,9 @@ def mcp(
     allow_main: bool,
     http: str | None,
     tokens: str | None,
+    issuers: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
     unauthenticated: bool,
 ) -> None:
     """Serve a graph to agents, over the Model Context Protocol.
@@ -56,17 +64,21 @@ def mcp(
     Over stdio one agent acts as --as; over HTTP the token says who it is.
     """
     import omnigraph as og
-    from omnigraph.mcp import Toolbox, run_http, run_stdio
+    from omnigraph.mcp import DEFAULT_GRAPH, Toolbox, run_http, run_stdio
 
-    if (tokens or unauthenticated) and http is None:
-        raise click.UsageError("--tokens and --unauthenticated are for --http")
-    if tokens and actor:
+    if (tokens or issuers or tls_cert or unauthenticated) and http is None:
+        raise click.UsageError(
+            "--tokens, --issuers, --tls-cert and --unauthenticated are for --http"
+        )
+    if (tls_cert is None) != (tls_key is None):
+        raise click.UsageError("TLS needs both: --tls-cert and --tls-key")
+    if (tokens or issuers) and actor:
         raise click.UsageError("--as is for stdio; over HTTP the token says who it is")
     place, rules, stored, embedder = _served(
         uri or store or uri_option, (uri, store, uri_option), cluster, graph, queries
     )
     rules = _policy(policy_path, rules)
-    known, rules = _identity(http, tokens, unauthenticated, rules)
+    known, rules = _identity(http, tokens, issuers, unauthenticated, rules)
     with og.open(
         place,
         # A request over HTTP whose token got lost must be nobody's, not this person's.
@@ -80,8 +92,11 @@ def mcp(
             run_stdio(toolbox)
         else:
             host, port = _address(http)
-            click.echo(f"omnigraph mcp -> http://{host}:{port}/mcp", err=True)
-            run_http(toolbox, host=host, port=port, tokens=known)
+            scheme = "http" if tls_cert is None else "https"
+            click.echo(f"omnigraph mcp -> {scheme}://{host}:{port}/mcp", err=True)
+            tls = None if tls_cert is None or tls_key is None else (tls_cert, tls_key)
+            name = graph or DEFAULT_GRAPH
+            run_http(toolbox, host=host, port=port, tokens=known, graph_id=name, tls=tls)
 
 
 def _served(
@@ -129,17 +144,23 @@ def _policy(path: str | None, applied: Policy | None) -> Policy | None:
 
 
 def _identity(
-    http: str | None, tokens: str | None, unauthenticated: bool, rules: Policy | None
+    http: str | None,
+    tokens: str | None,
+    issuers: str | None,
+    unauthenticated: bool,
+    rules: Policy | None,
 ) -> tuple[Tokens | None, Policy | None]:
     """Return the tokens, and the policy with what stands in for one on a server."""
-    from omnigraph.mcp import read_tokens
+    from omnigraph.identity import tokens_from
     from omnigraph.policy import policy_for, server_state
 
     if http is None:
         return None, rules
-    known = None if tokens is None else read_tokens(tokens)
+    known = None if tokens is None and issuers is None else tokens_from({}, tokens, issuers)
     state = server_state(
-        tokens=known is not None, policy=rules is not None, unauthenticated=unauthenticated
+        tokens=known is not None and len(known) > 0,
+        policy=rules is not None,
+        unauthenticated=unauthenticated,
     )
     return known, policy_for(state, rules)
 

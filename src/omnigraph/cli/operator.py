@@ -77,13 +77,22 @@ class Operator(Struct, frozen=True, kw_only=True):
         The server is the one whose own address is the longest beginning of it; a token of a
         server goes to no other host.
         """
-        names = [name for name, base in self.servers.items() if _begins(url, base)]
-        for name in sorted(names, key=lambda item: len(self.servers[item]), reverse=True):
+        for name in self._servers_of(url):
             variable = f"OMNIGRAPH_TOKEN_{name.replace('-', '_').upper()}"
             found = self.env.get(variable) or self.stored_tokens().get(name)
             if found:
                 return found
         return self.env.get(_FALLBACK) or None
+
+    def login_hint(self, url: str) -> str:
+        """Return how somebody whose token a server does not take gets on."""
+        for name in self._servers_of(url):
+            return f"run: omnigraph login {name}"
+        return f"name the server in {self.home}/config.yaml, then run: omnigraph login NAME"
+
+    def _servers_of(self, url: str) -> list[str]:
+        names = [name for name, base in self.servers.items() if _begins(url, base)]
+        return sorted(names, key=lambda item: len(self.servers[item]), reverse=True)
 
     def stored_tokens(self) -> dict[str, str]:
         """Return the tokens of the credentials file. Raises when others may read it."""

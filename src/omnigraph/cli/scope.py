@@ -228,11 +228,20 @@ def open_served(place: str, *, actor: str | None = None) -> RemoteGraph:
     """Connect to a served graph with the token that is configured for its server."""
     if actor is not None:
         raise BadRequestError("--as is for graphs on storage; a token decides who acts")
-    import omnigraph as og
+    from omnigraph.limits import CLIENT_TIMEOUT_S
+    from omnigraph.remote import RemoteGraph
+    from omnigraph.remote.connection import Connection
 
     url, graph = split_served(place)
-    token = load_operator(os.environ).token_for(url)
-    return og.connect(url, graph=graph, token=token)
+    operator = load_operator(os.environ)
+    connection = Connection(
+        url,
+        graph=graph,
+        token=operator.token_for(url),
+        timeout=CLIENT_TIMEOUT_S,
+        login_hint=operator.login_hint(url),
+    )
+    return RemoteGraph.over(connection)
 
 
 def refuse_managed(uri: str) -> None:

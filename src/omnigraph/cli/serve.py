@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 )
 @click.option("--policy", metavar="FILE", help="Policy of the one graph (YAML).")
 @click.option("--tokens", metavar="FILE", help="JSON object of actors and their tokens.")
+@click.option("--issuers", metavar="FILE", help="Whose logins are taken: JSON, see docs/server.md.")
+@click.option("--tls-cert", metavar="FILE", help="Certificate, and those that lead to it (PEM).")
+@click.option("--tls-key", metavar="FILE", help="Private key of the certificate (PEM).")
 @click.option("--queries", metavar="DIR", help="Stored queries of the one graph (.gq files).")
 @click.option(
     "--upkeep/--no-upkeep",
@@ -49,8 +52,9 @@ def serve(config: str | None, **flags: object) -> None:
     """Serve graphs over HTTP.
 
     Prints OMNIGRAPH_LISTEN_ADDR=HOST:PORT once it listens, and logs JSON lines to stderr. It
-    finishes the requests under way when it is asked to stop, and reads tokens, policies, stored
-    queries and what was applied to the cluster anew on SIGHUP. See docs/server.md.
+    finishes the requests under way when it is asked to stop, and reads tokens, issuers, the
+    certificate, policies, stored queries and what was applied to the cluster anew on SIGHUP. See
+    docs/server.md.
     """
     try:
         from omnigraph.server import open_service, resolve, run, tokens_from
@@ -71,6 +75,6 @@ def serve(config: str | None, **flags: object) -> None:
     save_memory(os.environ)
 
     def read_tokens() -> Tokens:
-        return tokens_from(os.environ, settings.tokens)
+        return tokens_from(os.environ, settings.tokens, settings.issuers)
 
     run(open_service(settings, read_tokens(), os.environ), click.echo, read_tokens)

@@ -37,7 +37,13 @@ def list_graphs(as_json: bool) -> None:
 
     operator = load_operator(os.environ)
     url = operator.server_url(_server(operator, named_scope()))
-    connection = Connection(url, graph=None, token=operator.token_for(url), timeout=30.0)
+    connection = Connection(
+        url,
+        graph=None,
+        token=operator.token_for(url),
+        timeout=30.0,
+        login_hint=operator.login_hint(url),
+    )
     try:
         found = connection.get("/graphs")
     finally:

@@ -16,7 +16,7 @@ from omnigraph.graph.session import Session
 from omnigraph.graph.writing import MakeLoad, Terms
 from omnigraph.graph.writing import load_staged as _load_staged
 from omnigraph.ops.diff import ChangeFilter
-from omnigraph.policy import Action
+from omnigraph.policy import Action, with_roles
 from omnigraph.read.ranking import Embed
 from omnigraph.store import GivenOptions, RequestKeys, Table, is_object
 from omnigraph.store.upkeep.orphans import SCRATCH
@@ -39,6 +39,14 @@ def permit(session: Session, action: Action, *, branch: str | None = None) -> No
 def reach(session: Session) -> GivenOptions | None:
     """Return how to reach the object store, as far as a caller said; for processes that help."""
     return _acting(session).engine.location.given
+
+
+def session_of(session: Session, actor: str, roles: tuple[str, ...] = ()) -> Session:
+    """Return a session of another actor under the same policy, which knows that one's roles."""
+    policy = _acting(session).caller.policy
+    if policy is None or not roles:
+        return session.as_actor(actor)
+    return session.acting_for(actor, with_roles(policy, roles))
 
 
 def request_keys(session: Session, *, kept_s: float) -> RequestKeys:

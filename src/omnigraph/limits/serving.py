@@ -91,6 +91,27 @@ CLIENT_RETRY_AFTER_S_MAX: Final = 5.0
 CLIENT_BACKOFF_S: Final = 0.1
 """First pause before a request whose connection broke is sent again; the next is twice as long."""
 
+KEYS_FRESH_S: Final = 600.0
+"""How long keys of an issuer are used until they are fetched anew: one it takes back ends then."""
+
+KEYS_KNOWN_S_MAX: Final = 24 * 3600.0
+"""How long keys are used while their issuer does not answer."""
+
+KEYS_RETRY_S: Final = 30.0
+"""Shortest time between two fetches of the keys of an issuer, whatever tokens name."""
+
+KEYS_TIMEOUT_S: Final = 5.0
+"""How long keys are waited for: a request waits with them."""
+
+KEYS_BYTES_MAX: Final = 1024 * 1024
+"""Largest set of keys that is read."""
+
+JWT_CHARS_MAX: Final = 16 * 1024
+"""Longest token of an issuer that is looked at."""
+
+CLOCK_SKEW_S: Final = 60.0
+"""By how much the clock of an issuer may be off."""
+
 YAML_BYTES_MAX: Final = 4 * 1024 * 1024
 """Largest YAML file that is read: these are written by people."""
 

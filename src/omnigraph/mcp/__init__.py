@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from omnigraph.mcp.bearer import Tokens, read_tokens
-from omnigraph.mcp.serving import http_app, protocol_server, run_http, run_stdio
+from omnigraph.identity import Token, Tokens, read_tokens
+from omnigraph.mcp.serving import DEFAULT_GRAPH, http_app, protocol_server, run_http, run_stdio
 from omnigraph.mcp.tools import Tool, Toolbox
 
 __all__ = [
+    "DEFAULT_GRAPH",
+    "Token",
     "Tokens",
     "Tool",
     "Toolbox",

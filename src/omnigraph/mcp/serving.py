@@ -6,7 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BadRequestError, OmniGraphError
-from omnigraph.mcp.bearer import ACTOR, App, BearerGuard, Tokens
+from omnigraph.identity import Token, Tokens
+from omnigraph.mcp.bearer import CALLER, App, BearerGuard
 from omnigraph.mcp.tools import Tool, Toolbox
 from omnigraph.version import __version__
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from mcp.server import Server
 
 SCHEMA_URI = "omnigraph://schema"
+DEFAULT_GRAPH = "default"
 
 
 def protocol_server(toolbox: Toolbox) -> Server[Any]:
@@ -28,15 +30,15 @@ def protocol_server(toolbox: Toolbox) -> Server[Any]:
         ) from error
 
     async def list_tools(context: Any, _params: Any) -> types.ListToolsResult:
-        found = await anyio.to_thread.run_sync(toolbox.tools, actor_of(context))
+        found = await anyio.to_thread.run_sync(toolbox.tools, *caller_of(context))
         return types.ListToolsResult(tools=[_listed(types, tool) for tool in found])
 
     async def call_tool(context: Any, params: Any) -> types.CallToolResult:
-        actor = actor_of(context)
+        actor, roles = caller_of(context)
 
         def run() -> tuple[dict[str, object], bool]:
             try:
-                return toolbox.call(params.name, params.arguments, actor=actor), False
+                return toolbox.call(params.name, params.arguments, actor=actor, roles=roles), False
             except OmniGraphError as error:
                 # An agent can mend most mistakes itself when it is told what they are.
                 return error.to_json(), True
@@ -59,12 +61,12 @@ def protocol_server(toolbox: Toolbox) -> Server[Any]:
         return types.ListResourcesResult(resources=[schema])
 
     async def read_resource(context: Any, params: Any) -> types.ReadResourceResult:
-        actor = actor_of(context)
+        actor, roles = caller_of(context)
 
         def run() -> str:
             if str(params.uri) != SCHEMA_URI:
                 raise ValueError(f"there is no resource {params.uri}")
-            return str(toolbox.call("graph_schema", actor=actor)["schema_source"])
+            return str(toolbox.call("graph_schema", actor=actor, roles=roles)["schema_source"])
 
         text = await anyio.to_thread.run_sync(run)
         content = types.TextResourceContents(uri=SCHEMA_URI, mime_type="text/plain", text=text)
@@ -94,11 +96,11 @@ def _listed(types: Any, tool: Tool) -> Any:
     )
 
 
-def actor_of(context: Any) -> str | None:
-    """Return who a request is by: the actor of its token, None where tokens are not asked for."""
+def caller_of(context: Any) -> tuple[str | None, tuple[str, ...]]:
+    """Return whose token a request has, and that one's roles; None where none is asked for."""
     scope = getattr(getattr(context, "request", None), "scope", None)
-    actor = scope.get(ACTOR) if scope is not None else None
-    return actor if isinstance(actor, str) else None
+    found = scope.get(CALLER) if scope is not None else None
+    return (found.actor, found.roles) if isinstance(found, Token) else (None, ())
 
 
 def run_stdio(toolbox: Toolbox) -> None:
@@ -114,15 +116,29 @@ def run_stdio(toolbox: Toolbox) -> None:
     anyio.run(serve)
 
 
-def http_app(toolbox: Toolbox, *, host: str, tokens: Tokens | None) -> App:
-    """Return an application that serves agents at `/mcp`; with tokens, only known ones."""
+def http_app(
+    toolbox: Toolbox, *, host: str, tokens: Tokens | None, graph_id: str = DEFAULT_GRAPH
+) -> App:
+    """Return an application that serves agents at `/mcp`; with tokens, only known ones.
+
+    `graph_id` is what tokens that are for some graphs call this one.
+    """
     app: App = protocol_server(toolbox).streamable_http_app(host=host, json_response=True)
-    return app if tokens is None else BearerGuard(app, tokens)
+    return app if tokens is None else BearerGuard(app, tokens, graph_id)
 
 
-def run_http(toolbox: Toolbox, *, host: str, port: int, tokens: Tokens | None) -> None:
-    """Serve agents over HTTP until the process is told to end."""
-    app = http_app(toolbox, host=host, tokens=tokens)
+def run_http(
+    toolbox: Toolbox,
+    *,
+    host: str,
+    port: int,
+    tokens: Tokens | None,
+    graph_id: str = DEFAULT_GRAPH,
+    tls: tuple[str, str] | None = None,
+) -> None:
+    """Serve agents over HTTP until the process is told to end; `tls` is a certificate and a key."""
+    app = http_app(toolbox, host=host, tokens=tokens, graph_id=graph_id)
     import uvicorn
 
-    uvicorn.run(app, host=host, port=port, log_level="warning")
+    cert, key = tls or (None, None)
+    uvicorn.run(app, host=host, port=port, log_level="warning", ssl_certfile=cert, ssl_keyfile=key)

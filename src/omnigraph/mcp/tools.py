@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from omnigraph.cluster import StoredQuery
 from omnigraph.errors import BadRequestError, NotFoundError, PolicyDeniedError
 from omnigraph.graph import Result, Session
-from omnigraph.graph.seam import permit
+from omnigraph.graph.seam import permit, session_of
 from omnigraph.limits import MCP_ROWS_DEFAULT, MCP_ROWS_MAX, SERVER_QUERY_SECONDS_MAX
 from omnigraph.mcp.arguments import Arguments, bound, parameters_schema
 from omnigraph.ops.load import LoadMode
@@ -84,20 +84,25 @@ class Toolbox:
 
     # ---- what a protocol needs ------------------------------------------------------------
 
-    def tools(self, actor: str | None = None) -> list[Tool]:
+    def tools(self, actor: str | None = None, roles: tuple[str, ...] = ()) -> list[Tool]:
         """Return the tools an actor can call; stored queries only if it may run them."""
-        graph = self._as(actor)
+        graph = self._as(actor, roles)
         stored = _may(graph, Action.INVOKE_QUERY)
         return [tool for tool in self._tools.values() if stored or not tool.stored]
 
     def call(
-        self, name: str, arguments: Mapping[str, object] | None = None, *, actor: str | None = None
+        self,
+        name: str,
+        arguments: Mapping[str, object] | None = None,
+        *,
+        actor: str | None = None,
+        roles: tuple[str, ...] = (),
     ) -> dict[str, object]:
         """Run a tool and return its answer as plain data. Raises `OmniGraphError`.
 
         A stored query the actor may not run is as unknown as one that does not exist.
         """
-        graph = self._as(actor)
+        graph = self._as(actor, roles)
         tool = self._tools.get(name)
         if tool is None or (tool.stored and not _may(graph, Action.INVOKE_QUERY)):
             raise NotFoundError(f"there is no tool '{name}'")
@@ -115,8 +120,8 @@ class Toolbox:
 
     # ---- branches -------------------------------------------------------------------------
 
-    def _as(self, actor: str | None) -> Session:
-        return self._graph if actor is None else self._graph.as_actor(actor)
+    def _as(self, actor: str | None, roles: tuple[str, ...]) -> Session:
+        return self._graph if actor is None else session_of(self._graph, actor, roles)
 
     def own_branch(self, graph: Session) -> str:
         """Return the branch an actor writes to."""

@@ -17,7 +17,16 @@ from omnigraph.policy.defaults import (
     policy_for,
     server_state,
 )
-from omnigraph.policy.protocol import Access, Action, Decision, Permit, Policy, check, denial
+from omnigraph.policy.protocol import (
+    Access,
+    Action,
+    Decision,
+    Permit,
+    Policy,
+    check,
+    denial,
+    with_roles,
+)
 
 __all__ = [
     "Access",
@@ -45,4 +54,5 @@ __all__ = [
     "run_cases",
     "server_state",
     "text_problem",
+    "with_roles",
 ]

@@ -8,6 +8,10 @@ RESERVED_PREFIX = "omnigraph:"
 """Begins the names under which the engine itself writes, such as those of a recovery."""
 
 
+ROLE_PREFIX = "role:"
+"""Begins a member of a policy's group that is a role: whoever has it is in the group."""
+
+
 def actor_problem(actor: object) -> str | None:
     """Return why nobody may act under a name, None if somebody may."""
     if not isinstance(actor, str):
@@ -16,6 +20,8 @@ def actor_problem(actor: object) -> str | None:
         return "the actor must not be blank"
     if actor.strip().casefold().startswith(RESERVED_PREFIX):
         return f"the actor '{actor}' is reserved: '{RESERVED_PREFIX}' begins the engine's own names"
+    if actor.strip().casefold().startswith(ROLE_PREFIX):
+        return f"the actor '{actor}' is reserved: '{ROLE_PREFIX}' begins roles in policies"
     return text_problem(actor, "the actor")
 
 

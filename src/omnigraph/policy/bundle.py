@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from omnigraph.errors import BadRequestError, NotFoundError
-from omnigraph.policy.actors import actor_problem
+from omnigraph.policy.actors import ROLE_PREFIX, actor_problem
 from omnigraph.policy.protocol import Action
 from omnigraph.yaml_text import YamlError, parse_yaml
 
@@ -69,9 +69,15 @@ class Bundle(Struct, frozen=True, kw_only=True):
         """Everybody a group names, sorted."""
         return tuple(sorted(set[str]().union(*self.groups.values())))
 
-    def rules_of(self, actor: str) -> tuple[Rule, ...]:
-        """Return the rules whose group names an actor."""
-        return tuple(rule for rule in self.rules if actor in self.groups[rule.group])
+    def groups_of(self, actor: str, roles: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Return the groups that name an actor, or one of its roles."""
+        names = {actor, *(f"{ROLE_PREFIX}{role}" for role in roles)}
+        return tuple(group for group, members in self.groups.items() if names & members)
+
+    def rules_of(self, actor: str, roles: tuple[str, ...] = ()) -> tuple[Rule, ...]:
+        """Return the rules whose group names an actor, or one of its roles."""
+        groups = self.groups_of(actor, roles)
+        return tuple(rule for rule in self.rules if rule.group in groups)
 
 
 def read_bundle(path: str | os.PathLike[str]) -> Bundle:
@@ -168,7 +174,8 @@ def _problems(found: _File) -> list[str]:
     for group, actors in found.groups.items():
         if not actors:
             problems.append(f"group {group!r} has no actors")
-        unfit = [actor for actor in actors if not _named(actor) or actor_problem(actor)]
+        named = [actor.removeprefix(ROLE_PREFIX) for actor in actors]
+        unfit = [actor for actor in named if not _named(actor) or actor_problem(actor)]
         problems += [f"{actor!r} is no name of an actor" for actor in unfit]
     problems += [f"{group!r} is no name of a group" for group in found.groups if not _named(group)]
     problems += [f"{b!r} is no name of a branch" for b in found.protected_branches if not _named(b)]

@@ -86,7 +86,8 @@ class CedarPolicy:
             "resource": {"type": "Server" if on_server else "Graph", "id": "root"},
             "context": self._context(access),
         }
-        answer = self._engine.is_authorized(request, self._policies, self._entities, self._schema)
+        entities = self._entities if not access.roles else self._with_roles(access)
+        answer = self._engine.is_authorized(request, self._policies, entities, self._schema)
         if answer.diagnostics.errors:
             # A rule Cedar could not evaluate decides nothing; saying yes without it is no option.
             raise InternalError(f"{self.name}: {'; '.join(answer.diagnostics.errors)}")
@@ -99,6 +100,12 @@ class CedarPolicy:
             matched_rule_id=rule.id,
             message=f"rule '{rule.id}' allows '{access.actor}' to {access.describe()}",
         )
+
+    def _with_roles(self, access: Access) -> object:
+        """Return the groups, and the one who asks as a member of those that name a role of it."""
+        groups = self.bundle.groups_of(str(access.actor), access.roles)
+        found = [*_group_entities(self.bundle), _actor_entity(str(access.actor), groups)]
+        return self._engine.Entities.from_json_str(json.dumps(found))
 
     def _context(self, access: Access) -> dict[str, object]:
         protected = self.bundle.protected_branches
@@ -118,7 +125,7 @@ class CedarPolicy:
                 message=f"nobody is named who would {access.describe()}, and a policy is in force",
                 hint="name an actor",
             )
-        rules = self.bundle.rules_of(access.actor)
+        rules = self.bundle.rules_of(access.actor, access.roles)
         near = tuple(rule for rule in rules if access.action in rule.actions)
         return Decision(
             allowed=False,
@@ -175,23 +182,20 @@ def _quoted(text: str) -> str:
 
 
 def _entities(bundle: Bundle) -> list[dict[str, object]]:
-    groups: list[dict[str, object]] = [
+    actors = (_actor_entity(actor, bundle.groups_of(actor)) for actor in bundle.actors)
+    return [*_group_entities(bundle), *actors]
+
+
+def _group_entities(bundle: Bundle) -> list[dict[str, object]]:
+    return [
         {"uid": {"type": "Group", "id": group}, "attrs": {}, "parents": []}
         for group in bundle.groups
     ]
-    actors: list[dict[str, object]] = [
-        {
-            "uid": {"type": "Actor", "id": actor},
-            "attrs": {},
-            "parents": [
-                {"type": "Group", "id": group}
-                for group, members in bundle.groups.items()
-                if actor in members
-            ],
-        }
-        for actor in bundle.actors
-    ]
-    return groups + actors
+
+
+def _actor_entity(actor: str, groups: tuple[str, ...]) -> dict[str, object]:
+    parents = [{"type": "Group", "id": group} for group in groups]
+    return {"uid": {"type": "Actor", "id": actor}, "attrs": {}, "parents": parents}
 
 
 def _engine() -> ModuleType:

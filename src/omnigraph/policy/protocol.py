@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from omnigraph.errors import PolicyDeniedError
 from omnigraph.values.value import Value
@@ -57,6 +57,8 @@ class Access(Struct, frozen=True, kw_only=True):
     actor: str | None
     branch: str | None = None
     target_branch: str | None = None
+    roles: tuple[str, ...] = ()
+    """What the actor's token says it is: groups of a policy can name these, too."""
 
     def describe(self) -> str:
         """Return the question as words, without who asks."""
@@ -115,6 +117,27 @@ class Permit(Protocol):
         actor: str | None = None,
     ) -> None:
         """Ask."""
+
+
+class RolePolicy(Struct, frozen=True):
+    """A policy, asked by somebody who has roles."""
+
+    policy: Policy
+    roles: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """What messages call the policy."""
+        return self.policy.name
+
+    def decide(self, access: Access) -> Decision:
+        """Answer one question."""
+        return self.policy.decide(structs.replace(access, roles=self.roles))
+
+
+def with_roles(policy: Policy, roles: tuple[str, ...]) -> Policy:
+    """Return a policy as it is for somebody with roles."""
+    return RolePolicy(policy, roles) if roles else policy
 
 
 def check(policy: Policy | None, access: Access) -> None:

@@ -17,6 +17,7 @@ from omnigraph.errors import (
     StorageError,
     StorageFailureKind,
     TooManyRequestsError,
+    UnauthorizedError,
 )
 from omnigraph.http_client import (
     Answer,
@@ -54,6 +55,7 @@ class Connection:
         token: str | None,
         timeout: float | None,
         retries: int = CLIENT_RETRIES,
+        login_hint: str | None = None,
         http: HttpClient | None = None,
     ) -> None:
         parts = urlsplit(url)
@@ -70,6 +72,7 @@ class Connection:
             headers["Authorization"] = f"Bearer {token}"
         self._http = http or HttpClient(self.url, headers, timeout)
         self._retries = retries
+        self._login_hint = login_hint
 
     @property
     def uri(self) -> str:
@@ -89,7 +92,7 @@ class Connection:
         return self._ask("POST", path, json=_known(body), headers=_accept(accept))
 
     def _ask(self, method: str, path: str, **options: Any) -> Response:
-        return _checked(self._persist(method, path, **options))
+        return _checked(self._persist(method, path, **options), self._login_hint)
 
     def _persist(self, method: str, path: str, **options: Any) -> Response:
         """Send a request that may come twice: again, if the server is busy, or hung up.
@@ -170,7 +173,7 @@ class Connection:
         except _NoAnswerError as error:
             raise OutcomeUnknownError(str(error), operation_id=key) from error
         try:
-            return _checked(response)
+            return _checked(response, self._login_hint)
         except OutcomeUnknownError as error:
             error.operation_id = key
             raise
@@ -183,7 +186,8 @@ class Connection:
         if expected_head is not None:
             headers[IF_COMMIT] = expected_head
         sent = _known(body) if body else None
-        return _body(_checked(self._persist(method, path, json=sent, headers=headers)))
+        found = self._persist(method, path, json=sent, headers=headers)
+        return _body(_checked(found, self._login_hint))
 
     def head(self, path: str, params: Parameters) -> Response:
         """Ask about something without getting it; a redirect is an answer."""
@@ -191,7 +195,7 @@ class Connection:
         if response.status_code >= 400:
             # The answer to HEAD has no body to learn the reason from.
             response = self._persist("GET", path, params=params)
-        return _checked(response)
+        return _checked(response, self._login_hint)
 
     @contextlib.contextmanager
     def stream(
@@ -213,7 +217,7 @@ class Connection:
             ) as response:
                 if response.status_code >= 300:
                     response.read()
-                    _checked(response)
+                    _checked(response, self._login_hint)
                 yield response
         except (NotSentError, AnswerLostError) as error:
             raise _unreachable(self.url, error) from error
@@ -313,13 +317,15 @@ def _settled(response: A, lost: _NoAnswerError | None) -> A:
     return response
 
 
-def _checked(response: A) -> A:
-    """Return an answer. Raises what a failure stands for, with the request's id in its hint."""
+def _checked(response: A, login_hint: str | None = None) -> A:
+    """Return an answer. Raises what a failure stands for; a refused token has a hint."""
     if response.status_code < 400:
         return response
     error = _failure(response)
     if isinstance(error, TooManyRequestsError):
         error.retry_after_s = math.ceil(retry_after_s(response.headers) or 0)
+    if isinstance(error, UnauthorizedError) and error.hint is None:
+        error.hint = login_hint
     raise error
 
 

@@ -6,8 +6,8 @@ embedded engine in a bounded number of threads, and turns answers and errors int
 
 from __future__ import annotations
 
+from omnigraph.identity import Token, Tokens, tokens_from
 from omnigraph.server.app import create_api, create_app, openapi_document
-from omnigraph.server.identity import Token, Tokens, tokens_from
 from omnigraph.server.run import run, running
 from omnigraph.server.service import Service, Serving, open_service
 from omnigraph.server.settings import Settings, resolve

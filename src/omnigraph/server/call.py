@@ -70,8 +70,21 @@ class Call:
         self, action: Action, *, branch: str | None = None, target_branch: str | None = None
     ) -> None:
         """Return when the graph's policy allows it. Raises `PolicyDeniedError`."""
-        access = Access(action=action, actor=self.actor, branch=branch, target_branch=target_branch)
+        access = self.access(action, branch=branch, target_branch=target_branch)
         check(self.served.policy, access)
+
+    def access(
+        self, action: Action, *, branch: str | None = None, target_branch: str | None = None
+    ) -> Access:
+        """Return the question whether the caller may do something."""
+        roles = () if self._token is None else self._token.roles
+        return Access(
+            action=action,
+            actor=self.actor,
+            branch=branch,
+            target_branch=target_branch,
+            roles=roles,
+        )
 
     def allow_read(self, branch: str | None = None) -> None:
         """Return when reading a branch is allowed."""
@@ -91,7 +104,7 @@ class Call:
 
     async def read(self, work: Callable[[Session], T]) -> T:
         """Run something that reads the graph, if its actor has not too much under way."""
-        session = self.served.session(self.actor)
+        session = self.served.session(self._token)
         async with self._place():
             return await self.service.threads.read(self._measured(lambda: work(session)))
 
@@ -107,7 +120,7 @@ class Call:
         """
         most = self.service.settings.query_seconds_max
         limit_s = most if timeout_s is None else min(timeout_s, most)
-        session, cancel = self.served.session(self.actor), threading.Event()
+        session, cancel = self.served.session(self._token), threading.Event()
 
         def run() -> T:
             return work(session, Running(timeout_s=limit_s, cancel=cancel))
@@ -156,7 +169,7 @@ class Call:
         Work gets the id of its operation, if the caller named one. A trial writes nothing, so it
         takes no key; what no commit remembers is `lasting`, and `landed` finds it after a crash.
         """
-        served, session = self.served, self.served.session(self.actor)
+        served, session = self.served, self.served.session(self._token)
         metrics = self.service.metrics
         asked = keyed(self.request, self.actor, await self.request.body())
 

@@ -33,7 +33,8 @@ class _Ending:
     def close(self) -> None:
         if self.lingers:
             return
-        if self._transport.is_closing() or not self._is_sending():
+        ends = self._transport.can_write_eof()  # Not over TLS, where closing says it.
+        if self._transport.is_closing() or not ends or not self._is_sending():
             self._transport.close()
             return
         self.lingers = True

@@ -18,12 +18,12 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 
 from omnigraph.errors import OmniGraphError, ResourceLimitError
+from omnigraph.identity import Token
 from omnigraph.ids import UlidSource
 from omnigraph.policy import ServerState
 from omnigraph.server.browsers import Names, Origins, is_loopback, listed
 from omnigraph.server.graphs import ServedGraph, ServedGraphs, check_graph_id, unknown_graph
 from omnigraph.server.http_errors import HttpProblem, failure
-from omnigraph.server.identity import Token
 from omnigraph.server.logs import log
 from omnigraph.server.responses import error_response
 from omnigraph.server.service import Service, Serving
@@ -124,7 +124,7 @@ class Gate:
         tokens = passing.serving.tokens
         if len(tokens):
             try:
-                passing.token = tokens.identify(headers.get("authorization"))
+                passing.token = await tokens.identify_soon(headers.get("authorization"))
             except OmniGraphError:
                 self._service.metrics.refused("unauthorized")
                 raise

@@ -10,8 +10,9 @@ from omnigraph.cluster import StoredQuery
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.graph import Graph, Session
 from omnigraph.graph.seam import request_keys
+from omnigraph.identity import Token
 from omnigraph.limits import IDEMPOTENCY_KEY_S
-from omnigraph.policy import Policy
+from omnigraph.policy import Policy, with_roles
 from omnigraph.store import RequestKeys
 
 GRAPH_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
@@ -38,9 +39,11 @@ class ServedGraph:
         keys = request_keys(self.graph, kept_s=self.key_seconds)
         object.__setattr__(self, "keys", keys)
 
-    def session(self, actor: str | None) -> Session:
+    def session(self, caller: Token | None) -> Session:
         """Return a session for one request: its commits are by that actor, the policy decides."""
-        return self.graph.acting_for(actor, self.policy)
+        if caller is None:
+            return self.graph.acting_for(None, self.policy)
+        return self.graph.acting_for(caller.actor, with_roles(self.policy, caller.roles))
 
 
 class ServedGraphs:

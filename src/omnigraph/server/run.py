@@ -14,12 +14,13 @@ import uvicorn
 
 from omnigraph.clock import elapsed_s
 from omnigraph.errors import BadRequestError, OmniGraphError
+from omnigraph.identity import Tokens
 from omnigraph.policy import ServerState
 from omnigraph.server.app import create_app, published
 from omnigraph.server.connections import patient
-from omnigraph.server.identity import Tokens
 from omnigraph.server.logs import log
 from omnigraph.server.service import Service
+from omnigraph.server.tls import load_certificate, tls_context
 
 LISTEN_RECORD = "OMNIGRAPH_LISTEN_ADDR"
 KEEP_ALIVE_S = 75
@@ -83,7 +84,7 @@ def make_server(service: Service) -> Server:
 
 def server_config(service: Service) -> uvicorn.Config:
     """Return how a service is served."""
-    return uvicorn.Config(
+    found = uvicorn.Config(
         create_app(service),
         log_config=None,
         access_log=False,
@@ -98,6 +99,10 @@ def server_config(service: Service) -> uvicorn.Config:
             service.settings.head_seconds_max, lambda: service.metrics.refused("slow_head")
         ),
     )
+    context = tls_context(service.settings)
+    found.load()
+    found.ssl = context
+    return found
 
 
 def run(
@@ -109,10 +114,10 @@ def run(
 
     With `read_tokens`, which reads them anew, SIGHUP reloads what is served.
     """
-    if read_tokens is not None:
-        signal.signal(signal.SIGHUP, lambda *_: _reload(service, read_tokens))
     host, port = service.settings.address()
     server = make_server(service)
+    if read_tokens is not None:
+        signal.signal(signal.SIGHUP, lambda *_: _reload(server, service, read_tokens))
     with contextlib.closing(listen(host, port)) as place:
         address = place.getsockname()
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
@@ -128,12 +133,14 @@ def run(
             log("stopped")
 
 
-def _reload(service: Service, read_tokens: Callable[[], Tokens]) -> None:
+def _reload(server: Server, service: Service, read_tokens: Callable[[], Tokens]) -> None:
     """Reload in a thread of its own: requests go on meanwhile."""
 
     def work() -> None:
         try:
             service.reload(read_tokens())
+            if server.config.ssl is not None:
+                load_certificate(server.config.ssl, service.settings)
         except OmniGraphError as error:
             kind, reason = str(error.kind), error.message
             log("reload refused", level=logging.ERROR, error_type=kind, reason=reason)
@@ -154,7 +161,8 @@ def running(service: Service, port: int = 0) -> Iterator[str]:
         thread = threading.Thread(target=_serve, args=(server, place), daemon=True)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{place.getsockname()[1]}"
+            scheme = "http" if server.config.ssl is None else "https"
+            yield f"{scheme}://127.0.0.1:{place.getsockname()[1]}"
         finally:
             server.should_exit = True
             thread.join(timeout=30)

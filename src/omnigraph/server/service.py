@@ -16,10 +16,10 @@ from omnigraph.embed import Embedder, embedder_from
 from omnigraph.errors import BadRequestError, OmniGraphError
 from omnigraph.graph import Graph, GroupWrites, Upkeep, open_graph
 from omnigraph.graph.seam import domain
+from omnigraph.identity import Tokens
 from omnigraph.policy import Policy, ServerState, load_policy, policy_for, server_state
 from omnigraph.server.admission import Admission
 from omnigraph.server.graphs import ServedGraph, ServedGraphs
-from omnigraph.server.identity import Tokens
 from omnigraph.server.logs import log
 from omnigraph.server.metrics import Metrics
 from omnigraph.server.settings import Settings

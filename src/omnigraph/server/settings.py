@@ -47,6 +47,9 @@ class Settings:
     require_all_graphs: bool = False
     policy: str | None = None
     tokens: str | None = None
+    issuers: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
     queries: str | None = None
     log_level: str = "info"
     tracing: bool = False
@@ -84,6 +87,8 @@ class Settings:
             raise BadRequestError(
                 f"log_level must be debug, info, warning or error, not {self.log_level!r}"
             )
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise BadRequestError("TLS needs both: --tls-cert and --tls-key")
         check_graph_id(self.graph_id)
         self.address()
         for name in _NUMBERS:

@@ -39,9 +39,12 @@ class Readiness(Value, frozen=True, kw_only=True):
 class ProtectedResource(Value, frozen=True, kw_only=True):
     """How callers identify themselves here (RFC 9728)."""
 
+    optional: ClassVar[frozenset[str]] = frozenset({"authorization_servers"})
+
     resource: str
     resource_name: str
     bearer_methods_supported: list[str]
+    authorization_servers: tuple[str, ...] = ()
 
 
 class GraphInfo(Value, frozen=True, kw_only=True):

@@ -52,6 +52,7 @@ class AsyncConnection:
         token: str | None,
         timeout: float | None,
         retries: int = CLIENT_RETRIES,
+        login_hint: str | None = None,
         http: AsyncHttpClient | None = None,
     ) -> None:
         parts = urlsplit(url)
@@ -68,6 +69,7 @@ class AsyncConnection:
             headers["Authorization"] = f"Bearer {token}"
         self._http = http or AsyncHttpClient(self.url, headers, timeout)
         self._retries = retries
+        self._login_hint = login_hint
 
     @property
     def uri(self) -> str:
@@ -87,7 +89,7 @@ class AsyncConnection:
         return await self._ask("POST", path, json=_known(body), headers=_accept(accept))
 
     async def _ask(self, method: str, path: str, **options: Any) -> AsyncResponse:
-        return _checked(await self._persist(method, path, **options))
+        return _checked(await self._persist(method, path, **options), self._login_hint)
 
     async def _persist(self, method: str, path: str, **options: Any) -> AsyncResponse:
         """Send a request that may come twice: again, if the server is busy, or hung up.
@@ -170,7 +172,7 @@ class AsyncConnection:
         except _NoAnswerError as error:
             raise OutcomeUnknownError(str(error), operation_id=key) from error
         try:
-            return _checked(response)
+            return _checked(response, self._login_hint)
         except OutcomeUnknownError as error:
             error.operation_id = key
             raise
@@ -183,7 +185,8 @@ class AsyncConnection:
         if expected_head is not None:
             headers[IF_COMMIT] = expected_head
         sent = _known(body) if body else None
-        return _body(_checked(await self._persist(method, path, json=sent, headers=headers)))
+        found = await self._persist(method, path, json=sent, headers=headers)
+        return _body(_checked(found, self._login_hint))
 
     async def head(self, path: str, params: Parameters) -> AsyncResponse:
         """Ask about something without getting it; a redirect is an answer."""
@@ -191,7 +194,7 @@ class AsyncConnection:
         if response.status_code >= 400:
             # The answer to HEAD has no body to learn the reason from.
             response = await self._persist("GET", path, params=params)
-        return _checked(response)
+        return _checked(response, self._login_hint)
 
     @contextlib.asynccontextmanager
     async def stream(
@@ -213,7 +216,7 @@ class AsyncConnection:
             ) as response:
                 if response.status_code >= 300:
                     await response.read()
-                    _checked(response)
+                    _checked(response, self._login_hint)
                 yield response
         except (NotSentError, AnswerLostError) as error:
             raise _unreachable(self.url, error) from error

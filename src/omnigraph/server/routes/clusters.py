@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from omnigraph import cluster
 from omnigraph.errors import ConflictError, NotFoundError
-from omnigraph.policy import Access, Action, check
+from omnigraph.policy import Action, check
 from omnigraph.server.call import Call, CallOf
 from omnigraph.server.json_routes import topic
 from omnigraph.server.responses import json_response
@@ -63,7 +63,7 @@ def _folder(call: Call) -> str:
     folder = call.service.settings.cluster
     if folder is None:
         raise NotFoundError("this server serves one graph, not a cluster")
-    check(call.serving.policy, Access(action=Action.CONFIG_MANAGE, actor=call.actor))
+    check(call.serving.policy, call.access(Action.CONFIG_MANAGE))
     if not cluster.is_described(folder):
         raise ConflictError(
             "the server was started on what was applied, not on the cluster's files",

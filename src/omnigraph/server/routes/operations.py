@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from omnigraph.policy import Access, Action, check
+from omnigraph.policy import Action, check
 from omnigraph.server.call import Call, CallOf
 from omnigraph.server.gate import PROTECTED_RESOURCE
 from omnigraph.server.http_errors import HttpProblem
@@ -66,6 +66,7 @@ async def protected_resource(request: Request) -> Response:
         resource=str(request.base_url).rstrip("/"),
         resource_name="OmniGraph",
         bearer_methods_supported=["header"],
+        authorization_servers=service.serving.tokens.issuers,
     )
     return json_response(found.to_json())
 
@@ -77,7 +78,7 @@ async def list_graphs(call: CallOf) -> Response:
         raise HttpProblem(
             405, "this server serves one graph", type_="method_not_allowed", headers={"Allow": ""}
         )
-    check(call.serving.policy, Access(action=Action.GRAPH_LIST, actor=call.actor))
+    check(call.serving.policy, call.access(Action.GRAPH_LIST))
     found = [
         GraphInfo(graph_id=item.graph_id, uri=f"/graphs/{item.graph_id}")
         for item in call.serving.graphs.all()
@@ -106,8 +107,7 @@ async def whoami(call: CallOf) -> Response:
 
 
 def _may_list(call: Call) -> bool:
-    access = Access(action=Action.GRAPH_LIST, actor=call.actor)
-    return call.serving.policy.decide(access).allowed
+    return call.serving.policy.decide(call.access(Action.GRAPH_LIST)).allowed
 
 
 @router.get(

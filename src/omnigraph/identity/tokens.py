@@ -1,21 +1,28 @@
-"""Who is asking: bearer tokens and the actors they stand for.
+"""Bearer tokens and the actors they stand for.
 
-A token is kept only as its SHA-256 digest. The actor of a request comes from its token and from
-nothing else that a client sends.
+A token of a file is kept only as its SHA-256 digest; one of an issuer is checked by its signature.
+The actor of a request comes from its token and from nothing else that a client sends.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from omnigraph.errors import BadRequestError, UnauthorizedError
+from msgspec import Struct
+
+from omnigraph.errors import BadRequestError, NotFoundError, UnauthorizedError
+from omnigraph.identity.keys import StaleKeysError
 from omnigraph.policy import actor_problem, text_problem
+
+if TYPE_CHECKING:
+    from omnigraph.identity.issuers import Issuers
 
 SCHEME = "Bearer "
 TOKEN_CHARS_MAX = 4096
@@ -25,14 +32,17 @@ _JSON = "OMNIGRAPH_SERVER_BEARER_TOKENS_JSON"
 _AWS = "OMNIGRAPH_SERVER_BEARER_TOKENS_AWS_SECRET"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
-    """One token: whose it is, for which graphs (all when empty) and until when."""
+class Token(Struct, frozen=True, kw_only=True):
+    """One token: whose it is, for which graphs (all when empty) and until when.
+
+    One of an issuer has no digest, and may have roles, which a policy knows.
+    """
 
     actor: str
-    digest: bytes
+    digest: bytes = b""
     graphs: frozenset[str] = frozenset()
     expires_at_s: float | None = None
+    roles: tuple[str, ...] = ()
 
     @staticmethod
     def of(
@@ -64,9 +74,14 @@ class Tokens:
     """The tokens a server knows."""
 
     def __init__(
-        self, tokens: Iterable[Token] = (), *, clock: Callable[[], float] = time.time
+        self,
+        tokens: Iterable[Token] = (),
+        *,
+        issuers: Issuers | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._tokens = tuple(tokens)
+        self._issuers = issuers
         self._clock = clock
         for what in ("actor", "digest"):
             values = [getattr(token, what) for token in self._tokens]
@@ -75,10 +90,33 @@ class Tokens:
                 raise BadRequestError(noun, hint="every actor has one token of its own")
 
     def __len__(self) -> int:
-        return len(self._tokens)
+        return len(self._tokens) + (0 if self._issuers is None else len(self._issuers))
+
+    @property
+    def issuers(self) -> tuple[str, ...]:
+        """The issuers whose tokens are taken, beside those of a file."""
+        return () if self._issuers is None else self._issuers.names
 
     def identify(self, authorization: str | None) -> Token:
-        """Return the token a request carries. Raises `UnauthorizedError`."""
+        """Return the token a request carries. Raises `UnauthorizedError`.
+
+        Keys of an issuer that are old, or not known yet, are fetched.
+        """
+        try:
+            return self._identify(authorization)
+        except StaleKeysError as stale:
+            stale.keys.refresh()
+        return self._identify(authorization)
+
+    async def identify_soon(self, authorization: str | None) -> Token:
+        """Return the token a request carries, as `identify` does; others do not wait for keys."""
+        try:
+            return self._identify(authorization)
+        except StaleKeysError as stale:
+            await asyncio.to_thread(stale.keys.refresh)
+        return self._identify(authorization)
+
+    def _identify(self, authorization: str | None) -> Token:
         if authorization is None:
             raise UnauthorizedError("a bearer token is needed")
         if not authorization.startswith(SCHEME):
@@ -89,6 +127,8 @@ class Tokens:
             # Every digest is looked at, however early one fits: time tells nothing.
             if hmac.compare_digest(token.digest, offered):
                 found = token
+        if found is None and self._issuers is not None:
+            return self._issuers.verify(authorization[len(SCHEME) :], now_s=self._clock())
         if found is None:
             raise UnauthorizedError("the token is not known")
         if found.expires_at_s is not None and found.expires_at_s <= self._clock():
@@ -96,8 +136,10 @@ class Tokens:
         return found
 
 
-def tokens_from(env: Mapping[str, str], path: str | None = None) -> Tokens:
-    """Return the tokens of a file and of the environment.
+def tokens_from(
+    env: Mapping[str, str], path: str | None = None, issuers: str | None = None
+) -> Tokens:
+    """Return the tokens of a file and of the environment, and the issuers of a file.
 
     A file (of `{actor: token}`) wins over the variable with the same; the variable with a single
     token adds the actor `default`. Raises `BadRequestError` for anything else.
@@ -112,13 +154,31 @@ def tokens_from(env: Mapping[str, str], path: str | None = None) -> Tokens:
         found = _parse(env[_JSON], what=_JSON)
     if env.get(_SINGLE):
         found.append(Token.of("default", env[_SINGLE]))
-    return Tokens(found)
+    return Tokens(found, issuers=_issuers(issuers))
+
+
+def read_tokens(path: str | os.PathLike[str]) -> Tokens:
+    """Return the tokens of a file, of which there is at least one. Raises `BadRequestError`."""
+    found = Tokens(_parse(_read(os.fspath(path)), what=os.fspath(path)))
+    if not len(found):
+        raise BadRequestError(f"{os.fspath(path)} holds no token")
+    return found
+
+
+def _issuers(path: str | None) -> Issuers | None:
+    if path is None:
+        return None
+    from omnigraph.identity.issuers import read_issuers
+
+    return read_issuers(path, _read(path))
 
 
 def _read(path: str) -> str:
     try:
         with open(path, encoding="utf-8") as handle:
             return handle.read()
+    except FileNotFoundError:
+        raise NotFoundError(f"token file not found: {path}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise BadRequestError(f"cannot read the tokens in {os.path.basename(path)}") from error
 

@@ -1,0 +1,40 @@
+"""TLS by certificate files, for servers without a proxy before them."""
+
+from __future__ import annotations
+
+import ssl
+
+from omnigraph.errors import BadRequestError
+from omnigraph.server.settings import Settings
+
+
+def tls_context(settings: Settings) -> ssl.SSLContext | None:
+    """Return what connections are encrypted with; None where the settings name no certificate."""
+    if settings.tls_cert is None:
+        return None
+    found = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    found.minimum_version = ssl.TLSVersion.TLSv1_2
+    load_certificate(found, settings)
+    return found
+
+
+def load_certificate(context: ssl.SSLContext, settings: Settings) -> None:
+    """Read the certificate, again if it was renewed. Raises `BadRequestError`.
+
+    Connections that were made before keep the one they have.
+    """
+    cert, key = str(settings.tls_cert), str(settings.tls_key)
+    # A file that does not fit must not take the place of one that does.
+    for target in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), context):
+        try:
+            target.load_cert_chain(cert, key, password=_refuse)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+            raise BadRequestError(
+                f"cannot use the certificate {cert} with the key {key}: {reason}",
+                hint="both are PEM files, the key without a password",
+            ) from error
+
+
+def _refuse() -> str:
+    raise ValueError("the key has a password")
