@@ -306,7 +306,13 @@ class AsyncGraphParts(Protocol):
 
 
 class AsyncGraphApi(AsyncGraphParts, Protocol):
-    """A graph that is open here, or served elsewhere."""
+    """A graph that is open here, or served elsewhere.
+
+    >>> def tasks(graph: og.GraphApi) -> int:
+    ...     return len(graph.query(TASKS))
+    >>> tasks(graph)
+    2
+    """
 
     async def __aenter__(self) -> Self:
         """Return the graph."""

@@ -53,6 +53,10 @@ if TYPE_CHECKING:
 class AsyncRemoteGraph:
     """One graph of a server. Tasks of one event loop may share it; close it when done.
 
+    >>> with og.connect("http://127.0.0.1:8080", token="secret") as served:
+    ...     served.uri
+    'http://127.0.0.1:8080'
+
     What works on storage itself (`optimize`, `cleanup` and their like) needs the embedded handle.
     """
 

@@ -26,7 +26,12 @@ from omnigraph.values.words import ExportFormat, LoadWord
 
 
 class AsyncBranchView:
-    """The data methods of a graph, on one branch."""
+    """The data methods of a graph, on one branch.
+
+    >>> dev = graph.branch("dev")
+    >>> len(dev.diff().changes), dev.merge().outcome
+    (1, 'fast_forward')
+    """
 
     def __init__(self, graph: AsyncGraphApi, name: str) -> None:
         self.graph = graph
@@ -44,7 +49,11 @@ class AsyncBranchView:
         version: int | None = None,
         timestamp: Moment = None,
     ) -> Result:
-        """Run a read query on the branch, now or in its past."""
+        """Run a read query on the branch, now or in its past.
+
+        >>> graph.branch("dev").query(TASKS)[1]["title"]
+        'Water'
+        """
         return await self.graph.query(
             source, params, name=name, branch=self.name, version=version, timestamp=timestamp
         )
@@ -52,13 +61,22 @@ class AsyncBranchView:
     async def mutate(
         self, source: str, params: Params = None, **options: Unpack[MutateOptions]
     ) -> MutationResult:
-        """Run a mutation on the branch; options as for `Graph.mutate`."""
+        """Run a mutation on the branch; options as for `Graph.mutate`.
+
+        >>> graph.branch("dev").mutate(RENAME, {"slug": "t1", "title": "Mow"}).affected_nodes
+        1
+        """
         return await self.graph.mutate(source, params, branch=self.name, **options)
 
     async def load(
         self, data: Loadable, *, mode: LoadMode | LoadWord, **options: Unpack[LoadOptions]
     ) -> LoadResult:
-        """Load into the branch; options as for `Graph.load`."""
+        """Load into the branch; options as for `Graph.load`.
+
+        >>> row = {"type": "Person", "data": {"name": "cy"}}
+        >>> graph.branch("dev").load([row], mode="append").branch
+        'dev'
+        """
         return await self.graph.load(data, mode=mode, branch=self.name, **options)
 
     async def load_table(
@@ -69,7 +87,11 @@ class AsyncBranchView:
         mode: LoadMode | LoadWord,
         **options: Unpack[LoadTableOptions],
     ) -> LoadResult:
-        """Load a frame into the branch; options as for `Graph.load_table`."""
+        """Load a frame into the branch; options as for `Graph.load_table`.
+
+        >>> graph.branch("dev").load_table("Person", [{"name": "cy"}], mode="append").nodes
+        {'Person': 1}
+        """
         return await self.graph.load_table(type_name, table, mode=mode, branch=self.name, **options)
 
     async def export(
@@ -79,35 +101,68 @@ class AsyncBranchView:
         format: ExportFormat | None = None,
         types: Iterable[str] = (),
     ) -> AsyncIterator[dict[str, object]] | int:
-        """Export the branch, as `Graph.export` does."""
+        """Export the branch, as `Graph.export` does.
+
+        >>> graph.branch("dev").export("dev.jsonl")
+        5
+        """
         return await self.graph.export(dest, format=format, branch=self.name, types=types)
 
     async def snapshot(self, *, version: int | None = None) -> AsyncSnapshotApi:
-        """Return the branch's newest snapshot, or one of its past."""
+        """Return the branch's newest snapshot, or one of its past.
+
+        >>> graph.branch("dev").snapshot().branch
+        'dev'
+        """
         return await self.graph.snapshot(self.name, version=version)
 
     async def commits(self, *, limit: int | None = None) -> list[GraphCommit]:
-        """Return the branch's commits, newest first."""
+        """Return the branch's commits, newest first.
+
+        >>> [commit.kind for commit in graph.branch("dev").commits()]
+        ['mutation', 'load', 'init']
+        """
         return await self.graph.commits.list(self.name, limit=limit)
 
     async def head(self) -> GraphCommit:
-        """Return the branch's newest commit."""
+        """Return the branch's newest commit.
+
+        >>> graph.branch("dev").head().kind
+        'mutation'
+        """
         return await self.graph.commits.head(self.name)
 
     async def diff(self, other: str | int = MAIN) -> Diff:
-        """Return what the branch changes compared with another state."""
+        """Return what the branch changes compared with another state.
+
+        >>> len(graph.branch("dev").diff().changes)
+        1
+        """
         return await self.graph.diff(other, self.name)
 
     async def merge_plan(self, into: str = MAIN, **options: Unpack[PlanOptions]) -> MergePlan:
-        """Preview merging the branch into another."""
+        """Preview merging the branch into another.
+
+        >>> graph.branch("dev").merge_plan().outcome
+        'fast_forward'
+        """
         return await self.graph.branches.merge_plan(self.name, into, **options)
 
     async def merge(self, into: str = MAIN, **options: Unpack[MergeOptions]) -> MergeResult:
-        """Merge the branch into another; options as for `Branches.merge`."""
+        """Merge the branch into another; options as for `Branches.merge`.
+
+        >>> graph.branch("dev").merge().outcome
+        'fast_forward'
+        """
         return await self.graph.branches.merge(self.name, into, **options)
 
     async def delete(self) -> None:
-        """Delete the branch."""
+        """Delete the branch.
+
+        >>> graph.branch("dev").delete()
+        >>> graph.branches.list()
+        ['main']
+        """
         await self.graph.branches.delete(self.name)
 
 
