@@ -147,7 +147,11 @@ class _Resolver:
                         scope.names.update(inner.names)
 
     def _traversal(self, node: TraversalNode, scope: _Scope) -> None:
-        edge = None if self._catalog is None else self._catalog.edge_by_word(node.edge_word)
+        # Several types join the same two node types; `->` names none.
+        words = [item.text for item in node.edge_words]
+        edge = None
+        if self._catalog is not None and words:
+            edge = self._catalog.edge_by_word(words[0])
         left_type = right_type = None
         if edge is not None:
             left_type, right_type = edge.source, edge.target
@@ -158,7 +162,7 @@ class _Resolver:
         self._end(node.left, node.left_span, left_type, scope)
         self._end(node.right, node.right_span, right_type, scope)
         if node.edge_variable is not None and node.edge_variable_span is not None:
-            name = None if edge is None else edge.name
+            name = None if edge is None or len(words) > 1 else edge.name
             self._end(
                 node.edge_variable, node.edge_variable_span, name, scope, kind=SymbolKind.EDGE
             )
