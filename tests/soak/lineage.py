@@ -65,6 +65,10 @@ class Life:
         """What people call the branch."""
         return self.incarnation.rpartition(".")[0] or self.incarnation
 
+    def took_over(self, commit: Commit) -> bool:
+        """Whether a commit is where the first version of a branch may hold those of others."""
+        return self.parent is not None and commit.seq == self.forked_at + 1
+
     def to_json(self) -> dict[str, Any]:
         """Return the form a journal holds."""
         return asdict(self)
@@ -89,13 +93,20 @@ class Lineage:
         """Take in one life of a branch."""
         self.lives[life.incarnation] = life
         for commit in life.commits:
-            known = self.commits.get(commit.id)
-            if known is not None:
-                self.problems.append(
-                    f"commit {commit.id} is on {self.homes[commit.id]} and {life.incarnation}"
-                )
+            home = self.homes.get(commit.id)
+            if home is not None:
+                other = self.lives[home]
+                if not self._is_shared(commit, life, other):
+                    self.problems.append(f"commit {commit.id} is on {home} and {life.incarnation}")
+                elif life.took_over(commit):
+                    continue
             self.commits[commit.id] = commit
             self.homes[commit.id] = life.incarnation
+
+    def _is_shared(self, commit: Commit, one: Life, other: Life) -> bool:
+        """Whether a branch that began between commits published together took one over."""
+        same = self.commits[commit.id] == commit
+        return same and (one.took_over(commit) or other.took_over(commit))
 
     def living(self) -> list[Life]:
         """Return the branches that exist, main first."""

@@ -609,3 +609,45 @@ def test_a_life_survives_its_journal() -> None:
         commits=(commit("a", 2, "g"),),
     )
     assert life_from_json(json.loads(json.dumps(life.to_json()))) == life
+
+
+# ---- branches that begin between commits published together -------------------------------
+
+
+def _lives(*, seq: int = 3, actor: str | None = None) -> tuple[Life, Life]:
+    def made(name: str, parent: str, place: int, by: str | None = None) -> Commit:
+        return Commit(
+            id=name,
+            seq=seq,
+            parent=parent,
+            merged=None,
+            kind="mutation",
+            operation_id=f"op-{name}",
+            actor=by,
+            schema_hash="s",
+            place=place,
+        )
+
+    group = (made("a", "begin", 0), made("b", "a", 1), made("c", "b", 2))
+    main = Life(incarnation="main", parent=None, forked_at=0, status="living", commits=group)
+    taken = (made("a", "begin", 0, actor), made("b", "a", 1))
+    branch = Life(incarnation="b0.X", parent="main", forked_at=2, status="living", commits=taken)
+    return main, branch
+
+
+def test_commits_that_a_branch_took_over_are_those_of_its_parent() -> None:
+    main, branch = _lives()
+    for order in ((main, branch), (branch, main)):
+        found = Lineage()
+        for life in order:
+            found.add(life)
+        assert found.problems == []
+        assert set(found.homes.values()) == {"main"}
+
+
+@pytest.mark.parametrize("change", [{"seq": 4}, {"actor": "other"}])
+def test_a_commit_on_two_branches_is_noticed(change: dict[str, Any]) -> None:
+    found = Lineage()
+    for life in _lives(**change):
+        found.add(life)
+    assert found.problems[0] == "commit a is on main and b0.X"
