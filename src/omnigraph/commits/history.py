@@ -169,6 +169,15 @@ class History:
             or (commit.kind == RECOVERY and commit.actor_id == RECOVERY_ACTOR)
         )
 
+    def pins_over(self, first: int, last: int) -> Iterator[Pin]:
+        """Yield each table version that the states from one graph version to another one name."""
+        yield from self.pins_at(first).values()
+        recent = self.recent
+        if recent.floor > first and self._past is not None:
+            for span in self._past.oldest_first(first, min(last, recent.floor)):
+                yield from span.pins_between(first, last)
+        yield from recent.pins_between(first, last)
+
     def paths(self) -> set[str]:
         """Return where every table that was ever registered lies."""
         recent = self.recent

@@ -152,6 +152,14 @@ class Span:
         ]
         return sorted(found, key=lambda pin: pin.seq)
 
+    def pins_between(self, after: int, to: int) -> Iterator[Pin]:
+        """Yield what was published above the floor after a version up to another one."""
+        low = max(after, self.floor)
+        for history in self._pins.copy().values():
+            start = bisect_right(history, low, key=lambda pin: pin.seq)
+            end = bisect_right(history, to, key=lambda pin: pin.seq)
+            yield from (pin for pin in history[start:end] if isinstance(pin, Pin))
+
     def pin_below(self, incarnation: int) -> Pin | None:
         """Return what was published of a table at the floor."""
         pins = self.pins_at(self.floor).values() if self.floor else ()

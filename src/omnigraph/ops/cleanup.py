@@ -153,15 +153,15 @@ def needed_versions(
     """
     needed = Needed()
     for item in living:
-        for version in windows[item.branch]:
-            for pin in item.ledger.pins_at(version).values():
-                needed.keys[split_branch(pin.path)[0]] = pin.table_key
-                if item.branch.owns(pin.table_branch):
-                    needed.keep_from(pin.path, pin.version)
-                needed.keep(pin.path, pin.version)
-                if pin.seq == version and item.ledger.is_group(version):
-                    # States between its commits are made from the version before.
-                    needed.keep(pin.path, pin.version - 1)
+        window = windows[item.branch]
+        for pin in item.ledger.pins_over(window[0], window[-1]):
+            needed.keys[split_branch(pin.path)[0]] = pin.table_key
+            if item.branch.owns(pin.table_branch):
+                needed.keep_from(pin.path, pin.version)
+            needed.keep(pin.path, pin.version)
+            if pin.seq >= window[0] and item.ledger.is_group(pin.seq):
+                # States between its commits are made from the version before.
+                needed.keep(pin.path, pin.version - 1)
     merged = {
         commit.merged_parent_commit_id
         for item in ((*living, *retired) if retired else ())

@@ -144,6 +144,18 @@ def test_a_branch_keeps_single_versions_of_a_table_it_did_not_write_to() -> None
     assert needed.removable(TABLE, [9, 10, 11, 49, 50, 51]) == [9, 11, 49]
 
 
+@given(st.integers(1, 5), st.integers(0, 4))
+def test_every_state_from_the_oldest_kept_to_the_newest_can_be_read(first: int, more: int) -> None:
+    last = min(first + more, 5)
+    # A clock that went back makes a window with a gap; its floor lets nobody know.
+    dev = history(DEV, *(item for n in range(1, 6) for item in (pin(n, 7 * n), commit(n))))
+    windows = {MAIN_BRANCH: [5], DEV: sorted({first, last})}
+    needed = needed_versions([MAIN, dev], [], windows, set())
+    for version in range(first, last + 1):
+        for found in dev.ledger.pins_at(version).values():
+            assert needed.removable(found.path, [found.version]) == []
+
+
 def test_a_line_of_its_own_has_a_floor_of_its_own() -> None:
     dev = history(DEV, pin(1, 10), commit(1), pin(2, 11, FORK), commit(2), pin(3, 14, FORK))
     needed = needed_versions([MAIN, dev], [], {MAIN_BRANCH: [5], DEV: [3]}, set())
