@@ -18,15 +18,15 @@ node Person { slug: String @key }
 edge Knows: Person -> Person
 edge Likes: Person -> Person
 """
-EDGES = ["ab", "ac", "bd", "cd", "de", "aa", "ee", "fg"]
+EDGES = ["pq", "pr", "qs", "rs", "st", "pp", "tt", "uv"]
 
 
 @pytest.fixture
 def graph(new_graph: NewGraph) -> og.Graph:
     found = new_graph(SCHEMA)
-    rows: list[dict[str, object]] = [{"type": "Person", "data": {"slug": s}} for s in "gfedcba"]
+    rows: list[dict[str, object]] = [{"type": "Person", "data": {"slug": s}} for s in "vutsrqp"]
     rows += [{"edge": "Knows", "from": a, "to": b} for a, b in map(tuple, EDGES)]
-    rows.append({"edge": "Likes", "from": "a", "to": "d"})
+    rows.append({"edge": "Likes", "from": "p", "to": "s"})
     found.load(rows, mode="append")
     return found
 
@@ -39,30 +39,30 @@ def paths(graph: og.Graph, match: str) -> list[str]:
 
 
 def test_the_first_of_equal_paths_is_taken_from_either_end(graph: og.Graph) -> None:
-    both = '$a: Person { slug: "a" } $b: Person { slug: "e" } $a $w:knows{1,9} $b'
-    assert paths(graph, both) == ["abde"]
-    assert paths(graph, '$b: Person { slug: "e" } $a $w:knows{3,9} $b') == ["abde"]
-    assert paths(graph, '$a: Person { slug: "a" } $a $w:knows{3,9} $b') == ["abde"]
+    both = '$a: Person { slug: "p" } $b: Person { slug: "t" } $a $w:knows{1,9} $b'
+    assert paths(graph, both) == ["pqst"]
+    assert paths(graph, '$b: Person { slug: "t" } $a $w:knows{3,9} $b') == ["pqst"]
+    assert paths(graph, '$a: Person { slug: "p" } $a $w:knows{3,9} $b') == ["pqst"]
 
 
 def test_a_path_over_both_directions_begins_at_the_left_end(graph: og.Graph) -> None:
-    assert paths(graph, '$a: Person { slug: "d" } $a $w:<knows>{2,2} $b $b.slug = "a"') == ["dba"]
-    assert paths(graph, '$a: Person { slug: "d" } $b $w:<knows>{2,2} $a $b.slug = "a"') == ["abd"]
+    assert paths(graph, '$a: Person { slug: "s" } $a $w:<knows>{2,2} $b $b.slug = "p"') == ["sqp"]
+    assert paths(graph, '$a: Person { slug: "s" } $b $w:<knows>{2,2} $a $b.slug = "p"') == ["pqs"]
 
 
 def test_a_path_may_mix_edge_types(graph: og.Graph) -> None:
-    assert paths(graph, '$a: Person { slug: "a" } $a $w:(knows|likes){2,9} $b') == ["ade"]
+    assert paths(graph, '$a: Person { slug: "p" } $a $w:(knows|likes){2,9} $b') == ["pst"]
 
 
 def test_bounds_and_loops_are_those_of_the_traversal(graph: og.Graph) -> None:
-    assert paths(graph, '$a: Person { slug: "a" } $a $w:knows{1,2} $b') == ["aa", "ab", "abd", "ac"]
+    assert paths(graph, '$a: Person { slug: "p" } $a $w:knows{1,2} $b') == ["pp", "pq", "pqs", "pr"]
     assert (
-        paths(graph, '$a: Person { slug: "a" } $b: Person { slug: "g" } $a $w:knows{1,9} $b') == []
+        paths(graph, '$a: Person { slug: "p" } $b: Person { slug: "v" } $a $w:knows{1,9} $b') == []
     )
 
 
 def test_a_condition_is_tested_on_the_path_that_was_found(graph: og.Graph) -> None:
-    match = '$a: Person { slug: "a" } $a $w:knows{2,9} $b not (nodes($w) contains "b")'
+    match = '$a: Person { slug: "p" } $a $w:knows{2,9} $b not (nodes($w) contains "q")'
     assert paths(graph, match) == []
 
 
