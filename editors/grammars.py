@@ -65,7 +65,7 @@ QUERY: dict[str, object] = {
     "keyword": rule("keyword.control", one_of(set(words.QUERY_KEYWORDS) - set(WORD_OPERATORS))),
     "constant": rule("constant.language", one_of(words.QUERY_CONSTANTS)),
     "function": rule("support.function", rf"{one_of(words.QUERY_FUNCTIONS)}(?=\s*[({{])"),
-    "operator": rule("keyword.operator", r"[=!<>]=?|[-+*/%?]"),
+    "operator": rule("keyword.operator", r"->|[=!<>]=?|[-+*/%?|]"),
 }
 SCHEMA: dict[str, object] = {
     "annotation": {

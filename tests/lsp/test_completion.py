@@ -31,6 +31,7 @@ VERBS = ["insert", "upsert", "update", "delete"]
         ("query q() { match { $c: Company  $p worksAt $c  $p.| }", [*PERSON, "id"]),
         ("query q() { match { $a $w:knows $b } return { $w.|", ["since", "id", "from", "to"]),
         ("query q() { match { $a $w:|", ["knows", "worksAt"]),
+        ("query q() { match { $a (|", ["knows", "worksAt"]),
         ("query q() { match { $x: Person } |", ["return"]),
         ("query q() { match { $x: Person } return { 1 } |", ["order", "limit", "offset"]),
         ("query q() { match { $x: Person } return |", ["distinct"]),

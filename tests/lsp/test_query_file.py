@@ -60,6 +60,9 @@ def test_without_a_usable_schema_only_the_syntax_is_checked() -> None:
         ("query q() { ma|tch { $p: Person } return { 1 } }", "match", "pattern"),
         ('query q|() @description("all") { match { $p: A } return { 1 } }', "query q()", "all"),
         ('query q() @desc|ription("all") { match { $p: A } return { 1 } }', "@description", ""),
+        ("query q() { match { $a $w|:knows{1,3} $b } return { 1 } }", "$w\n", "path"),
+        ("query q() { match { $a $w:<kn|ows> $b } return { 1 } }", "edge Knows", "since"),
+        ("query q() { match { $a (knows) $b|", "$b: Person", "somebody"),
         # Half-typed: the query does not parse.
         ("query q() { match { $p: Person  $p|. } ", "$p: Person", "somebody"),
         ("query q() { match { $c: Company  $p worksAt $c  $p.na|me", "Person.name", "call it"),

@@ -194,11 +194,12 @@ class Marks:
                 self._expression(item.value)
 
     def _traversal(self, node: TraversalNode) -> None:
-        word = self._first(node.edge_span)
         if node.edge_variable_span is not None:
             self.tight.add(self._first(node.edge_variable_span) + 2)
-        if node.undirected:
-            self.tight |= {word, word + 1}
+        first = self._first(node.edge_span)
+        if node.edge_words and (self._is(first - 1, "<") or self._is(first - 1, "(")):
+            # The words, the bars between them, and the token that closes them.
+            self.tight |= set(range(first, self.at(node.edge_span.end) + 1))
         if node.hops_span is not None:
             first, last = self._first(node.hops_span), self.at(node.hops_span.end)
             self.tight |= set(range(first, last))

@@ -13,6 +13,9 @@ from omnigraph.lang.source import Span
 
 _WORD = re.compile(r"\$?\w*\Z")
 _PATTERNS = ("match", "not", "optional", "exists", "count")
+_AROUND_EDGES = ("<", ">", "(", ")", "|")
+WINDOW_TOKENS = 16
+"""So many tokens of a traversal are looked at."""
 NO_TOKEN = Token(Kind.END, "", 0, 0)
 
 
@@ -173,13 +176,16 @@ def _guess_traversal(
     following = [*tokens[position : position + 2], NO_TOKEN, NO_TOKEN]
     if following[0].kind is Kind.VARIABLE and following[1].text == ":":
         variable, position = following[0].text, position + 2
-    words = [token for token in tokens[position : position + 9] if token.text not in ("<", ">")]
+    window = tokens[position : position + WINDOW_TOKENS]
+    words = [token for token in window if token.text not in _AROUND_EDGES]
     edge = catalog.edge_by_word(words[0].text) if words and words[0].kind is Kind.IDENT else None
     if edge is None:
         return
-    if variable:
-        found.setdefault(variable, edge.name)
     right = next((token for token in words[1:] if token.kind is Kind.VARIABLE), None)
+    until = window.index(right) if right is not None else len(window)
+    if variable and not {"|", "{"} & {token.text for token in window[:until]}:
+        # Several types have no single one, and over several hops it is a path.
+        found.setdefault(variable, edge.name)
     ends = (edge.source, edge.target)
     if edge.source != edge.target and found.get(left.text) == edge.target:
         ends = (edge.target, edge.source)

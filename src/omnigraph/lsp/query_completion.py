@@ -25,7 +25,7 @@ from omnigraph.lsp.describing import (
     implicit_properties,
 )
 from omnigraph.lsp.half_typed import Cursor, cursor_at, written_type
-from omnigraph.lsp.query_file import STARTS, QueryFile
+from omnigraph.lsp.query_file import STARTS, QueryFile, names_edge
 
 # What may follow a section of a query, by the section.
 _AFTER = {
@@ -66,6 +66,8 @@ class _Completer:
             return self._names()
         if last.text == ":" and cursor.back(2).kind is Kind.VARIABLE and frame.is_pattern:
             return self._edges() if cursor.back(3).kind is Kind.VARIABLE else self._node_types()
+        if last.text == "|" or (last.text == "(" and names_edge(cursor)):
+            return self._edges()
         if frame.head == "values" and last.text != ":":
             return self._assignable()
         if frame.head == "body":

@@ -137,8 +137,7 @@ class QueryFile(Struct, frozen=True, dict=True):
     def _edge_word(self, token: Token, cursor: Cursor) -> str | None:
         """Return the edge type that a word follows, if it does."""
         catalog = self.catalog
-        starts = cursor.back(1).kind is Kind.VARIABLE or cursor.back(1).text in ("<", ":")
-        if catalog is None or token.kind is not Kind.IDENT or not starts:
+        if catalog is None or token.kind is not Kind.IDENT or not names_edge(cursor):
             return None
         edge = catalog.edge_by_word(token.text)
         return None if edge is None else edge.name
@@ -189,12 +188,16 @@ class QueryFile(Struct, frozen=True, dict=True):
         found = self._symbol(token.start)
         if found is not None and found[0].kind is SymbolKind.PARAMETER:
             return described(f"${token.text}: {found[0].type_name}", "A parameter of the query.")
+        if found is not None and found[0].kind is SymbolKind.PATH:
+            about = f"A path: `length(${token.text})` hops, the ids `nodes(${token.text})`."
+            return described(f"${token.text}", about)
         type_name = self.variable_type(token.text, token.start, cursor)
         if type_name is None or self.catalog is None:
             return None
         entity = self.catalog.find_entity(type_name)
-        about = "" if entity is None else entity_text(entity)
-        return described(f"${token.text}: {type_name}", about)
+        return described(
+            f"${token.text}: {type_name}", None if entity is None else entity_text(entity)
+        )
 
     def definition(self, offset: int) -> Place | None:
         """Return where what stands at an offset is introduced, here or in the schema."""
@@ -249,6 +252,14 @@ class QueryFile(Struct, frozen=True, dict=True):
         if name.group(1) in taken:
             raise BadRequestError(f"query {query.name} has a `${name.group(1)}` already")
         return [Edit(span=place, text=f"${name.group(1)}") for place in found[0].spans]
+
+
+def names_edge(cursor: Cursor) -> bool:
+    """Whether the word at a cursor may name an edge: `$a knows`, `<knows`, `$w:(knows|likes`."""
+    last, before = cursor.back(1), cursor.back(2)
+    if last.text == "(":
+        return before.kind is Kind.VARIABLE or before.text == ":"
+    return last.kind is Kind.VARIABLE or last.text in ("<", ":", "|")
 
 
 def _is_bound(symbol: Symbol) -> bool:

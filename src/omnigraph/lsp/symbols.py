@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from omnigraph.catalog import Catalog
+from omnigraph.catalog import Catalog, EdgeType
 from omnigraph.lang.gq_ast import (
     BinaryNode,
     BindingNode,
@@ -40,6 +40,7 @@ class SymbolKind(StrEnum):
 
     NODE = "node"
     EDGE = "edge"
+    PATH = "path"
     PARAMETER = "parameter"
 
 
@@ -147,25 +148,26 @@ class _Resolver:
                         scope.names.update(inner.names)
 
     def _traversal(self, node: TraversalNode, scope: _Scope) -> None:
-        # Several types join the same two node types; `->` names none.
-        words = [item.text for item in node.edge_words]
-        edge = None
-        if self._catalog is not None and words:
-            edge = self._catalog.edge_by_word(words[0])
-        left_type = right_type = None
-        if edge is not None:
-            left_type, right_type = edge.source, edge.target
-            left, right = self._type_of(node.left, scope), self._type_of(node.right, scope)
-            backwards = left == edge.target if left is not None else right == edge.source
-            if edge.source != edge.target and backwards:
-                left_type, right_type = right_type, left_type
-        self._end(node.left, node.left_span, left_type, scope)
-        self._end(node.right, node.right_span, right_type, scope)
+        left, right = self._type_of(node.left, scope), self._type_of(node.right, scope)
+        edges = self._edges(node, left, right)
+        ends = [_ends(edge, left, right) for edge in edges]
+        self._end(node.left, node.left_span, _only(end[0] for end in ends), scope)
+        self._end(node.right, node.right_span, _only(end[1] for end in ends), scope)
         if node.edge_variable is not None and node.edge_variable_span is not None:
-            name = None if edge is None or len(words) > 1 else edge.name
-            self._end(
-                node.edge_variable, node.edge_variable_span, name, scope, kind=SymbolKind.EDGE
-            )
+            # Over several hops the variable names a path.
+            kind = SymbolKind.PATH if node.hops else SymbolKind.EDGE
+            name = None if node.hops else _only(edge.name for edge in edges)
+            self._end(node.edge_variable, node.edge_variable_span, name, scope, kind=kind)
+
+    def _edges(self, node: TraversalNode, left: str | None, right: str | None) -> list[EdgeType]:
+        """Return the edge types a traversal follows: those named, or for `->` all that fit."""
+        if self._catalog is None:
+            return []
+        if node.edge_words:
+            found = [self._catalog.edge_by_word(word.text) for word in node.edge_words]
+            return [edge for edge in found if edge is not None]
+        edges = self._catalog.edges.values()
+        return [e for e in edges if left in (None, e.source) and right in (None, e.target)]
 
     def _type_of(self, name: str, scope: _Scope) -> str | None:
         found = None if name == ANONYMOUS else scope.find(name)
@@ -211,6 +213,20 @@ class _Resolver:
                         self._expression(node.call, inner)
                 case _:
                     pass
+
+
+def _ends(edge: EdgeType, left: str | None, right: str | None) -> tuple[str, str]:
+    """Return the node types of the left and the right end of a traversal."""
+    backwards = left == edge.target if left is not None else right == edge.source
+    if edge.source != edge.target and backwards:
+        return edge.target, edge.source
+    return edge.source, edge.target
+
+
+def _only(names: Iterable[str]) -> str | None:
+    """Return the name that all of some are, None if there are several or none."""
+    found = set(names)
+    return found.pop() if len(found) == 1 else None
 
 
 def walk(root: ExpressionNode) -> Iterator[ExpressionNode]:

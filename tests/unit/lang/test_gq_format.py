@@ -9,6 +9,8 @@ from omnigraph.lang.formatting import Language, format_text, language_of, same_s
 from omnigraph.lang.gq_format import format_queries
 from omnigraph.lang.layout import COLUMNS_MAX
 
+QUERY = "query q() {\n    match { $p: P }\n    return { 1 }\n}\n"
+
 
 def check(before: str, after: str) -> None:
     """Format, compare, and check that formatting again changes nothing."""
@@ -116,8 +118,23 @@ class TestLayout:
     def test_line_ends_of_another_system_become_plain(self) -> None:
         check("// c\r\nquery q()\r\n{ match { $p: P } return { 1 } }\r\n", "// c\n" + QUERY)
 
-
-QUERY = "query q() {\n    match { $p: P }\n    return { 1 }\n}\n"
+    def test_traversals_over_several_types(self) -> None:
+        check(
+            "query q() { match { $a ( knows | likes ) $b $a $w : < knows|likes >{ 1 , 3 } $c "
+            "$a $e:( knows|likes )  $b $a -> $d $a $f : -> $d } return { 1 } }",
+            """
+            query q() {
+                match {
+                    $a (knows|likes) $b
+                    $a $w:<knows|likes>{1,3} $c
+                    $a $e:(knows|likes) $b
+                    $a -> $d
+                    $a $f:-> $d
+                }
+                return { 1 }
+            }
+            """,
+        )
 
 
 class TestLongLines:
