@@ -35,6 +35,7 @@ def loaded(folder: Path, *arguments: str) -> set[str]:
     done = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "-c", PROGRAM, str(listing), *arguments],
         cwd=folder,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
@@ -52,6 +53,7 @@ def loaded(folder: Path, *arguments: str) -> set[str]:
         ["version"],
         ["lint", "--query", "q.gq", "--schema", "s.pg", "--explain", "--json"],
         ["fmt", "s.pg", "q.gq"],
+        ["lsp"],
         ["schema", "plan", "s.pg", "--schema", "s.pg", "--json"],
     ],
     ids=lambda arguments: " ".join(arguments[:2]),
@@ -64,6 +66,11 @@ def test_command_loads_no_engine(tmp_path: Path, arguments: list[str]) -> None:
 def test_help_loads_no_compiler(tmp_path: Path, arguments: list[str]) -> None:
     found = loaded(tmp_path, *arguments)
     assert not {"re2", "omnigraph.lang", "omnigraph.catalog", "omnigraph.plan"} & found
+
+
+def test_only_the_language_server_loads_its_protocol(tmp_path: Path) -> None:
+    assert {"pygls", "omnigraph.lsp.serving"} <= loaded(tmp_path, "lsp")
+    assert "pygls" not in loaded(tmp_path, "fmt", "s.pg")
 
 
 def test_a_local_query_loads_neither_pandas_nor_what_other_commands_need(tmp_path: Path) -> None:
