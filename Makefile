@@ -101,13 +101,17 @@ test-s3: $(READY) ## Run every test that can on a real S3 server as well (half a
 		tests/contract tests/integration tests/concurrency tests/faults tests/property \
 		tests/cluster tests/cost
 
+.PHONY: test-package
+test-package: $(READY) ## Install the wheel into empty environments and use it there (minutes)
+	OMNIGRAPH_PACKAGE=full $(PYTEST) -s --timeout 3600 tests/package
+
 .PHONY: soak
 soak: $(READY) ## Kill and stop many processes on one graph for SOAK_MINUTES, then check all of it
 	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) --place disk $(SOAK_FLAGS)
 	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) --place s3 $(SOAK_FLAGS)
 
 .PHONY: test-all
-test-all: test test-spark test-faults test-model test-property test-s3 soak demo bench ## Run every test in full, the demo and the benchmarks
+test-all: test test-spark test-faults test-model test-property test-s3 test-package soak demo bench ## Run every test in full, the demo and the benchmarks
 
 .PHONY: lint
 lint: $(READY) ## Check style, formatting, spelling and import contracts

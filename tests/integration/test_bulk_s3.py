@@ -61,13 +61,37 @@ def test_objects_folders_and_patterns_are_loaded(graph: og.Graph, place: S3Path)
     assert graph.load(f"{place}/in/a.jsonl", mode="merge").nodes == {"Person": 1}
 
 
+def test_a_folder_that_an_export_wrote_loads_from_a_bucket(
+    graph: og.Graph, place: S3Path, tmp_path: Path
+) -> None:
+    graph.load(
+        [
+            {"type": "Person", "data": {"name": ""}},
+            {"type": "Person", "data": {"name": "ann", "age": 3}},
+            {"edge": "Knows", "from": "", "to": "ann", "data": {"id": "e"}},
+        ],
+        mode="append",
+    )
+    graph.export(tmp_path / "out", format="csv")
+    graph.export(tmp_path / "out.graphml")
+    for path in (tmp_path / "out").iterdir():
+        _put(place, f"out/{path.name}", path.read_bytes())
+    _put(place, "out.graphml", (tmp_path / "out.graphml").read_bytes())
+    for name in ("out", "out/mapping.toml", "out.graphml"):
+        with og.init(
+            tmp_path / f"copy-{name.replace('/', '-')}", SCHEMA, durability="none"
+        ) as copy:
+            copy.bulk(f"{place}/{name}", mode="append")
+            assert list(copy.export()) == list(graph.export())
+
+
 @pytest.mark.parametrize(
     ("name", "error", "message"),
     [
         ("in/nothing.jsonl", og.NotFoundError, "file not found: s3://"),
         ("in/*.csv", og.NotFoundError, "file not found: s3://"),
         ("nowhere", og.NotFoundError, "file not found: s3://"),
-        ("empty", og.NotFoundError, r"no .jsonl, .ndjson, .csv, .parquet files in s3://"),
+        ("empty", og.NotFoundError, r"no .jsonl, .ndjson, .csv, .parquet, .graphml files in s3://"),
         ("people/1.csv", og.BadRequestError, "does not say of which type"),
     ],
 )

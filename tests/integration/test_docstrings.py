@@ -51,12 +51,14 @@ def public(owner: object) -> Iterator[tuple[str, Any]]:
 def documented() -> dict[str, Any]:
     """Everything that must show an example: functions, classes, methods, properties.
 
-    Errors are shown by the package, all in one: none is made by its users.
+    Errors are shown by the package, all in one: none is made by its users. What begins with Async
+    is made from the class without that word, which shows the same.
     """
     found = {
         f"og.{name}": value
         for name, value in ((name, getattr(og, name)) for name in og.__all__)
-        if callable(value) and not (inspect.isclass(value) and issubclass(value, Exception))
+        if callable(value) and not name.startswith("Async")
+        if not (inspect.isclass(value) and issubclass(value, Exception))
     }
     for part, owner in PARTS.items():
         found |= {f"{part}.{name}": value for name, value in public(owner)}

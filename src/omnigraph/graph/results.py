@@ -15,7 +15,12 @@ __all__ = ["LoadResult", "MutationResult", "Snapshot"]
 
 
 class Snapshot(commits.Snapshot, frozen=True, kw_only=True):
-    """The graph at one version. Never moves; `query` reads it while the graph is open."""
+    """The graph at one version. Never moves; `query` reads it while the graph is open.
+
+    >>> state = graph.snapshot("dev")
+    >>> state.branch, state.tables["node:Task"].row_count, len(state.query(TASKS))
+    ('dev', 2, 2)
+    """
 
     def query(
         self,

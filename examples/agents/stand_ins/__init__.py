@@ -1,0 +1,1 @@
+"""Just enough of two frameworks to run their adapters without them."""
