@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
 from omnigraph.commits import BranchState, ChangeSet, GraphCommit, Request
 from omnigraph.commits.open_branches import OpenBranch, OpenBranches
-from omnigraph.errors import BadRequestError
+from omnigraph.errors import (
+    BadRequestError,
+    MergeConflictError,
+    PolicyDeniedError,
+    PreconditionFailedError,
+)
 from omnigraph.graph.engine import Engine
 from omnigraph.graph.permits import PermittedBranches
 from omnigraph.graph.result import Result
@@ -130,6 +136,24 @@ class Acting:
             who = actor if actor is not None else self.caller.actor
             access = Access(action=action, actor=who, branch=branch, target_branch=target_branch)
             check(self.caller.policy, access)
+
+    @contextlib.contextmanager
+    def telling(self, branch: str, actor: str | None = None) -> Iterator[None]:
+        """Let failures tell of a branch only what its caller may read of it."""
+        try:
+            yield
+        except (MergeConflictError, PreconditionFailedError) as error:
+            if not self.may_read(branch, actor=actor):
+                raise error.without_details() from None
+            raise
+
+    def may_read(self, branch: str, *, actor: str | None = None) -> bool:
+        """Whether the caller may read a branch."""
+        try:
+            self.permit(Action.READ, branch=branch, actor=actor)
+        except PolicyDeniedError:
+            return False
+        return True
 
     def check_writable(self) -> None:
         """Refuse to go on when the session or its graph is closed, or open read-only."""
