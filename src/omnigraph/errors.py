@@ -400,10 +400,6 @@ class MergeConflictError(ConflictError, MergeConflict):
         super().__init__(f"{counted(len(conflicts), 'conflict')}, nothing merged: {shown}{more}")
         self.conflicts = tuple(dict(item) for item in conflicts)
 
-    def without_details(self) -> MergeConflictError:
-        """Return the same for a caller who may not read the target: what it has is left out."""
-        return MergeConflictError([{"message": "the target may not be read"}])
-
     def to_json(self) -> dict[str, object]:
         """Return the wire form with the full `merge_conflicts` list."""
         return {**super().to_json(), "merge_conflicts": [dict(item) for item in self.conflicts]}
@@ -442,13 +438,6 @@ class PreconditionFailedError(Conflict):
             hint="read the new head, check your change still applies, then repeat",
         )
         self.expected, self.actual = expected, actual
-
-    def without_details(self) -> PreconditionFailedError:
-        """Return the same for a caller who may not read the branch: its head is left out."""
-        found = PreconditionFailedError(expected=self.expected, actual=None)
-        found.message = f"the branch head is not the expected {self.expected}"
-        found.args = (found.message,)
-        return found
 
 
 class RecoveryRequired(OmniGraphError):

@@ -144,7 +144,7 @@ class Acting:
             yield
         except (MergeConflictError, PreconditionFailedError) as error:
             if not self.may_read(branch, actor=actor):
-                raise error.without_details() from None
+                raise _without_details(error) from None
             raise
 
     def may_read(self, branch: str, *, actor: str | None = None) -> bool:
@@ -241,6 +241,18 @@ class Acting:
         """Remember that the caller has seen what its commit did, to some tables or all."""
         if self.caller.base is not None:
             self.caller.base.wrote(line, commit, table_keys)
+
+
+def _without_details(
+    error: MergeConflictError | PreconditionFailedError,
+) -> MergeConflictError | PreconditionFailedError:
+    """Return a failure for a caller who may not read the branch: what that has is left out."""
+    if isinstance(error, MergeConflictError):
+        return MergeConflictError([{"message": "the target may not be read"}])
+    found = PreconditionFailedError(expected=error.expected, actual=None)
+    found.message = f"the branch head is not the expected {error.expected}"
+    found.args = (found.message,)
+    return found
 
 
 def _check_operation_id(operation_id: str | None) -> None:
