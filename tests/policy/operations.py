@@ -229,6 +229,7 @@ OPERATIONS: dict[str, Operation] = {
     "seam.load_staged": asks(
         lambda w: seam.load_staged(w.graph, staged(w), Terms(branch="dev", dry_run=True)),
         CHANGE_DEV,
+        ("read", "dev", None),
     ),
     "seam.catalog_at": reads(lambda w: seam.catalog_at(w.graph, w.state), "dev"),
     "seam.table_at": reads(lambda w: seam.table_at(w.graph, w.state, "node:P"), "dev"),
@@ -243,6 +244,7 @@ OPERATIONS: dict[str, Operation] = {
         ("read", "main", None),
         ("change", "tx", None),
         ("branch_merge", "tx", "main"),
+        ("read", "tx", None),
         ("branch_delete", None, "tx"),
     ),
     "graph.maintenance.ensure_indices": admin(
@@ -303,7 +305,11 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "graph.schema.plan": reads(lambda w: w.graph.schema.plan(NEW), "main"),
     "graph.schema.apply": asks(
-        apply_schema, ("schema_apply", None, "main")
+        apply_schema,
+        ("schema_apply", None, "main"),
+        ("read", "main", None),
+        ("read", "dev", None),
+        ("read", "spare", None),
     ),
     "view.query": reads(lambda w: w.view.query(READ), "dev"),
     "view.snapshot": reads(lambda w: w.view.snapshot(), "dev"),
@@ -315,7 +321,7 @@ OPERATIONS: dict[str, Operation] = {
     "view.mutate": asks(lambda w: w.view.mutate(ADD, {"k": w.new()}), CHANGE_DEV),
     "view.load": asks(lambda w: w.view.load(ROW, mode="merge"), CHANGE_DEV),
     "view.load_table": asks(lambda w: w.view.load_table("P", table(), mode="merge"), CHANGE_DEV),
-    "view.merge": asks(lambda w: w.view.merge(), MERGE),
+    "view.merge": asks(lambda w: w.view.merge(), MERGE, ("read", "dev", None)),
     "view.delete": asks(lambda w: w.view.delete(), ("branch_delete", None, "dev")),
 }  # fmt: skip
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.errors import PolicyDeniedError
+from omnigraph.errors import MergeConflictError, PolicyDeniedError, PreconditionFailedError
 from omnigraph.graph.seam import permit
 from omnigraph.policy import Action
 from tests.policy.bundles import BUNDLE
@@ -141,7 +141,7 @@ def test_a_transaction_that_is_denied_a_write_leaves_nothing(world: World) -> No
 
 
 def test_a_source_that_may_not_be_deleted_stays_after_the_merge(world: World) -> None:
-    allowed = under(world, Recorder({Action.BRANCH_MERGE}))
+    allowed = under(world, Recorder({Action.BRANCH_MERGE, Action.READ}))
     with allowed.graph:
         result = allowed.graph.branches.merge("dev", delete_source=True)
     assert result.commit is not None
@@ -160,7 +160,7 @@ def test_the_actor_of_a_call_is_the_one_who_is_judged(world: World) -> None:
         graph.load(ROW, mode="merge", branch="made", create_from="main", actor="bob")
         graph.branches.merge("dev", delete_source=True, actor="bob")
     actors = [access.actor for access in policy.asked]
-    assert actors == ["bob", "eve", "eve", "bob", "bob", "bob", "bob", "bob"]
+    assert actors == ["bob", "eve", "eve", "bob", "bob", "bob", "bob", "bob", "bob"]
 
 
 def test_without_an_actor_everything_is_denied(world: World, tmp_path: Path) -> None:
@@ -220,6 +220,63 @@ def test_a_denial_does_not_tell_whether_a_branch_exists(world: World) -> None:
             ):
                 with pytest.raises(PolicyDeniedError):
                     call(branch)
+
+
+def only(actions: set[Action], branch: str) -> Recorder:
+    """A policy that lets everything be done but reading, and that only on one branch."""
+
+    class Some(Recorder):
+        def decide(self, access):  # type: ignore[no-untyped-def]
+            found = super().decide(access)
+            if access.action is not Action.READ or access.branch == branch:
+                return found
+            return Recorder(set()).decide(access)
+
+    return Some(actions)
+
+
+def test_a_try_is_a_read(world: World) -> None:
+    denied = under(world, Recorder({Action.CHANGE, Action.BRANCH_CREATE}))
+    with denied.graph as graph:
+        graph.mutate(ADD, {"k": "written"})
+        for call in (
+            lambda: graph.mutate(ADD, {"k": "a"}, dry_run=True),
+            lambda: graph.load(ROW, mode="append", dry_run=True),
+            lambda: graph.load(ROW, mode="append", branch="x", create_from="dev", dry_run=True),
+        ):
+            with pytest.raises(PolicyDeniedError, match="read"):
+                call()
+
+
+def test_a_merge_carries_only_what_may_be_read(world: World) -> None:
+    denied = under(world, only({*Action}, "spare"))
+    with denied.graph as graph:
+        with pytest.raises(PolicyDeniedError, match="read on branch 'dev'"):
+            graph.branches.merge("dev", "spare")
+        assert graph.branches.merge("spare", "dev").outcome
+
+
+def test_conflicts_and_heads_are_told_to_those_who_may_read_them(world: World) -> None:
+    change = 'query set($v: I64) { update P set { v: $v } where k = "a" }'
+    world.graph.mutate(change, {"v": 77_001}, branch="dev")
+    world.graph.mutate(change, {"v": 77_002}, branch="main")
+    for policy, shown in ((only({*Action}, "dev"), False), (Recorder({*Action}), True)):
+        limited = under(world, policy)
+        with limited.graph as graph:
+            told = []
+            for call in (
+                lambda: graph.branches.merge("dev", "main"),
+                lambda: graph.mutate(ADD, {"k": "n"}, expected_head=world.side),
+                lambda: graph.load(ROW, mode="merge", expected_head=world.side),
+                lambda: graph.branches.cherry_pick(
+                    world.graph.commits.head("dev").graph_commit_id, expected_head=None
+                ),
+            ):
+                with pytest.raises((MergeConflictError, PreconditionFailedError)) as caught:
+                    call()
+                told.append(str(caught.value.to_json()))
+        head = world.graph.commits.head("main").graph_commit_id
+        assert [("entity_id" in text or head in text) for text in told] == [shown] * 4
 
 
 def test_threads_share_a_policy(world: World, tmp_path: Path) -> None:

@@ -16,12 +16,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
 import omnigraph as og
+from omnigraph.identity.certificates import load_certificate, tls_context
 from omnigraph.mcp import Toolbox
 from omnigraph.policy import policy_from_text
 from omnigraph.server import Settings, Tokens, open_service, running, tokens_from
-from omnigraph.server.tls import load_certificate, tls_context
+from tests.integration.conftest import Cli, cli
 from tests.server.helpers import ADD, ALL, SCHEMA
 from tests.servers.issuer import AUDIENCE, Issuer, issuing, private_key
+
+__all__ = ["cli"]
 
 POLICY = """\
 version: 1
@@ -167,16 +170,14 @@ def test_a_server_with_a_certificate_speaks_tls(
     service.close()
 
 
-def test_a_renewed_certificate_takes_the_place_of_the_old_one(store: str, tmp_path: Path) -> None:
-    cert, key = write_certificate(tmp_path, "one", "tls-one")
-    settings = Settings(store=store, unauthenticated=True, tls_cert=cert, tls_key=key)
-    context = tls_context(settings)
-    assert context is not None
+def test_a_renewed_certificate_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+    files = write_certificate(tmp_path, "one", "tls-one")
+    context = tls_context(*files)
     write_certificate(tmp_path, "one", "tls-two")
-    load_certificate(context, settings)
-    Path(cert).write_text("nonsense")
+    load_certificate(context, *files)
+    Path(files[0]).write_text("nonsense")
     with pytest.raises(og.BadRequestError, match="cannot use the certificate"):
-        load_certificate(context, settings)
+        load_certificate(context, *files)
 
 
 def test_certificates_that_cannot_be_used_stop_the_start(store: str, tmp_path: Path) -> None:
@@ -190,10 +191,21 @@ def test_certificates_that_cannot_be_used_stop_the_start(store: str, tmp_path: P
             serialization.BestAvailableEncryption(b"secret"),
         )
     )
-    for pair in ((cert, other_key), (cert, str(tmp_path / "absent")), (cert, str(locked))):
-        settings = Settings(store=store, unauthenticated=True, tls_cert=pair[0], tls_key=pair[1])
+    assert tls_context(cert, key)
+    for unfit in (other_key, str(tmp_path / "absent"), str(locked)):
         with pytest.raises(og.BadRequestError, match="cannot use the certificate"):
-            tls_context(settings)
+            tls_context(cert, unfit)
     with pytest.raises(og.BadRequestError, match="both"):
         Settings(store=store, tls_cert=cert)
-    assert key
+
+
+def test_agents_are_not_served_with_a_certificate_that_cannot_be_used(
+    store: str, cli: Cli, tmp_path: Path
+) -> None:
+    cert, key = write_certificate(tmp_path, "one", "tls-one")
+    started = ("mcp", store, "--http", "127.0.0.1:0", "--unauthenticated", "--tls-cert", cert)
+    assert cli(*started).code == 2
+    shown = cli(*started, "--tls-key", f"{key}.absent")
+    assert shown.code == 1
+    assert "cannot use the certificate" in shown.err
+    assert cli("mcp", store, "--tls-cert", cert, "--tls-key", key).code == 2

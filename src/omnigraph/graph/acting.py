@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
 from omnigraph.commits import BranchState, ChangeSet, GraphCommit, Request
 from omnigraph.commits.open_branches import OpenBranch, OpenBranches
-from omnigraph.errors import BadRequestError
+from omnigraph.errors import (
+    BadRequestError,
+    MergeConflictError,
+    PolicyDeniedError,
+    PreconditionFailedError,
+)
 from omnigraph.graph.engine import Engine
 from omnigraph.graph.permits import PermittedBranches
 from omnigraph.graph.result import Result
@@ -131,6 +137,24 @@ class Acting:
             access = Access(action=action, actor=who, branch=branch, target_branch=target_branch)
             check(self.caller.policy, access)
 
+    @contextlib.contextmanager
+    def telling(self, branch: str, actor: str | None = None) -> Iterator[None]:
+        """Let failures tell of a branch only what its caller may read of it."""
+        try:
+            yield
+        except (MergeConflictError, PreconditionFailedError) as error:
+            if not self.may_read(branch, actor=actor):
+                raise _without_details(error) from None
+            raise
+
+    def may_read(self, branch: str, *, actor: str | None = None) -> bool:
+        """Whether the caller may read a branch."""
+        try:
+            self.permit(Action.READ, branch=branch, actor=actor)
+        except PolicyDeniedError:
+            return False
+        return True
+
     def check_writable(self) -> None:
         """Refuse to go on when the session or its graph is closed, or open read-only."""
         if self.closed:
@@ -217,6 +241,18 @@ class Acting:
         """Remember that the caller has seen what its commit did, to some tables or all."""
         if self.caller.base is not None:
             self.caller.base.wrote(line, commit, table_keys)
+
+
+def _without_details(
+    error: MergeConflictError | PreconditionFailedError,
+) -> MergeConflictError | PreconditionFailedError:
+    """Return a failure for a caller who may not read the branch: what that has is left out."""
+    if isinstance(error, MergeConflictError):
+        return MergeConflictError([{"message": "the target may not be read"}])
+    found = PreconditionFailedError(expected=error.expected, actual=None)
+    found.message = f"the branch head is not the expected {error.expected}"
+    found.args = (found.message,)
+    return found
 
 
 def _check_operation_id(operation_id: str | None) -> None:

@@ -150,7 +150,8 @@ class Branches:
         self._acting.permit(Action.BRANCH_DELETE, target_branch=name, actor=actor)
         line = self._lines.get(name)
         ending = DeleteBranch(self._lines.directory, line.branch, line.coordinator)
-        ending.run(line.writer, expected_head)
+        with self._acting.telling(name, actor):
+            ending.run(line.writer, expected_head)
         self._lines.forget(name)
 
     def merge_plan(
@@ -208,13 +209,14 @@ class Branches:
         """
         self._acting.check_writable()
         self._acting.permit(Action.BRANCH_MERGE, branch=source, target_branch=into, actor=actor)
+        # What is merged can be read in the target.
+        self._acting.permit(Action.READ, branch=source, actor=actor)
         target = self._lines.get(into)
         decide = decider(resolve, property_merge=property_merge)
         queries = tuple(checks)
         source_head = None
         if queries:
             # A check that fails shows rows of what would be merged.
-            self._acting.permit(Action.READ, branch=source, actor=actor)
             self._acting.permit(Action.READ, branch=into, actor=actor)
             source_head = self._lines.get(source).coordinator.capture().head.graph_commit_id
             expected_head = self._run_checks(
@@ -227,15 +229,16 @@ class Branches:
             operation_id=operation_id,
             message=message,
         )
-        outcome, commit, changes = self._merging.run(
-            self._acting.engine.accepted_schema(),
-            source,
-            into,
-            decide,
-            request,
-            source_head=source_head,
-            workers=workers,
-        )
+        with self._acting.telling(into, actor):
+            outcome, commit, changes = self._merging.run(
+                self._acting.engine.accepted_schema(),
+                source,
+                into,
+                decide,
+                request,
+                source_head=source_head,
+                workers=workers,
+            )
         self._acting.settle(target, commit, changes)
         result = MergeResult(
             outcome=outcome, source=source, target=into, commit=commit, actor_id=request.actor_id
@@ -306,20 +309,22 @@ class Branches:
         source = self._lines.containing(commit_id)[0].branch.name
         self._acting.permit(Action.READ, branch=source, actor=actor)
         line = self._lines.get(branch)
-        commit, changes = self._merging.apply_commit(
-            self._acting.engine.accepted_schema(),
-            commit_id,
-            branch,
-            decider(resolve, property_merge=property_merge),
-            self._acting.request(
-                line,
-                actor=actor,
-                expected_head=expected_head,
-                operation_id=operation_id,
-                message=message,
-            ),
-            inverse=inverse,
+        request = self._acting.request(
+            line,
+            actor=actor,
+            expected_head=expected_head,
+            operation_id=operation_id,
+            message=message,
         )
+        with self._acting.telling(branch, actor):
+            commit, changes = self._merging.apply_commit(
+                self._acting.engine.accepted_schema(),
+                commit_id,
+                branch,
+                decider(resolve, property_merge=property_merge),
+                request,
+                inverse=inverse,
+            )
         self._acting.settle(line, commit, changes)
         return commit
 
@@ -355,19 +360,11 @@ def _readable_branches(acting: Acting) -> tuple[BranchInfo, ...]:
     try:
         acting.permit(Action.READ)
     except PolicyDeniedError:
-        found = tuple(info for info in infos if _may_read(acting, info.name))
+        found = tuple(info for info in infos if acting.may_read(info.name))
         if not found:
             raise
         return found
     return infos
-
-
-def _may_read(acting: Acting, name: str) -> bool:
-    try:
-        acting.permit(Action.READ, branch=name)
-    except PolicyDeniedError:
-        return False
-    return True
 
 
 class Tags:
@@ -430,5 +427,7 @@ class Tags:
         self._acting.check_writable()
         self._acting.permit(Action.BRANCH_DELETE, target_branch=name)
         if expected_head is not None:
-            check_head(*resolve(self._lines, At(tag=name)), expected_head)
+            line, capture = resolve(self._lines, At(tag=name))
+            with self._acting.telling(line.branch.name):
+                check_head(line, capture, expected_head)
         self._lines.directory.delete_tag(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from omnigraph.catalog import AcceptedSchema
 from omnigraph.commits import MAIN, BranchState, GraphCommit
@@ -27,9 +28,10 @@ class SchemaOps:
         self._engine = acting.engine
         self._main = acting.engine.lines.main
 
-    def _apply(self) -> SchemaApply:
+    def _apply(self, actor: str | None = None) -> SchemaApply:
         engine = self._engine
-        return SchemaApply(self._main.writer, engine.lines.directory, engine.contract)
+        may_read = partial(self._acting.may_read, actor=actor)
+        return SchemaApply(self._main.writer, engine.lines.directory, engine.contract, may_read)
 
     def plan(
         self,
@@ -89,6 +91,8 @@ class SchemaOps:
         """
         self._acting.check_writable()
         self._acting.permit(Action.SCHEMA_APPLY, target_branch=MAIN, actor=actor)
+        # A refusal names rows that stand against the change.
+        self._acting.permit(Action.READ, branch=MAIN, actor=actor)
         text, found = schema_text(schema)
         desired = compile_schema(text, name=name or found).catalog
         self._engine.accepted_schema()
@@ -99,7 +103,7 @@ class SchemaOps:
             operation_id=operation_id,
             message=message,
         )
-        outcome = self._apply().run(text, desired, request, allow_data_loss=allow_data_loss)
+        outcome = self._apply(actor).run(text, desired, request, allow_data_loss=allow_data_loss)
         self._engine.accepted_schema()
         if outcome.commit is not None:
             self._acting.wrote(self._main, outcome.commit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -81,8 +82,15 @@ class Writing:
     def __init__(self, acting: Acting, terms: Terms) -> None:
         acting.check_writable()
         acting.permit(Action.CHANGE, branch=terms.branch, actor=terms.actor)
+        if terms.dry_run:
+            # A try leaves no trace: it would be a way to ask what is there.
+            acting.permit(Action.READ, branch=terms.branch, actor=terms.actor)
         self.acting = acting
         self.terms = terms
+
+    def telling(self) -> AbstractContextManager[None]:
+        """Let failures tell only what the caller may read."""
+        return self.acting.telling(self.terms.branch, self.terms.actor)
 
     def line(self) -> OpenBranch:
         """Return the branch to write to. Raises `NotFoundError`."""
@@ -108,6 +116,7 @@ class Writing:
         source, name, actor = terms.create_from, terms.branch, terms.actor
         if terms.dry_run:
             self.acting.permit(Action.BRANCH_CREATE, branch=source, target_branch=name, actor=actor)
+            self.acting.permit(Action.READ, branch=source, actor=actor)
             return self.acting.engine.lines.get(source), False
         Branches(self.acting).create(name, from_=source, actor=actor)
         return self.line(), True
@@ -150,7 +159,8 @@ class Writing:
         if self.terms.dry_run:
             line.writer.prepare_only(load, request, schema)
         else:
-            commit, changes = line.writer.run(load, request, schema)
+            with self.telling():
+                commit, changes = line.writer.run(load, request, schema)
             self.acting.settle(line, commit, changes, fold=self.terms.index)
             repeated = commit is not None and changes is None
         return LoadResult(
@@ -175,7 +185,7 @@ def mutate(
 ) -> MutationResult:
     """Run a mutation query as one commit."""
     work = Writing(acting, terms)
-    with measured() as io:
+    with measured() as io, work.telling():
         line = work.line()
         request = work.request(line, warm_schema=not terms.dry_run)
         asked = (source, name, params, request, terms.dry_run)

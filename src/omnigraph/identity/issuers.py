@@ -68,7 +68,6 @@ class Issuer:
         failure = self.keys.refresh()
         if failure is not None and not is_address(self.keys.source):
             raise BadRequestError(failure)
-        self.warning = failure
 
     def verify(self, text: str, header: Mapping[str, Any], now_s: float) -> Token:
         """Return what a token stands for. Raises `UnauthorizedError`, `StaleKeysError`."""
@@ -146,11 +145,6 @@ class Issuers:
     def names(self) -> tuple[str, ...]:
         """Their names, as tokens have them."""
         return tuple(self._issuers)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Which keys could not be fetched yet."""
-        return tuple(item.warning for item in self._issuers.values() if item.warning is not None)
 
     def verify(self, text: str, *, now_s: float) -> Token:
         """Return what a token stands for. Raises `UnauthorizedError`, `StaleKeysError`."""

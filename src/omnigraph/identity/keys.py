@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import threading
 from collections.abc import Mapping
@@ -25,6 +26,8 @@ from omnigraph.limits import (
 # taking them would let whoever knows a public key sign with it.
 ALGORITHMS = {"RS256": ("RSA", None), "ES256": ("EC", "P-256"), "EdDSA": ("OKP", "Ed25519")}
 RSA_BITS_MIN = 2048
+LOGGER = "omnigraph.server.identity"
+"""Below the server's, so that its lines go where those of the server go."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -83,6 +86,8 @@ class KeySet:
             try:
                 self._keys = usable_keys(self._read())
             except (BadRequestError, OSError, ValueError) as error:
+                fields = {"source": self.source, "reason": str(error)}
+                logging.getLogger(LOGGER).warning("keys not fetched", extra={"fields": fields})
                 return f"cannot read the keys of {self.source}: {error}"
             self._fetched_at = now
             return None

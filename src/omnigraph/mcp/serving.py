@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BadRequestError, OmniGraphError
 from omnigraph.identity import Token, Tokens
+from omnigraph.identity.certificates import tls_context
 from omnigraph.mcp.bearer import CALLER, App, BearerGuard
 from omnigraph.mcp.tools import Tool, Toolbox
 from omnigraph.version import __version__
@@ -137,8 +138,11 @@ def run_http(
     tls: tuple[str, str] | None = None,
 ) -> None:
     """Serve agents over HTTP until the process is told to end; `tls` is a certificate and a key."""
+    context = None if tls is None else tls_context(*tls)
     app = http_app(toolbox, host=host, tokens=tokens, graph_id=graph_id)
     import uvicorn
 
-    cert, key = tls or (None, None)
-    uvicorn.run(app, host=host, port=port, log_level="warning", ssl_certfile=cert, ssl_keyfile=key)
+    config = uvicorn.Config(app, host=host, port=port, log_level="warning")
+    config.load()
+    config.ssl = context
+    uvicorn.Server(config).run()

@@ -79,8 +79,14 @@ class SchemaApply:
     """Changes the schema of one graph."""
 
     def __init__(
-        self, writer: Writer, directory: BranchDirectory, contract: SchemaContract
+        self,
+        writer: Writer,
+        directory: BranchDirectory,
+        contract: SchemaContract,
+        may_name: Callable[[str], bool] = lambda _branch: True,
     ) -> None:
+        """`may_name` says of which branches, and their tags, a refusal may speak."""
+        self._may_name = may_name
         self._writer = writer
         self._publisher = writer.publisher
         self._directory = directory
@@ -94,7 +100,9 @@ class SchemaApply:
         def review(capture: BranchState) -> Review:
             return self.review(capture, desired, allow_data_loss=allow_data_loss)
 
-        change = _SchemaChange(self._publisher, self._directory, self._contract, review, source)
+        change = _SchemaChange(
+            self._publisher, self._directory, self._contract, review, source, self._may_name
+        )
         with self._directory.control():
             commit, _changes = self._writer.run(change, request)
             # No review: it was done before, by this operation id.
@@ -178,7 +186,9 @@ class _SchemaChange(PlainOperation):
         contract: SchemaContract,
         review: Callable[[BranchState], Review],
         source: str,
+        may_name: Callable[[str], bool],
     ) -> None:
+        self._may_name = may_name
         self.review: Review | None = None
         """What the newest preparation found."""
         self._publisher = publisher
@@ -227,7 +237,7 @@ class _SchemaChange(PlainOperation):
         if names:
             raise ConflictError(
                 "schema apply requires a graph with only main; found non-main branches: "
-                + ", ".join(names),
+                + _named([name if self._may_name(name) else None for name in names]),
                 hint="merge or delete them first, then apply and branch again",
             )
 
@@ -236,10 +246,12 @@ class _SchemaChange(PlainOperation):
         if review.plan.refusal is not None:
             raise BadRequestError(review.plan.refusal.message)
         review.problems.raise_any()
-        tags = [tag.name for tag in self._directory.tags()]
+        tags = [
+            tag.name if self._may_name(tag.branch.name) else None for tag in self._directory.tags()
+        ]
         if tags and _removes(review):
             raise ConflictError(
-                f"tags hold what would be lost: {', '.join(tags)}",
+                f"tags hold what would be lost: {_named(tags)}",
                 hint="delete them first, or apply without allowing data loss",
             )
         fire(Failpoint.SCHEMA_POST_VALIDATE)
@@ -338,6 +350,13 @@ def _added_rules(plan: SchemaPlan) -> dict[tuple[TypeKind, str], list[Rule]]:
         if isinstance(step, AddConstraint) and not isinstance(step.constraint, IndexConstraint):
             found.setdefault((step.type_kind, step.type_name), []).append(step.constraint)
     return found
+
+
+def _named(names: list[str | None]) -> str:
+    """Return names as words; of those that may not be told, how many there are."""
+    known = [name for name in names if name is not None]
+    hidden = len(names) - len(known)
+    return ", ".join([*known, *([f"{hidden} that you may not read"] if hidden else [])])
 
 
 def _removes(review: Review) -> bool:

@@ -113,9 +113,9 @@ def parse_bundle(text: str, *, name: str = "policy") -> Bundle:
 
 
 def copies_unread(bundle: Bundle) -> list[str]:
-    """Return a warning for each rule that lets actors copy branches they may not read.
+    """Return a warning for each rule whose actors may not read what they could fork or merge.
 
-    A fork or a merge carries the content of its source: who may make one learns what it holds.
+    A fork or a merge carries the content of its source, so it is refused without `read` of it.
     """
     found: list[str] = []
     for rule in bundle.rules:
@@ -127,7 +127,7 @@ def copies_unread(bundle: Bundle) -> list[str]:
             hidden = {"protected", "unprotected"} - scopes
             kinds = " and ".join(sorted(hidden))
             found.append(
-                f"rule '{rule.id}' lets '{actor}' {copying[0]} from {kinds} branches, "
+                f"rule '{rule.id}' does not let '{actor}' {copying[0]} from {kinds} branches, "
                 "which it may not read"
             )
     return found

@@ -15,12 +15,12 @@ import uvicorn
 from omnigraph.clock import elapsed_s
 from omnigraph.errors import BadRequestError, OmniGraphError
 from omnigraph.identity import Tokens
+from omnigraph.identity.certificates import load_certificate, tls_context
 from omnigraph.policy import ServerState
 from omnigraph.server.app import create_app, published
 from omnigraph.server.connections import patient
 from omnigraph.server.logs import log
 from omnigraph.server.service import Service
-from omnigraph.server.tls import load_certificate, tls_context
 
 LISTEN_RECORD = "OMNIGRAPH_LISTEN_ADDR"
 KEEP_ALIVE_S = 75
@@ -99,9 +99,9 @@ def server_config(service: Service) -> uvicorn.Config:
             service.settings.head_seconds_max, lambda: service.metrics.refused("slow_head")
         ),
     )
-    context = tls_context(service.settings)
     found.load()
-    found.ssl = context
+    if (files := service.settings.certificate()) is not None:
+        found.ssl = tls_context(*files)
     return found
 
 
@@ -139,8 +139,9 @@ def _reload(server: Server, service: Service, read_tokens: Callable[[], Tokens])
     def work() -> None:
         try:
             service.reload(read_tokens())
-            if server.config.ssl is not None:
-                load_certificate(server.config.ssl, service.settings)
+            files = service.settings.certificate()
+            if server.config.ssl is not None and files is not None:
+                load_certificate(server.config.ssl, *files)
         except OmniGraphError as error:
             kind, reason = str(error.kind), error.message
             log("reload refused", level=logging.ERROR, error_type=kind, reason=reason)

@@ -95,6 +95,12 @@ class Settings:
             if getattr(self, name) <= 0:
                 raise BadRequestError(f"{name} must be more than 0")
 
+    def certificate(self) -> tuple[str, str] | None:
+        """Return the files of the certificate and its key, if connections are encrypted."""
+        if self.tls_cert is None or self.tls_key is None:
+            return None
+        return self.tls_cert, self.tls_key
+
     def address(self) -> tuple[str, int]:
         """Return the host and port to listen on."""
         host, separator, port = self.bind.rpartition(":")

@@ -255,10 +255,13 @@ def test_known_keys_outlast_an_issuer_that_is_away(issuer: Issuer, moving: Movab
 
 
 def test_an_issuer_that_is_away_at_the_start_is_asked_later(
-    issuer: Issuer, moving: MovableClock
+    issuer: Issuer, moving: MovableClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     issuer.status = 503
     tokens = known(issuer)
+    assert [(item.getMessage(), item.__dict__["fields"]["reason"]) for item in caplog.records] == [
+        ("keys not fetched", "the answer is 503")
+    ]
     with pytest.raises(UnauthorizedError):
         tokens.identify(f"Bearer {issuer.sign()}")
     issuer.status = 200

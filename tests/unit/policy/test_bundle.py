@@ -93,8 +93,8 @@ def test_a_missing_file_is_not_found(tmp_path: Path) -> None:
 
 def test_copying_what_may_not_be_read_is_warned_about() -> None:
     assert copies_unread(parse_bundle(BUNDLE)) == [
-        "rule 'curators-merge' lets 'act-omar' branch_merge from protected and unprotected "
-        "branches, which it may not read"
+        "rule 'curators-merge' does not let 'act-omar' branch_merge from protected and "
+        "unprotected branches, which it may not read"
     ]
 
 

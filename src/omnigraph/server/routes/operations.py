@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from omnigraph.policy import Action, check
+from omnigraph.policy import Action, ServerState, check
 from omnigraph.server.call import Call, CallOf
 from omnigraph.server.gate import PROTECTED_RESOURCE
 from omnigraph.server.http_errors import HttpProblem
@@ -117,5 +117,10 @@ def _may_list(call: Call) -> bool:
 )
 async def metrics(call: CallOf) -> Response:
     """Return the counters in the Prometheus text format."""
+    if call.serving.state is ServerState.POLICY_ENABLED:
+        # They tell of every graph that is served, and how much is done with it.
+        single = call.serving.graphs.is_single
+        action = Action.ADMIN if single else Action.GRAPH_LIST
+        check(call.serving.policy, call.access(action))
     text = await call.service.threads.read(call.service.metrics.render)
     return Response(text, media_type=CONTENT_TYPE)

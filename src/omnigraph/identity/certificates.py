@@ -5,25 +5,21 @@ from __future__ import annotations
 import ssl
 
 from omnigraph.errors import BadRequestError
-from omnigraph.server.settings import Settings
 
 
-def tls_context(settings: Settings) -> ssl.SSLContext | None:
-    """Return what connections are encrypted with; None where the settings name no certificate."""
-    if settings.tls_cert is None:
-        return None
+def tls_context(cert: str, key: str) -> ssl.SSLContext:
+    """Return what connections are encrypted with. Raises `BadRequestError`."""
     found = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     found.minimum_version = ssl.TLSVersion.TLSv1_2
-    load_certificate(found, settings)
+    load_certificate(found, cert, key)
     return found
 
 
-def load_certificate(context: ssl.SSLContext, settings: Settings) -> None:
+def load_certificate(context: ssl.SSLContext, cert: str, key: str) -> None:
     """Read the certificate, again if it was renewed. Raises `BadRequestError`.
 
     Connections that were made before keep the one they have.
     """
-    cert, key = str(settings.tls_cert), str(settings.tls_key)
     # A file that does not fit must not take the place of one that does.
     for target in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), context):
         try:
