@@ -156,7 +156,7 @@ def test_what_is_wrong_with_no_row_is_never_left_out(graph: og.Graph, tmp_path: 
         ("nowhere.jsonl", "file not found"),
         ("data.csv", "does not say of which type"),
         ({"Persn": "data.csv"}, "unknown type 'Persn'"),
-        ({"Person": "data.jsonl"}, "name their type themselves"),
+        ({"Person": "data.jsonl"}, "line 1: not valid JSON"),
         ({"Person": "data.xml"}, "unknown kind of file"),
         ({"Person": "data.parquet"}, "is no Parquet file"),
         ({"Person": og.Rows(data="data.csv", columns={"a": "b"})}, "which Person lacks"),
