@@ -63,8 +63,8 @@ class Reading(Struct, frozen=True, kw_only=True):
 class Input(Struct, frozen=True, kw_only=True):
     """One file or frame; a frame has no path and no size, and envelopes have no type.
 
-    Its `form` is `jsonl` for envelopes or `graphml`; `records`, `csv`, `parquet` or `frame` for rows
-    of one type.
+    Its `form` is `jsonl` for envelopes, or `graphml`; for rows of one type it is `records`, `csv`,
+    `parquet` or `frame`.
     """
 
     label: str
