@@ -414,15 +414,10 @@ class CheckFailedError(ConflictError):
     detail_fields = ("query_name", "row_count", "rows")
 
     def __init__(
-        self,
-        query_name: str,
-        rows: Sequence[Mapping[str, object]],
-        row_count: int,
-        *,
-        where: str = "once merged",
+        self, query_name: str, rows: Sequence[Mapping[str, object]], row_count: int, where: str = ""
     ) -> None:
-        rows_text = counted(row_count, "row")
-        super().__init__(f"the check '{query_name}' returns {rows_text} {where}")
+        found = f"returns {counted(row_count, 'row')} {where or 'once merged'}"
+        super().__init__(f"the check '{query_name}' {found}")
         self.query_name, self.row_count = query_name, row_count
         self.rows = tuple(dict(row) for row in rows)
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from msgspec import Struct, field
 
 from omnigraph.catalog import Entity
-from omnigraph.commits.base import PinnedRows
+from omnigraph.commits.base import StoredRows
 from omnigraph.errors import EmbeddingError, OmniGraphError, StorageError
 from omnigraph.ids import UlidSource
 from omnigraph.intake.events import EventFrame, Name, NamedEvents, last_events, named_events
@@ -110,7 +110,7 @@ def apply_group(group: Group, job: Job, pins: Mapping[str, Pin], place: str) -> 
     answer = Applied()
     schema = job.schema
     entity = schema.catalog.entity_of_table(group.table_key)
-    base = PinnedRows(accepted=schema, tables=Tables(locate(place)), probe=IdLookup(), pinned=pins)
+    base = StoredRows(accepted=schema, tables=Tables(locate(place)), probe=IdLookup(), pins=pins)
     try:
         problems = Problems(limit=job.problems_max)
         events = last_events(schema, list(_read(group, entity)), problems)
@@ -166,7 +166,7 @@ def _read(group: Group, entity: Entity) -> Iterator[NamedEvents]:
         sequence = table[_SEQUENCE].combine_chunks()
         yield NamedEvents(
             entity=entity,
-            frame=table.drop_columns(list(_OWN)),
+            frame=table.select([name for name in table.column_names if name not in _OWN]),
             lines=table[_LINE].to_numpy() + offset,
             from_col=group.from_col,
             to_col=group.to_col,
