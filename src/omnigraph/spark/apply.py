@@ -24,7 +24,15 @@ from omnigraph.limits import SPARK_EVENT_PARTS, SPARK_FRAME_ROWS
 from omnigraph.ops.row_events import cascade
 from omnigraph.rows import Problem, Problems, RowFile, TableChange, validate
 from omnigraph.spark.engine import Engine
-from omnigraph.spark.events import Applied, EventFile, Group, Named, apply_group, name_events
+from omnigraph.spark.events import (
+    Applied,
+    EventFile,
+    Group,
+    Named,
+    apply_group,
+    count_entities,
+    name_events,
+)
 from omnigraph.spark.outcomes import joined_change
 from omnigraph.spark.parse import piece_records
 from omnigraph.spark.progress import Reporter
@@ -110,12 +118,27 @@ class SparkEvents(PlainOperation):
     # ---- the operation --------------------------------------------------------------------
 
     def counts(self, kind: str) -> dict[str, int]:
-        """Return events per type name, nodes or edges."""
+        """Return entities with events per type name, nodes or edges."""
+        if not self._counts and any(self._files):
+            # An earlier call applied them, so nothing was computed here.
+            self._counts = self._counted()
         return {
             key.partition(":")[2]: count
             for key, count in sorted(self._counts.items())
             if key.startswith(f"{kind}:")
         }
+
+    def _counted(self) -> dict[str, int]:
+        job, groups = self._job, tuple(self._groups())
+
+        def work(task: int) -> bytes:
+            return msgspec.json.encode(count_entities(groups[task], job))
+
+        found: dict[str, int] = {}
+        for group, answer in zip(groups, self._engine.run(len(groups), work), strict=True):
+            rows = msgspec.json.decode(answer, type=int)
+            found[group.table_key] = found.get(group.table_key, 0) + rows
+        return found
 
     def prepare(self, base: Base) -> ChangeSet:
         """Compute what the events come to on a base, and validate the outcome."""

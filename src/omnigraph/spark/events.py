@@ -129,6 +129,12 @@ def apply_group(group: Group, job: Job, pins: Mapping[str, Pin], place: str) -> 
     return answer
 
 
+def count_entities(group: Group, job: Job) -> int:
+    """Return of how many entities the events of some parts tell."""
+    entity = job.schema.catalog.entity_of_table(group.table_key)
+    return len({name for part in _read(group, entity) for name in part.names})
+
+
 def _parts(names: Sequence[Name]) -> Any:
     """Return a part for each entity, the same wherever it is computed."""
     texts = (name if isinstance(name, str) else "\n".join(name) for name in names)
