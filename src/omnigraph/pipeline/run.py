@@ -208,7 +208,7 @@ class _Run:
             more = {"master": options.master, "session": options.session, "progress": self._stage}
         result = self._graph.bulk(
             pipeline.sources,
-            mode=pipeline.mode,
+            mode=pipeline.mode,  # type: ignore[arg-type]  # checked when the file was read
             engine=self._engine,  # type: ignore[arg-type]  # checked when the file was read
             branch=pipeline.branch,
             create_from=None if pipeline.branch == pipeline.create_from else pipeline.create_from,
