@@ -32,7 +32,7 @@ import omnigraph as og
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from omnigraph.intake.inputs import Sources
+    from omnigraph.intake.declared import Sources
     from omnigraph.spark.progress import Stage
 
 FLOOR = "bare Lance and DuckDB"

@@ -4,6 +4,7 @@
 set -eu
 cd "$(dirname "$0")/library"
 keep=$(cd ../.. && pwd)/build/demo
+donations=$(cd ../donations && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp schema.pg schema-v2.pg queries.gq data.jsonl "$work"
@@ -115,6 +116,15 @@ prompt "sed 's/mail: String?/mail: String/' schema-v2.pg > new.pg"
 sed 's/mail: String?/mail: String/' schema-v2.pg > new.pg
 run omnigraph schema plan library.omni --schema new.pg --check
 
+title '8. A pipeline reads messy files on a branch, checks them, and merges'
+prompt 'head -5 donations/donations.csv; tail -16 donations/pipeline.toml'
+head -5 "$donations/donations.csv"
+tail -16 "$donations/pipeline.toml"
+run omnigraph pipeline run "$donations/pipeline.toml" --store library.omni --as desk
+say ''
+say 'Started again, it finds that everything is done:'
+run omnigraph pipeline run "$donations/pipeline.toml" --store library.omni --as desk
+
 title '9. The same in a browser: history, differences, and merges reviewed by property'
 run omnigraph branch create returns library.omni
 cat > returns.gq <<'END'
@@ -132,5 +142,6 @@ title 'Next'
 say 'docs/quickstart.md        the same steps with files of your own'
 say 'docs/schema-language.md   everything a schema can say'
 say 'docs/query-language.md    everything a query can say'
+say 'docs/pipelines.md         pipelines that one file declares'
 say 'docs/studio.md            the same in a browser'
 say 'docs/python-api.md        the same from Python: import omnigraph as og'

@@ -113,6 +113,7 @@ if TYPE_CHECKING:
         Snapshot,
         Upkeep,
         init,
+        read_mapping,
         restore,
     )
     from omnigraph.graph import open_graph as open
@@ -141,6 +142,7 @@ _GRAPH = (
     "Snapshot",
     "Upkeep",
     "init",
+    "read_mapping",
     "restore",
 )
 _EMBED = ("Embedder", "HashEmbedder", "HttpEmbedder", "LocalEmbedder", "embedder_from")
@@ -256,6 +258,7 @@ __all__ = [
     "init",
     "load_policy",
     "open",
+    "read_mapping",
     "restore",
 ]
 

@@ -406,7 +406,7 @@ class MergeConflictError(ConflictError, MergeConflict):
 
 
 class CheckFailedError(ConflictError):
-    """A query that must return no rows on the merged state returned some; nothing was merged."""
+    """A query that must return no rows, on the merged state, returned some; nothing was merged."""
 
     kind = ErrorKind.MERGE_CHECK_FAILED
     retryable = False
@@ -414,10 +414,10 @@ class CheckFailedError(ConflictError):
     detail_fields = ("query_name", "row_count", "rows")
 
     def __init__(
-        self, query_name: str, rows: Sequence[Mapping[str, object]], row_count: int
+        self, query_name: str, rows: Sequence[Mapping[str, object]], row_count: int, where: str = ""
     ) -> None:
-        rows_text = counted(row_count, "row")
-        super().__init__(f"the check '{query_name}' returns {rows_text} once merged")
+        found = f"returns {counted(row_count, 'row')} {where or 'once merged'}"
+        super().__init__(f"the check '{query_name}' {found}")
         self.query_name, self.row_count = query_name, row_count
         self.rows = tuple(dict(row) for row in rows)
 

@@ -156,7 +156,7 @@ def test_what_is_wrong_with_no_row_is_never_left_out(graph: og.Graph, tmp_path: 
         ("nowhere.jsonl", "file not found"),
         ("data.csv", "does not say of which type"),
         ({"Persn": "data.csv"}, "unknown type 'Persn'"),
-        ({"Person": "data.jsonl"}, "name their type themselves"),
+        ({"Person": "data.jsonl"}, "line 1: not valid JSON"),
         ({"Person": "data.xml"}, "unknown kind of file"),
         ({"Person": "data.parquet"}, "is no Parquet file"),
         ({"Person": og.Rows(data="data.csv", columns={"a": "b"})}, "which Person lacks"),
@@ -205,13 +205,18 @@ def test_the_command_takes_types_and_a_mapping(
     assert json.loads(capsys.readouterr().out)["total_entities"] == 1
     Path("load.toml").write_text('[Knows]\nfile = "k.csv"\n')
     assert _run([*load, "--mapping", "load.toml"]) == 1
-    assert "[Knows] needs 'data'" in capsys.readouterr().err
+    assert "[Knows] has no 'file'" in capsys.readouterr().err
     Path("load.toml").write_text("[Knows")
     assert _run([*load, "--mapping", "load.toml"]) == 1
     assert "is no TOML file" in capsys.readouterr().err
-    assert _run([*load, "--mapping", "load.toml", "--data", "x.jsonl"]) == 2
     assert _run(load) == 2
-    assert _run([*load, "--data", "a.jsonl", "--data", "Person=p.csv"]) == 2
+    Path("load.toml").write_text('[Knows]\ndata = "k.csv"\ncolumns = { a = "from", b = "to" }\n')
+    Path("k.csv").write_text("a,b\ncy,di\n")
+    Path("q.csv").write_text("name\ndi\n")
+    Path("a.jsonl").write_text('{"type": "Person", "data": {"name": "cy"}}\n')
+    files = ["--data", "a.jsonl", "--data", "Person=q.csv", "--mapping", "load.toml"]
+    assert _run([*load, *files, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["total_entities"] == 3
 
 
 def test_workers_read_and_write_tables_wherever_they_are(place: AnyPath) -> None:

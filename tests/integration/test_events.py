@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -155,10 +156,21 @@ def test_wrong_events_change_nothing(
     assert graph.commits.head() == head
 
 
-def test_a_file_of_another_kind_is_refused(graph: og.Graph, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("op,name\nc,ann\n")
-    with pytest.raises(og.BadRequestError, match="events are rows of Parquet files or frames"):
-        graph.bulk({"Person": tmp_path / "a.csv"}, mode="apply")
+def test_events_are_read_from_files_of_every_form(graph: og.Graph, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("op,name,age,lsn\nu,ann,2,10\nc,ann,1,9\n")
+    graph.bulk({"Person": og.Rows(data=tmp_path / "a.csv", seq_col="lsn")}, mode="apply")
+    assert people_of(graph) == {"ann": (2, None, 1)}
+    lines = [{"op": "u", "name": "ann", "bio": "x"}, {"op": "c", "name": "bob", "bio": None}]
+    (tmp_path / "b.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    graph.bulk({"Person": tmp_path / "b.jsonl"}, mode="apply")
+    assert people_of(graph) == {"ann": (2, "x", 1), "bob": (None, None, 1)}
+    (tmp_path / "c.jsonl").write_text(
+        '{"op": "u", "name": "ann", "age": 3}\n{"op": "d", "name": "b"}\n'
+    )
+    with pytest.raises(og.DataError, match="line 2: property 'age': missing here"):
+        graph.bulk({"Person": tmp_path / "c.jsonl"}, mode="apply")
+    with pytest.raises(og.BadRequestError, match="by type, not as envelopes"):
+        graph.bulk(tmp_path / "b.jsonl", mode="apply")
 
 
 def test_a_dry_run_judges_and_writes_nothing(graph: og.Graph) -> None:

@@ -193,6 +193,12 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "graph.snapshot": reads(lambda w: w.graph.snapshot(tag="t"), "main"),
     "graph.diff": reads(lambda w: w.graph.diff("main", "dev"), "main", "dev"),
+    "seam.commit_of_operation": reads(
+        lambda w: seam.commit_of_operation(w.graph, "dev", "none"), "dev"
+    ),
+    "seam.explain_sources": reads(
+        lambda w: seam.explain_sources(w.graph, {"P": [{"k": "x"}]}, "dev"), "dev"
+    ),
     "seam.commit_steps": reads(lambda w: seam.commit_steps(w.graph, "dev").head(), "dev"),
     "seam.differing_tables": reads(
         lambda w: seam.differing_tables(w.graph, "main", "dev", ChangeFilter()), "main", "dev"

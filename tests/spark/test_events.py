@@ -69,7 +69,8 @@ def test_a_frame_is_applied_once_and_deletes_take_edges_along(
     options: dict[str, Any] = {"engine": "spark", "session": spark, "tuning": APART}
     first = remote.bulk(lazy, mode="apply", operation_id="one", **options)
     assert (first.nodes, first.edges) == ({"Person": 2}, {"Knows": 2})
-    assert remote.bulk(lazy, mode="apply", operation_id="one", **options).repeated
+    again = remote.bulk(lazy, mode="apply", operation_id="one", **options)
+    assert (again.repeated, again.nodes, again.edges) == (True, first.nodes, first.edges)
     assert content(remote) == content(local)
     # Of an edge that is named by its id and by its ends the put counts, wherever it stands.
     renamed = frame(

@@ -29,7 +29,7 @@ from omnigraph.wording import counted
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph, LoadResult
-    from omnigraph.intake.inputs import Sources
+    from omnigraph.intake.declared import Sources
     from omnigraph.spark.progress import Stage
 
 
@@ -41,16 +41,18 @@ if TYPE_CHECKING:
     metavar="[TYPE=]FILE",
     help="JSONL or GraphML file, or rows of a type: Person=people.csv. Folders and globs too.",
 )
-@click.option("--mapping", metavar="FILE", help="TOML file: types, their files, column names.")
+@click.option("--mapping", metavar="FILE", help="TOML file: types, their files and columns.")
 @click.option(
     "--mode",
     required=True,
-    type=click.Choice(["append", "merge", "overwrite"]),
-    help="append: ids must be new; merge: replace by id; overwrite: replace types present.",
+    type=click.Choice(["append", "merge", "overwrite", "apply", "delete"]),
+    help="append: ids must be new; merge: replace by id; overwrite: replace types present; "
+    "apply: events with an operation each; delete: rows that name entities.",
 )
 @branch_option
 @click.option("--from", "base", metavar="BRANCH", help="Make the branch from this one if missing.")
 @click.option("--dry-run", is_flag=True, help="Check everything, write nothing.")
+@click.option("--explain", is_flag=True, help="Say where each property comes from; load nothing.")
 @click.option("--no-index", is_flag=True, help="Leave the indexes to a later write or optimize.")
 @click.option("--rejects", metavar="FILE", help="Where to write what is wrong with which row.")
 @click.option(
@@ -83,6 +85,7 @@ def load(
     branch: str,
     base: str | None,
     dry_run: bool,
+    explain: bool,
     no_index: bool,
     rejects: str | None,
     allow_rejects: int,
@@ -102,6 +105,9 @@ def load(
     if engine == "local" and master is not None:
         raise click.UsageError("--master needs --engine spark")
     sources = _sources(data, mapping)
+    if explain:
+        _explain(place, sources, branch, actor, as_json=as_json)
+        return
     if mode == "overwrite" and not dry_run:
         confirm_elsewhere("overwriting data", place, yes=yes, as_json=as_json)
     request: dict[str, Any] = {
@@ -117,7 +123,8 @@ def load(
     extra["index"] = not no_index
     here = is_served(place) or _is_local(engine, sources, master)
     plain = None
-    if here and isinstance(sources, str) and not (rejects or allow_rejects or no_index):
+    events = mode in ("apply", "delete")
+    if here and isinstance(sources, str) and not (rejects or allow_rejects or no_index or events):
         plain = sources if _one_file(sources) else None
     if is_served(place) and (plain is None or master is not None or engine == "spark"):
         raise BadRequestError(
@@ -157,6 +164,20 @@ def _bulk(
         )
 
 
+def _explain(
+    place: str, sources: Sources, branch: str, actor: str | None, *, as_json: bool
+) -> None:
+    from omnigraph.graph.seam import explain_sources
+    from omnigraph.intake.explain import plan_text
+
+    with open_stored(place, actor=actor) as graph:
+        plans = explain_sources(graph, sources, branch)
+    if as_json:
+        print_json({"uri": place, "inputs": plans})
+    else:
+        click.echo(plan_text(plans))
+
+
 def _show(result: LoadResult, place: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"uri": place, **result.to_json()})
@@ -182,32 +203,23 @@ def _show(result: LoadResult, place: str, *, as_json: bool) -> None:
 
 
 def _sources(data: Sequence[str], mapping: str | None) -> Sources:
-    """Return what to load: one path, several, or types with their rows."""
+    """Return what to load: one path, or several, with types or without."""
+    found: list[Any] = []
     if mapping is not None:
-        if data:
-            raise click.UsageError("give --data or --mapping, not both")
-        return _mapped(mapping)
-    if not data:
+        from omnigraph.intake.mapping import read_mapping
+
+        found += read_mapping(mapping)
+    if not data and mapping is None:
         raise click.UsageError("Missing option '--data' or '--mapping'.")
-    typed: dict[str, list[str]] = {}
-    plain: list[str] = []
     for item in data:
         name, separator, path = item.partition("=")
         if separator and name.isidentifier() and not os.path.exists(item):
-            typed.setdefault(name, []).append(path)
+            from omnigraph.intake.declared import Rows
+
+            found.append(Rows(type=name, data=path))
         else:
-            plain.append(item)
-    if typed and plain:
-        raise click.UsageError(f"{plain[0]} names no type, but other files do")
-    return typed or (plain[0] if len(plain) == 1 else plain)
-
-
-def _mapped(path: str) -> dict[str, Any]:
-    """Read a mapping file; its paths are relative to its own folder."""
-    from omnigraph.intake.inputs import Rows
-    from omnigraph.intake.mapping import read_mapping
-
-    return {name: Rows(**given) for name, given in read_mapping(path).items()}
+            found.append(item)
+    return found[0] if len(found) == 1 and isinstance(found[0], str) else found
 
 
 def _one_file(path: str) -> bool:
@@ -220,12 +232,9 @@ def _one_file(path: str) -> bool:
 
 def _is_jsonl(path: str) -> bool:
     """Whatever is no other known form is read as JSONL, with or without a suffix."""
-    return os.path.splitext(path)[1].lower() not in (
-        ".csv",
-        ".parquet",
-        ".graphml",
-        ".toml",
-    ) and not (not os.path.exists(path) and any(mark in path for mark in "*?["))
+    others = (".csv", ".parquet", ".graphml", ".toml", ".gz")
+    is_pattern = not os.path.exists(path) and any(mark in path for mark in "*?[")
+    return os.path.splitext(path)[1].lower() not in others and not is_pattern
 
 
 def _is_local(engine: str, sources: Sources, master: str | None) -> bool:

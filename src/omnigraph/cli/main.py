@@ -35,6 +35,7 @@ COMMANDS = {
     "completion": "omnigraph.cli.completion:completion",
     "cluster": "omnigraph.cli.cluster:cluster",
     "optimize": "omnigraph.cli.maintain:optimize",
+    "pipeline": "omnigraph.cli.pipeline:pipeline",
     "repair": "omnigraph.cli.maintain:repair",
     "dump": "omnigraph.cli.dump:dump",
     "restore": "omnigraph.cli.dump:restore",

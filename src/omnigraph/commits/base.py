@@ -17,17 +17,16 @@ from omnigraph.store import IdLookup, Pin, Table, Tables, id_filter
 
 
 class StoredRows(Struct, kw_only=True):
-    """Tables at published versions. `read_pins` holds every table a decision rests on."""
+    """Tables at the versions that are `pins`; `read_pins` are those a decision rests on.
+
+    A process that has no branch open can be handed some of them.
+    """
 
     accepted: AcceptedSchema | None
     tables: Tables
     probe: IdLookup
+    pins: Mapping[str, Pin]
     read_pins: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def pins(self) -> Mapping[str, Pin]:
-        """The published versions, by table key."""
-        raise AssertionError("a base knows its pins")
 
     @property
     def schema(self) -> AcceptedSchema:
@@ -103,19 +102,3 @@ class Base(StoredRows, kw_only=True):
     """The captured state of a branch."""
 
     capture: BranchState
-
-    @property
-    def pins(self) -> Mapping[str, Pin]:
-        """The published versions, by table key."""
-        return self.capture.pins
-
-
-class PinnedRows(StoredRows, kw_only=True):
-    """Some tables of a captured state, for a process that has no branch open."""
-
-    pinned: Mapping[str, Pin]
-
-    @property
-    def pins(self) -> Mapping[str, Pin]:
-        """The published versions, by table key."""
-        return self.pinned

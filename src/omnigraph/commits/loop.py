@@ -199,7 +199,11 @@ class Writer:
     def base_at(self, capture: BranchState, schema: AcceptedSchema | None) -> Base:
         """Return a captured state as something to compute on."""
         return Base(
-            accepted=schema, capture=capture, tables=self.publisher.tables, probe=self.probe
+            accepted=schema,
+            capture=capture,
+            pins=capture.pins,
+            tables=self.publisher.tables,
+            probe=self.probe,
         )
 
     def stage(

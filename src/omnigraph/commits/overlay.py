@@ -63,6 +63,7 @@ class Overlay(Base):
         return cls(
             accepted=base.accepted,
             capture=base.capture,
+            pins=base.pins,
             tables=base.tables,
             probe=base.probe,
             read_pins=base.read_pins,

@@ -14,7 +14,8 @@ from omnigraph.graph.results import LoadResult, MutationResult, Snapshot
 from omnigraph.graph.session import Session
 from omnigraph.graph.upkeep import Caretaker, Upkeep
 from omnigraph.graph.view import BranchView
-from omnigraph.intake.inputs import Rows
+from omnigraph.intake.declared import Rows
+from omnigraph.intake.mapping import read_mapping
 from omnigraph.ops.dump import DumpReport
 from omnigraph.ops.indexing import PendingIndex
 from omnigraph.ops.merge.merging import MergePlan, MergeResult
@@ -43,5 +44,6 @@ __all__ = [
     "blob_range",
     "init",
     "open_graph",
+    "read_mapping",
     "restore",
 ]

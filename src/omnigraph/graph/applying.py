@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+from msgspec.structs import replace
 
 from omnigraph.catalog import Catalog
 from omnigraph.commits.open_branches import OpenBranch
 from omnigraph.errors import BadRequestError
 from omnigraph.graph.results import LoadResult
 from omnigraph.graph.writing import Writing
+from omnigraph.intake.declared import Sources
+from omnigraph.intake.event_records import event_frame
 from omnigraph.intake.events import EventFrame
-from omnigraph.intake.inputs import Input, Sources, as_arrow, find_inputs
+from omnigraph.intake.inputs import Input, find_inputs
+from omnigraph.intake.record_chunks import record_chunks
 from omnigraph.ops.row_events import RowEvents
+from omnigraph.rows import Problems
 from omnigraph.rows.embeddings import Embeddings
-from omnigraph.store import measured, reaching, readable
+from omnigraph.store import measured, reaching
 
 APPLY = "apply"
 DELETE = "delete"
@@ -33,7 +36,13 @@ def apply_events(work: Writing, line: OpenBranch, sources: Sources, mode: str) -
         items = event_inputs(sources, schema.catalog)
         labels = list(dict.fromkeys(item.label for item in items))
         source = labels[0] if len(labels) == 1 else "the input"
-        frames = [_events(item, mode, several=len(labels) > 1) for item in items]
+        problems = Problems(source=source)
+        frames = [
+            frame
+            for item in items
+            for frame in _events(item, mode, problems, several=len(labels) > 1)
+        ]
+        problems.raise_any()
         events.take(frames, source)
         commit = changes = None
         if terms.dry_run:
@@ -58,34 +67,17 @@ def event_inputs(sources: Sources, catalog: Catalog) -> list[Input]:
     """Return the files and frames of events, all of which have a type."""
     found = find_inputs(sources, catalog)
     for item in found:
-        if item.entity is None or item.form == "csv":
-            raise BadRequestError(
-                f"{item.label}: events are rows of Parquet files or frames, by type"
-            )
+        if item.entity is None:
+            raise BadRequestError(f"{item.label}: events are given by type, not as envelopes")
     return found
 
 
-def _events(item: Input, mode: str, *, several: bool) -> EventFrame:
-    """Return a file or a frame as events."""
-    frame = item.renamed(_frame(item))
-    if item.entity is None:
-        raise BadRequestError(f"{item.label}: events have a type")
-    return EventFrame(
-        entity=item.entity,
-        frame=frame,
-        lines=range(1, frame.num_rows + 1),
-        from_col=item.from_col,
-        to_col=item.to_col,
-        op_col=item.op_col if mode == APPLY else None,
-        seq_col=item.seq_col,
-        file=item.label if several else None,
-    )
-
-
-def _frame(item: Input) -> Any:
-    if item.form == "frame":
-        return as_arrow(item.data)
-    try:
-        return pq.read_table(readable(item.path))
-    except pa.ArrowInvalid as error:
-        raise BadRequestError(f"{item.path} is no Parquet file: {error}") from error
+def _events(item: Input, mode: str, problems: Problems, *, several: bool) -> Iterator[EventFrame]:
+    """Yield a file or a frame as events; what is wrong with its records goes to `problems`."""
+    file = item.label if several else None
+    found = Problems()
+    for records, _lines in record_chunks(item, found):
+        frame = event_frame(item.entity, item.reading, records, found, applies=mode == APPLY)
+        problems.take(found, file=file)
+        found = Problems()
+        yield replace(frame, file=file)

@@ -14,7 +14,8 @@ from omnigraph.graph.acting import Acting
 from omnigraph.graph.applying import apply_events
 from omnigraph.graph.results import LoadResult
 from omnigraph.graph.writing import Terms, Writing
-from omnigraph.intake.inputs import Sources, find_inputs, held, sources_bytes
+from omnigraph.intake.declared import Sources
+from omnigraph.intake.inputs import check_sources, find_inputs, held, sources_bytes
 from omnigraph.intake.rejects import Rejects
 from omnigraph.limits import SPARK_INPUT_BYTES_MIN
 from omnigraph.ops.load import LoadMode
@@ -46,6 +47,7 @@ def bulk(
     line, created = work.line_or_new()
     if mode in ("apply", "delete") and (allow_rejects or rejects is not None):
         raise BadRequestError("events cannot be left out")
+    check_sources(sources, acting.engine.accepted_schema().catalog)
     with reaching(acting.engine.location.given):
         on_spark = _on_spark(sources, engine, spark)
     if not on_spark:
@@ -108,6 +110,6 @@ def _here(
                 except DataError as error:
                     refused.take(error, load.line_at, load.only_source)
                     continue
-                return found.without(len(refused.lines))
+                return found.without(refused.count)
         finally:
             refused.write()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
+from typing import Any
 
 from omnigraph.catalog import Catalog, EdgeType, NodeType
+from omnigraph.commits import GraphCommit
 from omnigraph.graph.acting import Acting
 from omnigraph.graph.changes import Changes
 from omnigraph.graph.commit_steps import CommitSteps
@@ -15,10 +17,13 @@ from omnigraph.graph.results import LoadResult, Snapshot
 from omnigraph.graph.session import Session
 from omnigraph.graph.writing import MakeLoad, Terms
 from omnigraph.graph.writing import load_staged as _load_staged
+from omnigraph.intake.declared import Sources
+from omnigraph.intake.explain import explain_inputs
+from omnigraph.intake.inputs import find_inputs
 from omnigraph.ops.diff import ChangeFilter
 from omnigraph.policy import Action, with_roles
 from omnigraph.read.ranking import Embed
-from omnigraph.store import GivenOptions, RequestKeys, Table, is_object
+from omnigraph.store import GivenOptions, RequestKeys, Table, is_object, reaching
 from omnigraph.store.upkeep.orphans import SCRATCH
 
 
@@ -111,6 +116,24 @@ def commit_steps(session: Session, branch: str) -> CommitSteps:
     """Return the commits of a branch, to be read in parts by other processes."""
     acting = _acting(session)
     return CommitSteps(acting.readable, acting.engine.tables, acting.engine.contract, branch)
+
+
+def commit_of_operation(session: Session, branch: str, operation_id: str) -> GraphCommit | None:
+    """Return the commit of a branch that an operation made, if it made one."""
+    acting = _acting(session)
+    acting.permit(Action.READ, branch=branch)
+    coordinator = acting.engine.lines.get(branch).coordinator
+    coordinator.capture()
+    return coordinator.commit_of(operation_id)
+
+
+def explain_sources(session: Session, sources: Sources, branch: str) -> list[dict[str, Any]]:
+    """Return what a load would do with its inputs; of files only headers are read."""
+    acting = _acting(session)
+    acting.permit(Action.READ, branch=branch)
+    catalog = acting.engine.accepted_schema().catalog
+    with reaching(acting.engine.location.given):
+        return explain_inputs(find_inputs(sources, catalog))
 
 
 def load_staged(session: Session, make: MakeLoad, terms: Terms) -> LoadResult:

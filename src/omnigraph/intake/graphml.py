@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from omnigraph.catalog import Catalog, EdgeType, Entity, NodeType
 from omnigraph.errors import BadRequestError
-from omnigraph.intake.csv_rows import text_array
+from omnigraph.intake.shapes import text_array
 from omnigraph.rows.keys import key_ids
 from omnigraph.rows.problems import Problem, Problems
 

@@ -12,25 +12,22 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from msgspec.structs import replace
 
 from omnigraph.catalog import Catalog, Entity
-from omnigraph.errors import BadRequestError
-from omnigraph.intake.csv_rows import csv_columns
 from omnigraph.intake.envelopes import EnvelopeReader, TypeRows, file_blocks
 from omnigraph.intake.frames import frame_rows
 from omnigraph.intake.graphml import graphml_frames
-from omnigraph.intake.inputs import Input, as_arrow
+from omnigraph.intake.inputs import Input
+from omnigraph.intake.record_chunks import record_chunks
+from omnigraph.intake.records import open_input
 from omnigraph.limits import (
     BULK_MEMORY_BYTES_MAX,
     BULK_MEMORY_SHARE,
     LOAD_MEMORY_BYTES,
-    SPARK_FRAME_ROWS,
 )
 from omnigraph.rows.problems import Problem, Problems
-from omnigraph.store import open_file, readable
+from omnigraph.store import open_file
 
 
 class Places:
@@ -58,9 +55,10 @@ class Places:
         at = bisect_right(self._starts, line - 1) - 1
         return self._labels[at] if self.several else None, line - self._starts[at]
 
-    def line(self, file: str | None, line: int) -> int:
-        """Return the number, through all files, of a line of a file."""
-        return line + (0 if file is None else self._starts[self._labels.index(file)])
+    def lines(self, file: str | None, line: int) -> list[int]:
+        """Return the numbers, through all inputs, of a line of a file: once for each use of it."""
+        pairs = zip(self._starts, self._labels, strict=True)
+        return [start + line for start, label in pairs if file in (None, label)]
 
 
 def bulk_memory_bytes() -> int:
@@ -122,7 +120,7 @@ class InputReader:
     def _blocks(self, inputs: Sequence[Input]) -> Iterator[list[bytes]]:
         for item in inputs:
             offset, lines = self.places.enter(item.label), 0
-            with open_file(item.path) as handle:
+            with open_input(item.path) as handle:
                 start = self._done
                 for block in file_blocks(handle, self._counted(start)):
                     # A place is known while its line is judged.
@@ -144,31 +142,14 @@ class InputReader:
 
     def _frames(self, item: Input, entity: Entity) -> None:
         """Take in rows of one type, chunk by chunk."""
-        offset, lines = self.places.enter(item.label), 0
-        if item.form == "csv":
-            with open_file(item.path) as handle:
-                raw = handle.read()
-            found = Problems()
-            frame, starts, lines = csv_columns(
-                entity,
-                raw,
-                item.columns,
-                found,
-                null=item.null,
-                skip=self._left_out(offset),
-            )
+        offset = self.places.enter(item.label)
+        found = Problems(limit=self._problems.limit)
+        for records, lines in record_chunks(item, found, skip=self._left_out(offset)):
             self.places.leave(lines)
-            self._report(item, found, offset)
-            if not found.items:
-                self._chunk(item, entity, frame, np.asarray(starts, dtype=np.int64), offset)
-        else:
-            for frame in self._chunks(item):
-                at = np.arange(lines + 1, lines + 1 + frame.num_rows, dtype=np.int64)
-                lines += frame.num_rows
-                self.places.leave(lines)
-                if self._skip:
-                    frame, at = self._kept(frame, at, offset)
-                self._chunk(item, entity, frame, at, offset)
+            frame, at = item.reading.rows(entity, records, found)
+            self._chunk(item, entity, frame, at, offset, found)
+            found = Problems(limit=self._problems.limit)
+        self._report(item, found, offset)
         self._done += item.size_bytes
         self._progress(self._done)
 
@@ -181,7 +162,8 @@ class InputReader:
         self._report(item, found, offset)
         if not found.items:
             for entity, frame, starts in types:
-                self._chunk(item, entity, frame, np.asarray(starts, dtype=np.int64), offset)
+                at = np.asarray(starts, dtype=np.int64)
+                self._chunk(item, entity, frame, at, offset, Problems())
         self._done += item.size_bytes
         self._progress(self._done)
 
@@ -189,33 +171,19 @@ class InputReader:
         """Return what tells which lines of a file are left out; None if none is."""
         return (lambda line: offset + line in self._skip) if self._skip else None
 
-    def _kept(self, frame: Any, at: Any, offset: int) -> tuple[Any, Any]:
-        keep = np.array([offset + line not in self._skip for line in at.tolist()], dtype=bool)
-        return frame.filter(pa.array(keep)), at[keep]
-
-    def _chunks(self, item: Input) -> Iterator[Any]:
-        if item.form == "frame":
-            whole = as_arrow(item.data)
-            for start in range(0, max(whole.num_rows, 1), SPARK_FRAME_ROWS):
-                yield whole.slice(start, SPARK_FRAME_ROWS)
-            return
-        try:
-            with pq.ParquetFile(readable(item.path)) as found:
-                for batch in found.iter_batches(batch_size=SPARK_FRAME_ROWS):
-                    yield pa.Table.from_batches([batch])
-        except pa.ArrowInvalid as error:
-            raise BadRequestError(f"{item.path} is no Parquet file: {error}") from error
-
-    def _chunk(self, item: Input, entity: Entity, frame: Any, at: Any, offset: int) -> None:
-        problems = Problems()
-        rows = frame_rows(
-            entity,
-            item.renamed(frame),
-            from_col=item.from_col,
-            to_col=item.to_col,
-            lines=at,
-            problems=problems,
-        )
+    def _chunk(
+        self, item: Input, entity: Entity, frame: Any, at: Any, offset: int, problems: Problems
+    ) -> None:
+        rows = None
+        if not problems.items:
+            rows = frame_rows(
+                entity,
+                frame,
+                from_col=item.reading.from_col,
+                to_col=item.reading.to_col,
+                lines=at.tolist(),
+                problems=problems,
+            )
         self._report(item, problems, offset)
         if rows is None or problems.items or not rows.num_rows:
             return

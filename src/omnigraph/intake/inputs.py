@@ -7,56 +7,65 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from omnigraph.catalog import Catalog, EdgeType, Entity
 from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.intake.declared import DUPLICATES, Rows, Sources
 from omnigraph.intake.mapping import MAPPING_FILE, read_mapping
+from omnigraph.intake.records import CsvForm, Records
+from omnigraph.intake.shapes import Shape, check_shape, shaped
+from omnigraph.rows.problems import Problems
 from omnigraph.store import FoundFile, find_files, is_object
 
-Path = str | os.PathLike[str]
 FORMS = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".csv": "csv",
     ".parquet": "parquet",
     ".graphml": "graphml",
+    ".jsonl.gz": "jsonl",
+    ".ndjson.gz": "jsonl",
+    ".csv.gz": "csv",
 }
-_WHOLE = {
-    "jsonl": "lines of JSON name their type themselves",
-    "graphml": "GraphML names types itself",
-}
+_FORMS_TEXT = ", ".join(name for name in FORMS if not name.endswith(".gz"))
 
 
-class Rows(Struct, frozen=True, kw_only=True):
-    """Rows of one type.
+class Reading(Struct, frozen=True, kw_only=True):
+    """How records of one input become rows of a type; plain data."""
 
-    >>> rows = og.Rows(data=[{"key": "t3", "title": "Rest"}], columns={"key": "slug"})
-    >>> graph.bulk({"Task": rows}, mode="append").nodes
-    {'Task': 1}
-
-    `data` is a CSV or Parquet file, a folder or glob of such files, several of these, or a frame:
-    Arrow, pandas, polars or Spark. `columns` maps names of the input to properties; `from_col` and
-    `to_col` name, after that, the columns with the ends of an edge. For events (`mode="apply"`)
-    `op_col` names the column that says what happened, `seq_col` one that orders them. `null` is the
-    text of a CSV file that means null.
-    """
-
-    data: Any
-    columns: Mapping[str, str] = field(default_factory=dict)
+    shape: Shape = Shape()
+    csv: CsvForm = CsvForm()
     from_col: str = "from"
     to_col: str = "to"
     op_col: str = "op"
     seq_col: str | None = None
-    null: str = ""
+    duplicates: str = "refuse"
 
+    def known(self, entity: Entity, *, events: bool = False) -> list[str]:
+        """Return the columns that a type takes."""
+        found = ["id", *entity.properties]
+        if isinstance(entity, EdgeType):
+            found += [self.from_col, self.to_col]
+        if events:
+            found += [name for name in (self.op_col, self.seq_col) if name is not None]
+        return found
 
-Sources = Path | Sequence[Path] | Mapping[str, Any]
+    def rows(
+        self, entity: Entity, records: Records, problems: Problems, *, events: bool = False
+    ) -> tuple[Any, Any]:
+        """Return the columns of a type that records come to, and the lines of the rows."""
+        known = self.known(entity, events=events)
+        return shaped(self.shape, entity, records, known, problems, all_members=events)
 
 
 class Input(Struct, frozen=True, kw_only=True):
-    """One file or frame; a frame has no path and no size, and envelopes have no type."""
+    """One file or frame; a frame has no path and no size, and envelopes have no type.
+
+    Its `form` is `jsonl` for envelopes, or `graphml`; for rows of one type it is `records`, `csv`,
+    `parquet` or `frame`.
+    """
 
     label: str
     form: str
@@ -64,51 +73,92 @@ class Input(Struct, frozen=True, kw_only=True):
     size_bytes: int = 0
     data: Any = None
     entity: Entity | None = None
-    columns: tuple[tuple[str, str], ...] = ()
-    from_col: str = "from"
-    to_col: str = "to"
-    op_col: str = "op"
-    seq_col: str | None = None
-    null: str = ""
+    reading: Reading = Reading()
 
-    def renamed(self, frame: Any) -> Any:
-        """Return a frame with the names of properties."""
-        names = dict(self.columns)
-        return frame.rename_columns([names.get(name, name) for name in frame.column_names])
+
+def check_sources(sources: Sources, catalog: Catalog) -> list[tuple[Input | None, Rows]]:
+    """Return how rows of each source are read, None for envelopes. No file is looked at.
+
+    Raises for mappings that no input could satisfy.
+    """
+    found = [
+        (None if name is None else _typed(name, rows, catalog), rows)
+        for name, rows in _entries(sources)
+    ]
+    _check_duplicates([item for item, _rows in found if item is not None])
+    return found
 
 
 def find_inputs(sources: Sources, catalog: Catalog) -> list[Input]:
     """Return the files and frames that sources mean, in input order."""
-    if not isinstance(sources, Mapping):
-        paths = [sources] if isinstance(sources, str | os.PathLike) else sources
-        return [item for path in paths for item in _whole(_files(path), catalog)]
     found: list[Input] = []
-    for name, given in sources.items():
-        rows = given if isinstance(given, Rows) else Rows(data=given)
-        typed = _typed(name, rows, catalog)
+    frames: dict[str, int] = {}
+    for typed, rows in check_sources(sources, catalog):
+        if typed is None:
+            found += _whole(_files(rows.data), catalog)
+            continue
         if is_frame(rows.data):
-            found.append(replace(typed, data=rows.data))
+            frames[typed.label] = frames.get(typed.label, 0) + 1
+            number = frames[typed.label]
+            label = typed.label if number == 1 else f"{typed.label} {number}"
+            found.append(replace(typed, label=label, data=rows.data))
             continue
         for file in _files(rows.data):
             form = form_of(file.name)
-            if form in _WHOLE:
+            if form == "graphml":
                 raise BadRequestError(
-                    f"{file.name}: {_WHOLE[form]}",
+                    f"{file.name}: GraphML names types itself",
                     hint="give the file alone, without a type",
                 )
-            found.append(_named(typed, file, form))
+            found.append(_named(typed, file, "records" if form == "jsonl" else form))
     return found
+
+
+def _entries(sources: Sources) -> Iterator[tuple[str | None, Rows]]:
+    """Yield rows with their type; files of envelopes have none."""
+    if isinstance(sources, Mapping):
+        for name, given in sources.items():
+            several = isinstance(given, list | tuple) and any(isinstance(i, Rows) for i in given)
+            for item in given if several else [given]:
+                rows = item if isinstance(item, Rows) else Rows(data=item)
+                if rows.type not in (None, name):
+                    raise BadRequestError(f"rows of {rows.type} are given for {name}")
+                yield name, rows
+        return
+    if isinstance(sources, Rows):
+        sources = [sources]
+    if isinstance(sources, str | os.PathLike):
+        sources = [sources]
+    listed: Any = sources
+    if not isinstance(listed, Sequence) or isinstance(listed, bytes):
+        raise _not_loadable(listed)
+    for item in listed:
+        if not isinstance(item, Rows):
+            yield None, Rows(data=item)
+        elif item.type is None:
+            raise BadRequestError("rows do not say of which type they are", hint="give `type`")
+        else:
+            yield item.type, item
+
+
+def _check_duplicates(found: Sequence[Input]) -> None:
+    """All inputs of a type say the same about entities that stand in several records."""
+    policies: dict[str, str] = {}
+    for item in found:
+        if item.entity is None:
+            continue
+        said = policies.setdefault(item.entity.name, item.reading.duplicates)
+        if said != item.reading.duplicates:
+            raise BadRequestError(
+                f"inputs of {item.entity.name} differ about duplicates: {said} and "
+                f"{item.reading.duplicates}"
+            )
 
 
 def sources_bytes(sources: Sources) -> int:
     """Return how much there is to read, as far as that can be told without reading."""
-    given = sources.values() if isinstance(sources, Mapping) else [sources]
-    total = 0
-    for item in given:
-        data = item.data if isinstance(item, Rows) else item
-        if not is_frame(data):
-            total += sum(file.size_bytes for file in _files(data))
-    return total
+    given = [rows.data for _name, rows in _entries(sources)]
+    return sum(file.size_bytes for data in given if not is_frame(data) for file in _files(data))
 
 
 def is_frame(data: Any) -> bool:
@@ -145,14 +195,18 @@ def as_arrow(table: Any) -> Any:
 
 def held(sources: Sources) -> Sources:
     """Return sources that can be read again: what iterators yield is taken out of them once."""
-    if not isinstance(sources, Mapping):
-        return sources
-    return {name: _held(given) for name, given in sources.items()}
+    if isinstance(sources, Mapping):
+        return {name: _held(given) for name, given in sources.items()}
+    if isinstance(sources, Sequence) and not isinstance(sources, str):
+        return [_held(given) for given in sources]
+    return _held(sources) if isinstance(sources, Rows) else sources
 
 
 def _held(given: Any) -> Any:
     if isinstance(given, Rows):
         return replace(given, data=_held(given.data))
+    if isinstance(given, list) and any(isinstance(item, Rows) for item in given):
+        return [_held(item) for item in given]
     return as_arrow(given) if isinstance(given, Iterator) else given
 
 
@@ -190,17 +244,16 @@ def _whole(files: list[FoundFile], catalog: Catalog) -> list[Input]:
     """Return the files of a path as inputs; a mapping among them says what the others are."""
     for file in files:
         if os.path.basename(file.name) == MAPPING_FILE:
-            mapped = {name: Rows(**given) for name, given in read_mapping(file.name).items()}
-            return find_inputs(mapped, catalog)
+            return find_inputs(read_mapping(file.name), catalog)
     return [_by_name(file, catalog) for file in files]
 
 
 def _by_name(file: FoundFile, catalog: Catalog) -> Input:
     """Return a file as an input; rows are of the type that the file is named after."""
     form = form_of(file.name)
-    if form in _WHOLE:
+    if form in ("jsonl", "graphml"):
         return _named(Input(label="", form=""), file, form)
-    name = os.path.splitext(os.path.basename(file.name))[0]
+    name = os.path.basename(file.name).split(".")[0]
     if catalog.find_entity(name) is None:
         raise BadRequestError(
             f"{file.name} does not say of which type its rows are",
@@ -217,23 +270,36 @@ def _named(item: Input, file: FoundFile, form: str) -> Input:
 
 def _typed(name: str, rows: Rows, catalog: Catalog) -> Input:
     entity = catalog.entity_named(name)
-    known = {"id", rows.op_col, rows.seq_col, *entity.properties}
-    if isinstance(entity, EdgeType):
-        known |= {rows.from_col, rows.to_col}
-    for column, target in rows.columns.items():
-        if target not in known:
-            raise BadRequestError(f"column '{column}' maps to '{target}', which {name} lacks")
-    return Input(
-        label=f"the {name} frame",
-        form="frame",
-        entity=entity,
-        columns=tuple(rows.columns.items()),
+    if rows.duplicates not in DUPLICATES:
+        raise BadRequestError(
+            f"unknown way with duplicates {rows.duplicates!r}", hint=f"use {', '.join(DUPLICATES)}"
+        )
+    for what, mark in (("delimiter", rows.delimiter), ("quote", rows.quote)):
+        if len(mark) != 1 or mark in "\r\n":
+            raise BadRequestError(f"the {what} of a CSV file is one character, not {mark!r}")
+    ignored = rows.ignore
+    reading = Reading(
+        shape=Shape(
+            columns=tuple(rows.columns.items()),
+            computed=tuple(rows.compute.items()),
+            constants=tuple(rows.constants.items()),
+            where=rows.where,
+            ignored=ignored if isinstance(ignored, bool) else tuple(ignored),
+        ),
+        csv=CsvForm(
+            delimiter=rows.delimiter,
+            quote=rows.quote,
+            nulls=(rows.null,) if isinstance(rows.null, str) else tuple(rows.null),
+            header=tuple(rows.header),
+        ),
         from_col=rows.from_col,
         to_col=rows.to_col,
         op_col=rows.op_col,
         seq_col=rows.seq_col,
-        null=rows.null,
+        duplicates=rows.duplicates,
     )
+    check_shape(reading.shape, entity, reading.known(entity, events=True), "the mapping")
+    return Input(label=f"the {name} frame", form="frame", entity=entity, reading=reading)
 
 
 def _files(given: Any) -> list[FoundFile]:
@@ -250,7 +316,7 @@ def _files(given: Any) -> list[FoundFile]:
         mappings = [file for file in found if os.path.basename(file.name) == MAPPING_FILE]
         found = mappings + tables or (None if os.path.isdir(place) else found)
     if found is None:
-        raise NotFoundError(f"no {', '.join(FORMS)} files in {text}")
+        raise NotFoundError(f"no {_FORMS_TEXT} files in {text}")
     if not found:
         raise NotFoundError(f"file not found: {text}")
     return found
@@ -258,7 +324,21 @@ def _files(given: Any) -> list[FoundFile]:
 
 def form_of(path: str) -> str:
     """Return what kind of file a name means."""
-    suffix = os.path.splitext(path)[1].lower()
+    stem, suffix = os.path.splitext(path.lower())
+    if suffix == ".gz":
+        suffix = os.path.splitext(stem)[1] + suffix
     if suffix not in FORMS:
-        raise BadRequestError(f"{path}: unknown kind of file", hint=f"known are {', '.join(FORMS)}")
+        raise BadRequestError(f"{path}: unknown kind of file", hint=f"known are {_FORMS_TEXT}")
     return FORMS[suffix]
+
+
+def source_files(sources: Sources) -> list[tuple[str, int, int]]:
+    """Return name, size and time of change of every file; what is no local file has no time."""
+    found: list[tuple[str, int, int]] = []
+    for _name, rows in _entries(sources):
+        if is_frame(rows.data):
+            continue
+        for file in _files(rows.data):
+            changed = 0 if is_object(file.name) else os.stat(file.name).st_mtime_ns
+            found.append((file.name, file.size_bytes, changed))
+    return found

@@ -1,50 +1,145 @@
-"""Mapping files: which files hold the rows of which type, and what their columns are called."""
+"""Mapping files: which files hold rows of which types, and what becomes of their columns."""
 
 from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.intake.declared import Path, Rows
 from omnigraph.store import is_object, open_file
+from omnigraph.wording import resembling
 
 MAPPING_FILE = "mapping.toml"
 """What a mapping is called that speaks for the folder it lies in."""
-_MEMBERS = ("data", "columns", "from", "to", "null")
+
+_TEXT = ("where", "from", "to", "duplicates", "delimiter", "quote", "op", "seq", "type", "source")
+_TABLES = ("columns", "compute", "constants")
+_LISTS = ("data", "null", "header")
+_FILE = ("data", "delimiter", "quote", "null", "header")
+_FIELDS = (*_LISTS, *_TABLES, *_TEXT, "ignore")
+_NAMES = {"from": "from_col", "to": "to_col", "op": "op_col", "seq": "seq_col"}
 
 
-def read_mapping(path: str) -> dict[str, dict[str, Any]]:
-    """Return, for each type, the arguments of its `Rows`; paths are those beside the file."""
+def read_mapping(path: Path) -> list[Path | Rows]:
+    """Return what a mapping file names, as `Graph.bulk` takes it.
+
+    Its paths are relative to its own folder.
+    """
+    name = os.fspath(path)
     try:
-        with open_file(path) as handle:
+        with open_file(name) as handle:
             found = tomllib.load(handle)
     except FileNotFoundError:
-        raise NotFoundError(f"file not found: {path}") from None
+        raise NotFoundError(f"file not found: {name}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadRequestError(f"{path} is no TOML file: {error}") from error
-    return {name: _arguments(path, name, given) for name, given in found.items()}
+        raise BadRequestError(f"{name} is no TOML file: {error}") from error
+    folder = name.rpartition("/")[0] if is_object(name) else os.path.dirname(os.path.abspath(name))
+    return mapped(found, name, folder)
 
 
-def _arguments(path: str, name: str, given: object) -> dict[str, Any]:
-    if not isinstance(given, Mapping) or "data" not in given or set(given) - set(_MEMBERS):
-        raise BadRequestError(
-            f"{path}: [{name}] needs 'data' and may have 'columns', 'from', 'to' and 'null'"
-        )
-    files = [given["data"]] if isinstance(given["data"], str) else list(given["data"])
-    return {
-        "data": [_beside(path, str(item)) for item in files],
-        "columns": dict(given.get("columns", {})),
-        "from_col": str(given.get("from", "from")),
-        "to_col": str(given.get("to", "to")),
-        "null": str(given.get("null", "")),
-    }
+def mapped(found: Mapping[str, Any], name: str, folder: str) -> list[Path | Rows]:
+    """Return what the tables of a mapping name; `name` is for messages, paths are in `folder`."""
+    reader = _Reader(name, folder, found.get("sources", {}))
+    sources: list[Path | Rows] = []
+    for key, given in found.items():
+        if key == "sources":
+            continue
+        if key == "envelopes":
+            sources += reader.files("envelopes", given)
+        elif key == "rows":
+            sources += [reader.rows("rows", None, item) for item in reader.tables(key, given)]
+        else:
+            sources += [reader.rows(key, key, item) for item in reader.tables(key, given)]
+    if not sources:
+        raise BadRequestError(f"{name} names nothing to load")
+    return sources
 
 
-def _beside(path: str, name: str) -> str:
-    if is_object(name):
-        return name
-    if is_object(path):
-        return f"{path.rpartition('/')[0]}/{name}"
-    return os.path.join(os.path.dirname(os.path.abspath(path)), name)
+class _Reader:
+    def __init__(self, name: str, folder: str, sources: Any) -> None:
+        self._name = name
+        self._folder = folder
+        if not isinstance(sources, Mapping):
+            raise BadRequestError(f"{name}: 'sources' has a table for each source")
+        self._sources = sources
+        for key, given in sources.items():
+            self._check(f"sources.{key}", given, _FILE)
+            if "data" not in given:
+                raise BadRequestError(f"{name}: [sources.{key}] needs 'data'")
+
+    def tables(self, key: str, given: Any) -> Sequence[Any]:
+        """Return one table, or several of the same name."""
+        return given if isinstance(given, list) else [given]
+
+    def rows(self, where: str, type_name: str | None, given: Any) -> Rows:
+        """Return one table as rows of a type."""
+        self._check(where, given, _FIELDS)
+        merged = dict(given)
+        source = merged.pop("source", None)
+        if (source is None) == ("data" not in merged):
+            raise BadRequestError(f"{self._name}: [{where}] needs either 'data' or 'source'")
+        if source is not None:
+            if source not in self._sources:
+                raise BadRequestError(
+                    f"{self._name}: [{where}] names the source '{source}'{self._meant(source)}"
+                )
+            merged = {**self._sources[source], **merged}
+        if type_name is not None and "type" in merged:
+            raise BadRequestError(f"{self._name}: [{where}] is a type already")
+        if type_name is None and "type" not in merged:
+            raise BadRequestError(f"{self._name}: [[{where}]] needs 'type'")
+        merged["data"] = self.files(f"[{where}] data", merged["data"])
+        fields: dict[str, Any] = {"type": type_name}
+        fields |= {_NAMES.get(str(key), str(key)): value for key, value in merged.items()}
+        return Rows(**fields)
+
+    def files(self, where: str, given: Any) -> list[Any]:
+        """Return paths; they are relative to the mapping file."""
+        listed = [given] if isinstance(given, str) else given
+        if not isinstance(listed, list) or not all(isinstance(item, str) for item in listed):
+            raise BadRequestError(f"{self._name}: {where} is a path, or a list of paths")
+        if is_object(self._folder):
+            return [item if is_object(item) else f"{self._folder}/{item}" for item in listed]
+        return [item if is_object(item) else os.path.join(self._folder, item) for item in listed]
+
+    def _meant(self, source: str) -> str:
+        close = resembling(source, list(self._sources))
+        return ", which is not there" + ("" if close is None else f"; did you mean '{close}'?")
+
+    def _check(self, where: str, given: Any, known: Sequence[str]) -> None:
+        name = self._name
+        if not isinstance(given, Mapping):
+            raise BadRequestError(f"{name}: '{where}' is no table: write [{where}]")
+        for key, value in given.items():
+            if key not in known:
+                close = resembling(key, list(known))
+                meant = (
+                    f"known are {', '.join(known)}" if close is None else f"did you mean '{close}'?"
+                )
+                raise BadRequestError(f"{name}: [{where}] has no '{key}'", hint=meant)
+            wanted = _wanted(key, value)
+            if wanted is not None:
+                raise BadRequestError(f"{name}: [{where}] {key}: expected {wanted}, got {value!r}")
+
+
+def _wanted(key: str, value: Any) -> str | None:
+    """Return what a field should be, None if it is."""
+    texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
+    if key in _TEXT:
+        return None if isinstance(value, str) else "a text"
+    if key == "data":
+        return None if isinstance(value, str) or texts else "a path, or a list of paths"
+    if key == "null":
+        return None if isinstance(value, str) or texts else "a text, or a list of texts"
+    if key in _LISTS:
+        return None if texts else "a list of texts"
+    if key == "ignore":
+        return None if texts or isinstance(value, bool) else "true, or a list of columns"
+    if not isinstance(value, Mapping):
+        return "a table"
+    if key == "constants" or all(isinstance(item, str) for item in value.values()):
+        return None
+    return "a table of texts"

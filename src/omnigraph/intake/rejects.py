@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from omnigraph.errors import BadRequestError, DataError
 from omnigraph.limits import PROBLEMS_MAX
 
-Place = Callable[[str | None, int], int]
+Place = Callable[[str | None, int], Sequence[int]]
+"""Returns the numbers, through all inputs, of a line of a file: once for each use of it."""
 
 
 class Rejects:
@@ -25,7 +26,13 @@ class Rejects:
         self.allowed = allowed
         self._path = path
         self._reasons: list[dict[str, object]] = []
+        self._rows: set[tuple[str | None, int]] = set()
         self.lines: set[int] = set()
+
+    @property
+    def count(self) -> int:
+        """How many rows are left out."""
+        return len(self._rows)
 
     @property
     def problems_max(self) -> int:
@@ -35,16 +42,17 @@ class Rejects:
     def take(self, error: DataError, place: Place, source: str | None) -> None:
         """Leave out the rows an error names. Raises it if they are too many, or not rows."""
         self._reasons += [{"file": source, **item} if source else {**item} for item in _all(error)]
-        found: set[int] = set()
+        found: set[tuple[str | None, int]] = set()
         for item in _all(error):
             line = item.get("line")
             if not isinstance(line, int):
                 raise error
             file = item.get("file")
-            found.add(place(None if file is None else str(file), line))
-        if found <= self.lines or len(self.lines | found) > self.allowed:
+            found.add((None if file is None else str(file), line))
+        if found <= self._rows or len(self._rows | found) > self.allowed:
             raise error
-        self.lines |= found
+        self._rows |= found
+        self.lines |= {number for row in found for number in place(*row)}
 
     def write(self) -> None:
         """Write the reasons down, if somebody asked for a file."""

@@ -7,6 +7,8 @@ so an expression takes every operator it can.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from omnigraph.lang.gq_ast import (
     BinaryNode,
     BindingNode,
@@ -197,6 +199,9 @@ def _primary(stream: TokenStream) -> ExpressionNode:
     token = stream.current
     if token.kind is Kind.VARIABLE:
         return _variable(stream)
+    if token.kind is Kind.TYPE_NAME and stream.functions is not None:
+        stream.advance()
+        return WordNode(name=token.text, span=token.span)
     if token.kind is Kind.IDENT:
         if token.text in ("true", "false", "null"):
             return parse_literal(stream)
@@ -245,6 +250,8 @@ def _variable(stream: TokenStream) -> ExpressionNode:
 def _call(stream: TokenStream) -> ExpressionNode:
     word = stream.advance()
     function = word.text
+    if stream.functions is not None:
+        return _column_call(stream, word, stream.functions)
     if function in TEMPORAL:
         return parse_temporal(stream, word)
     if function not in ARITY:
@@ -274,21 +281,48 @@ def _call(stream: TokenStream) -> ExpressionNode:
     stream.leave()
     last = stream.expect_punct(")", f"to close `{function}(`")
     span = word.span.to(last.span)
-    least, most = ARITY[function]
-    if not star and not least <= len(arguments) <= most:
-        wanted = str(least) if least == most else f"{least} or {most}"
-        fail(
-            stream.source,
-            span,
-            f"`{function}` takes {wanted} argument{'' if wanted == '1' else 's'}, "
-            f"got {len(arguments)}",
-        )
+    if not star:
+        _check_arity(stream, function, ARITY[function], len(arguments), span)
     call = CallNode(
         function=function, arguments=tuple(arguments), span=span, distinct=distinct, star=star
     )
     if function in AGGREGATES and stream.at_punct("{"):
         return _subquery(stream, word, call)
     return call
+
+
+def _check_arity(
+    stream: TokenStream, function: str, arity: tuple[int, int], given: int, span: Span
+) -> None:
+    least, most = arity
+    if least <= given <= most:
+        return
+    wanted = str(least) if least == most else f"{least} to {most}"
+    if most == least + 1:
+        wanted = f"{least} or {most}"
+    noun = "argument" if wanted == "1" else "arguments"
+    fail(stream.source, span, f"`{function}` takes {wanted} {noun}, got {given}")
+
+
+def _column_call(
+    stream: TokenStream, word: Token, functions: Mapping[str, tuple[int, int]]
+) -> ExpressionNode:
+    """Parse a call of a function of columns; its arguments are any expressions."""
+    if word.text not in functions:
+        hint = did_you_mean(word.text, tuple(functions))
+        fail(stream.source, word.span, f"unknown function `{word.text}`", hint)
+    stream.advance()
+    stream.enter()
+    arguments: list[ExpressionNode] = []
+    if not stream.at_punct(")"):
+        arguments.append(parse_expression(stream))
+        while stream.take_punct(","):
+            arguments.append(parse_expression(stream))
+    stream.leave()
+    last = stream.expect_punct(")", f"to close `{word.text}(`")
+    span = word.span.to(last.span)
+    _check_arity(stream, word.text, functions[word.text], len(arguments), span)
+    return CallNode(function=word.text, arguments=tuple(arguments), span=span)
 
 
 def _subquery(stream: TokenStream, word: Token, call: CallNode | None) -> SubqueryNode:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from enum import Enum, auto
 from typing import NamedTuple, NoReturn
 
@@ -197,10 +198,17 @@ def _fail_at(source: SourceText, position: int) -> NoReturn:
 
 
 class TokenStream:
-    """A cursor over tokens with the helpers both parsers use."""
+    """A cursor over tokens with the helpers both parsers use.
 
-    def __init__(self, source: SourceText) -> None:
+    `functions` are those of another language than queries, with the least and the most of
+    arguments each takes; words are columns there, in any case.
+    """
+
+    def __init__(
+        self, source: SourceText, functions: Mapping[str, tuple[int, int]] | None = None
+    ) -> None:
         self.source = source
+        self.functions = functions
         self.tokens = tokenize(source)
         self.index = 0
         self.depth = 0

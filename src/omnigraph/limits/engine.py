@@ -34,6 +34,15 @@ VECTOR_DIM_MAX: Final = I32_MAX
 NESTING_DEPTH_MAX: Final = 32
 """Deepest nesting of parentheses and blocks in query text; bounds parser recursion."""
 
+PIPELINE_DIFF_ROWS_MAX: Final = 1_000_000
+"""Rows of a run up to which its report counts what was changed, entity by entity."""
+
+HEADER_BYTES_MAX: Final = 1024 * 1024
+"""Bytes of a CSV file that are read to find its header."""
+
+EXPRESSION_ARGUMENTS_MAX: Final = 64
+"""Arguments of one function in a mapping: more than any key has columns."""
+
 EXPRESSION_DEPTH_MAX: Final = 100
 """Deepest chain of operators in one expression; bounds the recursion of everything after it."""
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -72,7 +73,8 @@ class Load(PlainOperation):
         self._source = "the input"
         self._problems_max: int | None = None
         self._place_of: Callable[[int], tuple[str | None, int]] | None = None
-        self.line_at: Callable[[str | None, int], int] = lambda _file, line: line
+        self.line_at: Callable[[str | None, int], Sequence[int]] = lambda _file, line: [line]
+        self._duplicates: dict[str, str] = {}
 
     # ---- reading --------------------------------------------------------------------------
 
@@ -102,7 +104,12 @@ class Load(PlainOperation):
         catalog = self._schema.catalog
         reader = InputReader(catalog, problems, inputs, skip=skip, progress=progress)
         self._place_of = reader.places.of
-        self.line_at = reader.places.line
+        self.line_at = reader.places.lines
+        self._duplicates = {
+            item.entity.table_key: item.reading.duplicates
+            for item in inputs
+            if item.entity is not None
+        }
         with contextlib.closing(reader):
             reader.read()
             problems.raise_any()
@@ -172,6 +179,10 @@ class Load(PlainOperation):
         key = entity.table_key
         self._lines[key] = lines
         rows, generated = complete_ids(self._schema, entity, rows, lines, self._new_ids, problems)
+        kept = _once_each(entity, rows, generated, self._duplicates.get(key, "refuse"))
+        if kept is not None:
+            rows, generated = self._filtered(entity, rows, kept), generated.filter(kept)
+            self._lines[key] = np.asarray(lines, dtype=np.int64)[np.asarray(kept)].tolist()
         self._rows[key] = rows
         self._generated[key] = generated
         self._check_distinct(entity, rows, problems)
@@ -352,6 +363,31 @@ class Load(PlainOperation):
             new_flags.append(minted and found is None)
         index = rows.schema.get_field_index("id")
         return rows.set_column(index, "id", pa.array(new_ids, pa.string())), pa.array(new_flags)
+
+
+def _once_each(entity: Entity, rows: Any, generated: Any, duplicates: str) -> Any | None:
+    """Tell which rows to keep, so that each entity is there once; None if that is not asked for.
+
+    An entity is known by its id; an edge that was given none by its ends, if these are unique.
+    """
+    if duplicates == "refuse" or not rows.num_rows:
+        return None
+    generated = generated.combine_chunks() if hasattr(generated, "combine_chunks") else generated
+    by_ends = isinstance(entity, EdgeType) and entity.unique_pair
+    names = {"id": pc.if_else(generated, pa.scalar(None, pa.string()), rows["id"].combine_chunks())}
+    if by_ends:
+        for name in ("src", "dst"):
+            ends = rows[name].combine_chunks()
+            names[name] = pc.if_else(generated, ends, pa.scalar(None, pa.string()))
+    table = pa.table({**names, "#": pa.array(np.arange(rows.num_rows))})
+    chosen = table.group_by(list(names)).aggregate(
+        [("#", "min" if duplicates == "first" else "max")]
+    )
+    keep = np.zeros(rows.num_rows, dtype=bool)
+    keep[chosen.column(chosen.num_columns - 1).to_numpy()] = True
+    if not by_ends:
+        keep |= np.asarray(generated)
+    return pa.array(keep)
 
 
 def _filtered_batches(rows: Any, mask: Any) -> Iterator[Any]:

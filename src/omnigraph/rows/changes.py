@@ -14,13 +14,15 @@ from omnigraph.catalog import Entity, TypeKind
 class RowFile(Struct, frozen=True, kw_only=True):
     """A file with rows of one type that workers can read.
 
-    `piece` is the part of the input they are from; `ids` names a file with ids that replace theirs.
+    `piece` is the part of the input they are from; `ids` names a file with ids that replace theirs,
+    `dropped` one with the lines of rows that do not count.
     """
 
     path: str
     rows: int
     piece: int = 0
     ids: str | None = None
+    dropped: str | None = None
 
 
 class RowsElsewhere(Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from omnigraph.rows.blobs import encode_blob
 
 
 def text_values(column: Any, scalar: Scalar, *, is_list: bool, place: str) -> list[str | None]:
-    """Return a column as the texts that `csv_columns` reads back exactly; null is None.
+    """Return a column as the texts that a load of CSV reads back exactly; null is None.
 
     Lists and vectors are JSON, days and instants ISO texts, blobs `base64:...`. `place` names the
     column in the error about a number that has no text.

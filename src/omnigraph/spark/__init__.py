@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnigraph.intake.inputs import Rows, Sources
+from omnigraph.intake.declared import Rows, Sources
 from omnigraph.spark.analytics import (
     connected_components,
     label_propagation,

@@ -9,26 +9,37 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from omnigraph.catalog import Entity
 from omnigraph.commits import Base, ChangeSet, PlainOperation
 from omnigraph.commits.forks import owned_table
 from omnigraph.errors import BadRequestError, EmbeddingError
-from omnigraph.graph.applying import APPLY
-from omnigraph.intake.events import EventFrame, check_same_columns
-from omnigraph.intake.inputs import Sources
+from omnigraph.graph.applying import APPLY, event_inputs
+from omnigraph.intake.declared import Sources
+from omnigraph.intake.event_records import event_frame
+from omnigraph.intake.events import check_same_columns
+from omnigraph.intake.record_chunks import table_records
+from omnigraph.intake.records import Records
 from omnigraph.limits import SPARK_EVENT_PARTS, SPARK_FRAME_ROWS
 from omnigraph.ops.row_events import cascade
 from omnigraph.rows import Problem, Problems, RowFile, TableChange, validate
 from omnigraph.spark.engine import Engine
-from omnigraph.spark.events import Applied, EventFile, Group, Named, apply_group, name_events
+from omnigraph.spark.events import (
+    Applied,
+    EventFile,
+    Group,
+    Named,
+    apply_group,
+    count_entities,
+    name_events,
+)
 from omnigraph.spark.outcomes import joined_change
+from omnigraph.spark.parse import piece_records
 from omnigraph.spark.progress import Reporter
 from omnigraph.spark.sources import plan
 from omnigraph.spark.staging import RowWorkers, is_plain
 from omnigraph.spark.tasks import Job, Piece, Tuning, bundled
-from omnigraph.store import Pin, StagedTable, Table, readable
+from omnigraph.store import Pin, StagedTable, Table
 
 
 class SparkEvents(PlainOperation):
@@ -62,8 +73,7 @@ class SparkEvents(PlainOperation):
         with self.reporter.stage("parse") as counter:
             catalog = job.schema.catalog
             pieces, frames = plan(sources, catalog, job.scratch, self._tuning.piece_bytes)
-            for piece in [*pieces, *(piece for piece, _frame in frames)]:
-                _check_form(piece)
+            event_inputs(sources, catalog)
             fixed = tuple(pieces)
             applies = self.mode == APPLY
 
@@ -87,12 +97,12 @@ class SparkEvents(PlainOperation):
         labels = list(dict.fromkeys(piece.label for piece in self._pieces))
         self._source = labels[0] if len(labels) == 1 else "the input"
         self._files = [item.file for item in named]
-        counted: dict[str, int] = {}
+        counted: dict[int, int] = {}
         problems = Problems(source=self._source, limit=self._job.problems_max)
         for piece, item in zip(self._pieces, named, strict=True):
-            offset = counted.get(piece.label, 0)
+            offset = counted.get(piece.source, 0)
             self._offsets.append(offset)
-            counted[piece.label] = offset + item.lines
+            counted[piece.source] = offset + item.lines
             _add_located(problems, item.problems, offset, self._label(piece))
         by_type: dict[str, list[tuple[str, Sequence[str]]]] = {}
         for piece, found in zip(self._pieces, self._files, strict=True):
@@ -108,12 +118,27 @@ class SparkEvents(PlainOperation):
     # ---- the operation --------------------------------------------------------------------
 
     def counts(self, kind: str) -> dict[str, int]:
-        """Return events per type name, nodes or edges."""
+        """Return entities with events per type name, nodes or edges."""
+        if not self._counts and any(self._files):
+            # An earlier call applied them, so nothing was computed here.
+            self._counts = self._counted()
         return {
             key.partition(":")[2]: count
             for key, count in sorted(self._counts.items())
             if key.startswith(f"{kind}:")
         }
+
+    def _counted(self) -> dict[str, int]:
+        job, groups = self._job, tuple(self._groups())
+
+        def work(task: int) -> bytes:
+            return msgspec.json.encode(count_entities(groups[task], job))
+
+        found: dict[str, int] = {}
+        for group, answer in zip(groups, self._engine.run(len(groups), work), strict=True):
+            rows = msgspec.json.decode(answer, type=int)
+            found[group.table_key] = found.get(group.table_key, 0) + rows
+        return found
 
     def prepare(self, base: Base) -> ChangeSet:
         """Compute what the events come to on a base, and validate the outcome."""
@@ -192,8 +217,8 @@ class SparkEvents(PlainOperation):
                     table_key=entity.table_key,
                     parts=parts,
                     files=files,
-                    from_col=first.from_col,
-                    to_col=first.to_col,
+                    from_col=first.reading.from_col,
+                    to_col=first.reading.to_col,
                 )
 
     # ---- staging --------------------------------------------------------------------------
@@ -216,11 +241,6 @@ class SparkEvents(PlainOperation):
     ) -> StagedTable:
         """Let workers write the rows."""
         return self._rows_workers.stage(change, parent, properties)
-
-
-def _check_form(piece: Piece) -> None:
-    if piece.type_name is None or piece.form == "csv":
-        raise BadRequestError(f"{piece.label}: events are rows of Parquet files or frames, by type")
 
 
 def _add_located(
@@ -258,14 +278,27 @@ def _bundled_parts(files: Sequence[EventFile], rows: int) -> list[frozenset[int]
 
 
 def _named_piece(piece: Piece, job: Job, applies: bool) -> Named:
-    """Name the events of a part of a Parquet file."""
+    """Name the events of a piece of a file."""
+    problems = Problems(limit=job.problems_max)
     try:
-        with pq.ParquetFile(readable(piece.path)) as found:
-            groups = list(range(piece.start, piece.stop))
-            frame = found.read_row_groups(groups) if groups else found.read()
+        records, lines = piece_records(piece, problems)
     except (FileNotFoundError, pa.ArrowInvalid) as error:
         return Named(refused=f"{piece.label}: {error}")
-    return name_events(_event_frame(piece, job, frame, applies), job)
+    except BadRequestError as error:
+        return Named(refused=error.message)
+    return _named_records(piece, job, records, lines, problems, applies)
+
+
+def _named_records(
+    piece: Piece, job: Job, records: Records, lines: int, problems: Problems, applies: bool
+) -> Named:
+    entity = job.schema.catalog.entity_named(piece.type_name or "")
+    given = event_frame(entity, piece.reading, records, problems, applies=applies)
+    if problems.items:
+        return Named(lines=lines, problems=problems.items)
+    answer = name_events(given, job)
+    answer.lines = lines
+    return answer
 
 
 def _named_frame(
@@ -285,18 +318,8 @@ def _named_frame(
 
 
 def _named_batches(piece: Piece, job: Job, applies: bool, batches: Sequence[Any]) -> bytes:
-    given = _event_frame(piece, job, pa.Table.from_batches(batches), applies)
-    return msgspec.json.encode(name_events(given, job))
-
-
-def _event_frame(piece: Piece, job: Job, frame: Any, applies: bool) -> EventFrame:
-    renames = dict(piece.columns)
-    return EventFrame(
-        entity=job.schema.catalog.entity_named(piece.type_name or ""),
-        frame=frame.rename_columns([renames.get(name, name) for name in frame.column_names]),
-        lines=range(1, frame.num_rows + 1),
-        from_col=piece.from_col,
-        to_col=piece.to_col,
-        op_col=piece.op_col if applies else None,
-        seq_col=piece.seq_col,
-    )
+    frame = pa.Table.from_batches(batches)
+    problems = Problems(limit=job.problems_max)
+    records = table_records(frame)
+    answer = _named_records(piece, job, records, frame.num_rows, problems, applies)
+    return msgspec.json.encode(answer)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -18,14 +18,14 @@ from omnigraph.catalog import Cardinality, Catalog, EdgeType, Entity
 from omnigraph.commits import Base
 from omnigraph.intake.frames import duplicate_problem
 from omnigraph.limits import SPARK_HELD_ROWS_MAX, SPARK_SCAN_ROWS, SPARK_VIOLATIONS_MAX
-from omnigraph.rows import Problems, RowFile
+from omnigraph.rows import Problem, Problems, RowFile
 from omnigraph.rows.problems import place_text
 from omnigraph.rows.references import cardinality_problem, endpoint_problem, orphan_problem
 from omnigraph.rows.validate import unique_problem
 from omnigraph.spark.columns import KEYS, Unit, key_batches, missing_keys, shown
 from omnigraph.spark.engine import Engine, failures
 from omnigraph.spark.tasks import Places, bundled
-from omnigraph.store import fragment_ids, new_file, reaching
+from omnigraph.store import fragment_ids, new_file, reaching, readable
 
 ENDS = ("src", "dst")
 
@@ -129,6 +129,62 @@ class Checks(Struct):
                 other += f" of {first_file}"
             entity = entities[row["tag"]]
             problems.add(duplicate_problem(entity, row["id"], line, other, file=file))
+
+    def once_each(self, policies: Mapping[str, str]) -> None:
+        """Leave out all but the first or last row of an entity, where that was asked for.
+
+        An entity is known by its id; an edge that was given none by its ends, if these are unique.
+        """
+        from pyspark.sql import functions as F
+
+        asked = [item for item in self.entities() if policies.get(item.table_key) != "refuse"]
+        if not asked:
+            return
+        given: list[Unit] = []
+        ends: list[Unit] = []
+        for tag, item in enumerate(asked):
+            given += [replace(unit, given_only=True) for unit in self._new(item, tag)]
+            if isinstance(item, EdgeType) and item.unique_pair:
+                ends += self._new(item, tag, ENDS)
+        rows = self._frame(given).selectExpr("tag", "true as by_id", "id as key", "piece", "line")
+        if ends:
+            named = self._frame(ends).where("generated")
+            rows = rows.union(named.selectExpr("tag", "false", "key", "piece", "line"))
+        rows = rows.where("key is not null").withColumn("at", F.struct("piece", "line"))
+        last = [tag for tag, item in enumerate(asked) if policies[item.table_key] == "last"]
+        is_last = F.col("tag").isin(last) if last else F.lit(False)
+        kept = F.when(is_last, F.max("at")).otherwise(F.min("at")).alias("kept")
+        chosen = rows.groupBy("tag", "by_id", "key").agg(kept)
+        gone = rows.join(chosen, ["tag", "by_id", "key"]).where("at != kept")
+        scratch, reach = self.scratch, self.engine.given
+
+        def write(group: Any, table: Any) -> Any:
+            with reaching(reach):
+                return _write_lines(group, table, scratch)
+
+        with failures():
+            made = (
+                gone.select("tag", "piece", "line")
+                .groupBy("tag", "piece")
+                .applyInArrow(write, "tag int, piece long, path string, rows long")
+                .collect()
+            )
+        found = {(asked[row["tag"]].table_key, int(row["piece"])): row for row in made}
+        for key, files in self.files.items():
+            self.files[key] = [
+                item
+                if (row := found.get((key, item.piece))) is None
+                else replace(item, dropped=str(row["path"]), rows=item.rows - int(row["rows"]))
+                for item in files
+            ]
+
+    def is_dropped(self, piece: int, problem: Problem) -> bool:
+        """Whether a problem is about a row that does not count."""
+        for item in self.files.get(problem.table_key or "", []):
+            if item.piece == piece and item.dropped is not None:
+                with reaching(self.engine.given):
+                    return problem.line in dropped_lines(item.dropped)
+        return False
 
     def existing(self, base: Base) -> dict[str, Taken]:
         """Return, for each table, the first given id that the base has.
@@ -327,6 +383,31 @@ def _some(frame: Any) -> list[Any]:
     """Return the first rows, once: asking for a count before would run everything twice."""
     with failures():
         return list(frame.limit(SPARK_VIOLATIONS_MAX).collect())
+
+
+def dropped_lines(path: str) -> set[int]:
+    """Return the lines that a worker wrote down as not counting."""
+    import pyarrow.feather as feather
+
+    return set(feather.read_table(readable(path))["line"].to_pylist())
+
+
+def _write_lines(group: Any, table: Any, scratch: str) -> Any:
+    """Write down, in a worker, which lines of a piece do not count."""
+    import pyarrow as pa
+    import pyarrow.feather as feather
+
+    path = os.path.join(scratch, f"{uuid.uuid4().hex}.arrow")
+    with new_file(path) as out:
+        feather.write_feather(table.select(["line"]), out, compression="uncompressed")
+    return pa.table(
+        {
+            "tag": pa.array([group[0].as_py()], pa.int32()),
+            "piece": pa.array([group[1].as_py()], pa.int64()),
+            "path": [path],
+            "rows": pa.array([table.num_rows], pa.int64()),
+        }
+    )
 
 
 def _write_ids(group: Any, table: Any, scratch: str) -> Any:

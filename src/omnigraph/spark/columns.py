@@ -161,7 +161,13 @@ def scratch_rows(entity: Entity, files: Sequence[RowFile]) -> Iterator[Any]:
 
 
 def _with_ids(rows: Any, item: RowFile) -> Any:
-    """Put in the ids of edges that exist already; such rows count as given by their id."""
+    """Leave out rows that do not count, and put in the ids of edges that exist already.
+
+    Such edges count as given by their id.
+    """
+    if item.dropped is not None:
+        gone = feather.read_table(readable(item.dropped))["line"].combine_chunks()
+        rows = rows.filter(pc.invert(pc.is_in(rows[LINE], value_set=gone)))
     if item.ids is None:
         return rows
     known = feather.read_table(readable(item.ids))

@@ -18,7 +18,7 @@ import pyarrow as pa
 from msgspec import Struct, field
 
 from omnigraph.catalog import Entity
-from omnigraph.commits.base import PinnedRows
+from omnigraph.commits.base import StoredRows
 from omnigraph.errors import EmbeddingError, OmniGraphError, StorageError
 from omnigraph.ids import UlidSource
 from omnigraph.intake.events import EventFrame, Name, NamedEvents, last_events, named_events
@@ -110,7 +110,7 @@ def apply_group(group: Group, job: Job, pins: Mapping[str, Pin], place: str) -> 
     answer = Applied()
     schema = job.schema
     entity = schema.catalog.entity_of_table(group.table_key)
-    base = PinnedRows(accepted=schema, tables=Tables(locate(place)), probe=IdLookup(), pinned=pins)
+    base = StoredRows(accepted=schema, tables=Tables(locate(place)), probe=IdLookup(), pins=pins)
     try:
         problems = Problems(limit=job.problems_max)
         events = last_events(schema, list(_read(group, entity)), problems)
@@ -127,6 +127,12 @@ def apply_group(group: Group, job: Job, pins: Mapping[str, Pin], place: str) -> 
         # An answer, not a failure: it would be the same however often the task is repeated.
         answer.refused = error.message
     return answer
+
+
+def count_entities(group: Group, job: Job) -> int:
+    """Return of how many entities the events of some parts tell."""
+    entity = job.schema.catalog.entity_of_table(group.table_key)
+    return len({name for part in _read(group, entity) for name in part.names})
 
 
 def _parts(names: Sequence[Name]) -> Any:
@@ -166,7 +172,7 @@ def _read(group: Group, entity: Entity) -> Iterator[NamedEvents]:
         sequence = table[_SEQUENCE].combine_chunks()
         yield NamedEvents(
             entity=entity,
-            frame=table.drop_columns(list(_OWN)),
+            frame=table.select([name for name in table.column_names if name not in _OWN]),
             lines=table[_LINE].to_numpy() + offset,
             from_col=group.from_col,
             to_col=group.to_col,

@@ -19,7 +19,7 @@ from omnigraph.graph import LoadResult, Session, open_graph
 from omnigraph.graph.applying import MODES
 from omnigraph.graph.seam import check_writable, load_staged, reach, scratch_folder
 from omnigraph.graph.writing import Terms
-from omnigraph.intake.inputs import Rows, Sources
+from omnigraph.intake.declared import Rows, Sources
 from omnigraph.intake.rejects import Rejects
 from omnigraph.ops.load import LoadMode
 from omnigraph.spark.apply import SparkEvents
@@ -91,7 +91,7 @@ def load(
                 reader.leave_out(error)
                 continue
             reader.published(found)
-            return found.without(len(refused.lines))
+            return found.without(refused.count)
     finally:
         refused.write()
         with reaching(reach(graph)):
@@ -186,7 +186,12 @@ class _Reader:
         reporter = Reporter(self.engine.session, self.progress)
         if isinstance(self.mode, LoadMode):
             self.held = SparkLoad(
-                self.engine, job, self.mode, tuning=self.tuning, reporter=reporter
+                self.engine,
+                job,
+                self.mode,
+                tuning=self.tuning,
+                reporter=reporter,
+                keeps_frames=self.refused.allowed > 0,
             )
         else:
             self.held = SparkEvents(

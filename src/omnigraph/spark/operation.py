@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+import uuid
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -11,13 +13,14 @@ from typing import Any, TypeGuard
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 from msgspec.structs import replace
 
 from omnigraph.catalog import EdgeType, Entity
 from omnigraph.commits import Base, ChangeSet, PlainOperation
 from omnigraph.commits.forks import owned_table
 from omnigraph.errors import BadRequestError, EmbeddingError
-from omnigraph.intake.inputs import Sources
+from omnigraph.intake.declared import Sources
 from omnigraph.limits import SPARK_FRAME_ROWS
 from omnigraph.ops.load import LoadMode, empty_overwrite, existing_id
 from omnigraph.rows import Problem, Problems, RowFile, RowsElsewhere, TableChange
@@ -28,7 +31,7 @@ from omnigraph.spark.progress import Reporter
 from omnigraph.spark.sources import plan
 from omnigraph.spark.staging import RowWorkers, is_plain
 from omnigraph.spark.tasks import Job, Parsed, Piece, Places, Tuning
-from omnigraph.store import StagedTable, Table
+from omnigraph.store import StagedTable, Table, new_file
 
 
 class SparkLoad(PlainOperation):
@@ -44,8 +47,10 @@ class SparkLoad(PlainOperation):
         *,
         tuning: Tuning,
         reporter: Reporter | None = None,
+        keeps_frames: bool = False,
     ) -> None:
         self.mode = mode
+        self._keeps_frames = keeps_frames
         self.reporter = reporter or Reporter(engine.session, None)
         self.staged_at = time.monotonic()
         self._pieces: list[Piece] = []
@@ -72,6 +77,11 @@ class SparkLoad(PlainOperation):
             )
             self._pieces, self._parsed = pieces, self._parse(pieces)
             for piece, frame in frames:
+                if self._keeps_frames:
+                    kept = self._kept(piece, frame)
+                    self._parsed += self._parse(kept)
+                    self._pieces += kept
+                    continue
                 found = self._engine.map_frame(frame, partial(_frame_answers, piece, self._job))
                 self._parsed += [msgspec.json.decode(item, type=Parsed) for item in found]
                 self._pieces += [piece] * len(found)
@@ -87,6 +97,11 @@ class SparkLoad(PlainOperation):
         answers = self._engine.run(len(fixed), work)
         return [msgspec.json.decode(item, type=Parsed) for item in answers]
 
+    def _kept(self, piece: Piece, frame: Any) -> list[Piece]:
+        """Write a frame down as it is: computed again, its rows might come in another order."""
+        paths = self._engine.map_frame(frame, partial(_frame_files, self._job.scratch))
+        return [replace(piece, form="parquet", path=path.decode()) for path in paths]
+
     def leave_out(self, lines: Iterable[int]) -> None:
         """Read again, without some lines, the pieces that hold them."""
         starts = [0, *accumulate(item.lines for item in self._parsed)]
@@ -94,10 +109,6 @@ class SparkLoad(PlainOperation):
         for line in lines:
             number = bisect_left(starts, line) - 1
             gone.setdefault(number, set()).add(line - starts[number])
-        if any(self._pieces[number].form == "frame" for number in gone):
-            raise BadRequestError(
-                "rows of a Spark frame cannot be left out", hint="filter the frame before"
-            )
         changed = [n for n in sorted(gone) if self._pieces[n].skip != tuple(sorted(gone[n]))]
         for number in changed:
             skip = tuple(sorted(gone[number]))
@@ -111,10 +122,13 @@ class SparkLoad(PlainOperation):
         self._rows_workers.forget()
         self._take()
 
-    def line_at(self, file: str | None, line: int) -> int:
-        """Return the number, through all pieces, of a line of a file."""
-        first = next(n for n, item in enumerate(self._pieces) if file in (None, item.label))
-        return line + sum(item.lines for item in self._parsed[:first])
+    def line_at(self, file: str | None, line: int) -> list[int]:
+        """Return the numbers, through all pieces, of a line of a file: one for each use of it."""
+        first: dict[int, int] = {}
+        for number, item in enumerate(self._pieces):
+            if file in (None, item.label):
+                first.setdefault(item.source, number)
+        return [line + sum(item.lines for item in self._parsed[:n]) for n in first.values()]
 
     @property
     def only_source(self) -> str | None:
@@ -130,10 +144,10 @@ class SparkLoad(PlainOperation):
         if len(names) == 1:
             self._source = names[0]
         offsets: list[int] = []
-        counted: dict[str, int] = {}
+        counted: dict[int, int] = {}
         for piece, item in zip(pieces, parsed, strict=True):
-            offsets.append(counted.get(piece.label, 0))
-            counted[piece.label] = offsets[-1] + item.lines
+            offsets.append(counted.get(piece.source, 0))
+            counted[piece.source] = offsets[-1] + item.lines
         labels = [None if len(names) == 1 else piece.label for piece in pieces]
         self._checks.places = Places(labels=labels, offsets=offsets)
         self._located([item.syntax for item in parsed]).raise_any()
@@ -141,16 +155,32 @@ class SparkLoad(PlainOperation):
             for made in item.written:
                 found = self._checks.files.setdefault(made.table_key, [])
                 found.append(RowFile(piece=number, path=made.path, rows=made.rows))
-                self._rows[made.table_key] = self._rows.get(made.table_key, 0) + made.rows
+        self._checks.once_each(self._policies())
+        for key, files in self._checks.files.items():
+            self._rows[key] = sum(item.rows for item in files)
         problems = self._located([item.ids for item in parsed])
         self._checks.duplicates(problems)
         problems.raise_any()
         failed = next((item.not_embedded for item in parsed if item.not_embedded is not None), None)
         if failed is not None:
             raise EmbeddingError(failed)
-        self._values = self._located([item.values for item in parsed]).items
+        counting = [
+            [found for found in item.values if not self._checks.is_dropped(number, found)]
+            for number, item in enumerate(parsed)
+        ]
+        self._values = self._located(counting).items
         if not self._rows and self.mode is LoadMode.OVERWRITE:
             raise empty_overwrite()
+
+    def _policies(self) -> dict[str, str]:
+        """Return, by table key, what happens to entities that stand in several records."""
+        catalog = self._job.schema.catalog
+        found = dict.fromkeys(self._checks.files, "refuse")
+        for piece in self._pieces:
+            if piece.type_name is not None:
+                key = catalog.entity_named(piece.type_name).table_key
+                found[key] = piece.reading.duplicates
+        return found
 
     def _located(self, by_piece: list[list[Problem]]) -> Problems:
         """Collect problems of pieces with the places they have in their files."""
@@ -265,6 +295,25 @@ def _frame_answers(piece: Piece, job: Job, _task: int, batches: Any) -> Iterator
             held, rows = [], 0
     if rows:
         yield _frame_answer(piece, job, held)
+
+
+def _frame_files(scratch: str, _task: int, batches: Any) -> Iterator[bytes]:
+    """Write a partition of a frame to files."""
+    held: list[Any] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(item.num_rows for item in held) >= SPARK_FRAME_ROWS:
+            yield _frame_file(scratch, held)
+            held = []
+    if sum(item.num_rows for item in held):
+        yield _frame_file(scratch, held)
+
+
+def _frame_file(scratch: str, batches: list[Any]) -> bytes:
+    path = os.path.join(scratch, f"{uuid.uuid4().hex}.parquet")
+    with new_file(path) as out:
+        pq.write_table(pa.Table.from_batches(batches), out)
+    return path.encode()
 
 
 def _frame_answer(piece: Piece, job: Job, batches: list[Any]) -> bytes:

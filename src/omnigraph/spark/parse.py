@@ -19,9 +19,16 @@ import pyarrow.parquet as pq
 from omnigraph.catalog import Entity
 from omnigraph.errors import EmbeddingError, OmniGraphError, StorageError
 from omnigraph.ids import UlidSource
-from omnigraph.intake.csv_rows import csv_columns
 from omnigraph.intake.envelopes import EnvelopeReader, read_line, skip_line
 from omnigraph.intake.frames import complete_ids, frame_rows
+from omnigraph.intake.record_chunks import table_records
+from omnigraph.intake.records import (
+    Records,
+    csv_records,
+    is_compressed,
+    json_records,
+    open_input,
+)
 from omnigraph.rows import Problems
 from omnigraph.rows.embeddings import Embeddings
 from omnigraph.rows.validate import check_values
@@ -37,13 +44,10 @@ def parse(piece: Piece, job: Job) -> Parsed:
     try:
         if piece.form == "jsonl":
             _parse_lines(piece, job, parsed)
-        elif piece.form == "csv":
-            _parse_csv(piece, job, parsed)
         else:
-            groups = list(range(piece.start, piece.stop))
-            with pq.ParquetFile(readable(piece.path)) as found:
-                frame = found.read_row_groups(groups) if groups else found.read()
-            parse_frame(piece, job, frame, parsed)
+            problems = Problems(limit=job.problems_max)
+            records, parsed.lines = piece_records(piece, problems)
+            _take_records(piece, job, records, problems, parsed)
     except StorageError:
         raise
     except OmniGraphError as error:
@@ -71,10 +75,19 @@ def lines_starting_in(path: str, start: int, stop: int) -> bytes:
         return body if body.endswith(b"\n") else body + read_line(handle)
 
 
-def _parse_lines(piece: Piece, job: Job, parsed: Parsed) -> None:
-    lines = lines_starting_in(piece.path, piece.start, piece.stop).split(b"\n")
+def _lines(piece: Piece) -> list[bytes]:
+    if is_compressed(piece.path):
+        with open_input(piece.path) as handle:
+            lines = handle.read().split(b"\n")
+    else:
+        lines = lines_starting_in(piece.path, piece.start, piece.stop).split(b"\n")
     if not lines[-1]:
         lines.pop()
+    return lines
+
+
+def _parse_lines(piece: Piece, job: Job, parsed: Parsed) -> None:
+    lines = _lines(piece)
     parsed.lines = len(lines)
     if lines and piece.start == 0:
         lines[0] = lines[0].removeprefix(_BOM)
@@ -91,48 +104,48 @@ def _parse_lines(piece: Piece, job: Job, parsed: Parsed) -> None:
         found.chunks = []
 
 
+def piece_records(piece: Piece, problems: Problems) -> tuple[Records, int]:
+    """Return the records of a piece of one type, and how many lines it has."""
+    gone = frozenset(piece.skip)
+    skip = gone.__contains__ if gone else None
+    if piece.form == "csv":
+        with open_input(piece.path) as handle:
+            raw = handle.read()
+        return csv_records(raw, piece.reading.csv, problems, skip=skip)
+    if piece.form == "records":
+        lines = _lines(piece)
+        if lines and piece.start == 0:
+            lines[0] = lines[0].removeprefix(_BOM)
+        return json_records(lines, 1, problems, skip=skip), len(lines)
+    groups = list(range(piece.start, piece.stop))
+    with pq.ParquetFile(readable(piece.path)) as found:
+        frame = found.read_row_groups(groups) if groups else found.read()
+    return table_records(frame, skip=skip), frame.num_rows
+
+
 def parse_frame(piece: Piece, job: Job, frame: Any, parsed: Parsed) -> None:
     """Take in rows of one type that come as columns."""
     parsed.lines = frame.num_rows
-    lines: Sequence[int] = range(1, frame.num_rows + 1)
-    if piece.skip:
-        gone = set(piece.skip)
-        lines = [line for line in lines if line not in gone]
-        frame = frame.take(pa.array([line - 1 for line in lines], pa.int64()))
-    _take_frame(piece, job, frame, lines, parsed)
-
-
-def _parse_csv(piece: Piece, job: Job, parsed: Parsed) -> None:
-    with open_file(piece.path) as handle:
-        raw = handle.read()
     problems = Problems(limit=job.problems_max)
-    gone = set(piece.skip)
-    frame, lines, parsed.lines = csv_columns(
-        job.schema.catalog.entity_named(piece.type_name or ""),
-        raw,
-        piece.columns,
-        problems,
-        null=piece.null,
-        skip=lambda line: line in gone,
-    )
-    parsed.syntax = problems.items
-    if not problems.items:
-        _take_frame(piece, job, frame, lines, parsed)
+    _take_records(piece, job, table_records(frame), problems, parsed)
 
 
-def _take_frame(piece: Piece, job: Job, frame: Any, lines: Sequence[int], parsed: Parsed) -> None:
+def _take_records(
+    piece: Piece, job: Job, records: Records, problems: Problems, parsed: Parsed
+) -> None:
     entity = job.schema.catalog.entity_named(piece.type_name or "")
-    renames = dict(piece.columns)
-    frame = frame.rename_columns([renames.get(name, name) for name in frame.column_names])
-    problems = Problems(limit=job.problems_max)
-    rows = frame_rows(
-        entity,
-        frame,
-        from_col=piece.from_col,
-        to_col=piece.to_col,
-        lines=lines,
-        problems=problems,
-    )
+    frame, at = piece.reading.rows(entity, records, problems)
+    lines = at.tolist()
+    rows = None
+    if not problems.items:
+        rows = frame_rows(
+            entity,
+            frame,
+            from_col=piece.reading.from_col,
+            to_col=piece.reading.to_col,
+            lines=lines,
+            problems=problems,
+        )
     parsed.syntax += problems.items
     if rows is not None and rows.num_rows and not parsed.syntax:
         _keep(job, parsed, entity, rows, lines)

@@ -26,7 +26,7 @@ from omnigraph.errors import BadRequestError
 from omnigraph.graph import open_graph
 from omnigraph.graph.applying import MODES
 from omnigraph.graph.seam import catalog_at, check_writable, new_scratch
-from omnigraph.intake.inputs import Rows
+from omnigraph.intake.declared import Rows
 from omnigraph.ops.load import LoadMode
 from omnigraph.spark.options import checked, listed, needed
 from omnigraph.store import is_object, new_file, remove_folder

@@ -13,7 +13,9 @@ from msgspec.structs import replace
 
 from omnigraph.catalog import Catalog
 from omnigraph.errors import BadRequestError
-from omnigraph.intake.inputs import Input, Sources, as_arrow, find_inputs
+from omnigraph.intake.declared import Sources
+from omnigraph.intake.inputs import Input, as_arrow, find_inputs
+from omnigraph.intake.records import is_compressed
 from omnigraph.limits import SPARK_FRAME_ROWS, SPARK_PIECE_BYTES
 from omnigraph.spark.tasks import Piece, bundled
 from omnigraph.store import new_file, readable
@@ -28,12 +30,12 @@ def plan(
     """Return the pieces of all files, in input order, and the Spark frames."""
     pieces: list[Piece] = []
     frames: list[tuple[Piece, Any]] = []
-    for item in find_inputs(sources, catalog):
+    for number, item in enumerate(find_inputs(sources, catalog)):
         if item.form == "graphml":
             raise BadRequestError(
                 f"{item.label}: GraphML is read in one process", hint="use engine='local'"
             )
-        whole = _piece(item)
+        whole = _piece(item, number)
         if item.data is None:
             pieces += _cut(whole, item.size_bytes, piece_bytes)
         elif hasattr(item.data, "mapInArrow"):
@@ -47,25 +49,21 @@ def plan(
     return pieces, frames
 
 
-def _piece(item: Input) -> Piece:
+def _piece(item: Input, number: int) -> Piece:
     return Piece(
         label=item.label,
         form=item.form,
         path=item.path,
         type_name=None if item.entity is None else item.entity.name,
-        columns=item.columns,
-        from_col=item.from_col,
-        to_col=item.to_col,
-        null=item.null,
-        op_col=item.op_col,
-        seq_col=item.seq_col,
+        reading=item.reading,
+        source=number,
     )
 
 
 def _cut(whole: Piece, size: int, piece_bytes: int) -> Iterator[Piece]:
-    if whole.form == "csv":
-        yield whole
-    elif whole.form == "jsonl":
+    if whole.form == "csv" or is_compressed(whole.path):
+        yield replace(whole, stop=size)
+    elif whole.form in ("jsonl", "records"):
         for start in range(0, size, piece_bytes):
             yield replace(whole, start=start, stop=min(start + piece_bytes, size))
     else:

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from omnigraph.catalog import AcceptedSchema
 from omnigraph.embed import Embedder
+from omnigraph.intake.inputs import Reading
 from omnigraph.limits import (
     PROBLEMS_MAX,
     SPARK_HELD_ROWS_MAX,
@@ -27,8 +28,9 @@ class Piece(Struct, frozen=True, kw_only=True):
     """A part of the input that one task reads.
 
     `start` and `stop` are bytes of a JSONL file or row groups of a Parquet file; a CSV file is one
-    piece, because a quoted value may hold line breaks. A piece of a frame has no path. `skip` are
-    lines of the piece that are left out.
+    piece, because a quoted value may hold line breaks, and so is what is compressed. A piece of a
+    frame has no path. `source` numbers the input it is from. `skip` are lines of the piece that
+    are left out.
     """
 
     label: str
@@ -37,12 +39,8 @@ class Piece(Struct, frozen=True, kw_only=True):
     start: int = 0
     stop: int = 0
     type_name: str | None = None
-    columns: tuple[tuple[str, str], ...] = ()
-    from_col: str = "from"
-    to_col: str = "to"
-    null: str = ""
-    op_col: str = "op"
-    seq_col: str | None = None
+    reading: Reading = Reading()
+    source: int = 0
     skip: tuple[int, ...] = ()
 
 

@@ -100,7 +100,9 @@ def _matches(parts: list[str], wanted: list[str]) -> bool:
 
 
 def _suffix(name: str) -> str:
-    return os.path.splitext(name)[1].lower()
+    """Return how a name ends, `.csv.gz` as a whole."""
+    stem, suffix = os.path.splitext(name.lower())
+    return os.path.splitext(stem)[1] + suffix if suffix == ".gz" else suffix
 
 
 # ---- reading ------------------------------------------------------------------------------
