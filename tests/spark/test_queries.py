@@ -124,7 +124,8 @@ def test_nothing_runs_before_rows_are_asked_for(spark: Any, graph: og.Graph) -> 
 def test_distances_and_text_predicates_are_the_local_ones(spark: Any, graph: og.Graph) -> None:
     near = (
         "match { $p: Person optional { $p knows $q } } return { $p.name, $q.name,"
-        " nearest($p.face, [0.4, 0.1]) as d } order { nearest($p.face, [0.4, 0.1]) } limit 4"
+        " nearest($p.face, [0.4, 0.1]) as d, nearest($p.face, [0.4, 0.1], cosine) as c,"
+        " nearest($p.face, [0.4, 0.1], dot) as e } order { nearest($p.face, [0.4, 0.1]) } limit 4"
     )
     here = graph.query(f"query q() {{ {near} }}").to_arrow()
     there = ogs.query(spark, graph, f"query q() {{ {near} }}").to_arrow()

@@ -50,11 +50,14 @@ QUERY_FUNCTIONS: Final = {
     "length": "The number of hops of a path: `length($w)`.",
     "nodes": "The ids of the nodes of a path, in order: `nodes($w)`.",
     "object": "A node or an edge with all its properties, as one value.",
+    "type": "The name of the type of a node or an edge: `type($e)`.",
+    "length": "How many hops a shortest path has: `$a $w:knows{1,6} $b`, `length($w)`.",
+    "nodes": "The ids of the nodes on a shortest path, in order: `nodes($w)`.",
     "search": "Whether a text holds at least one of some words: `search($d.body, $words)`.",
     "fuzzy": "Whether a text holds a word but for a few letters: `fuzzy($p.name, $name, 2)`.",
     "match_text": "Whether a text holds words next to each other: `match_text($d.body, $words)`.",
     "bm25": "How well a text matches words; larger is better.",
-    "nearest": "Ranks by the distance of a vector, nearest first: `nearest($d.embedding, $v)`.",
+    "nearest": "Ranks by the distance of a vector: `nearest($d.embedding, $v, cosine)`.",
     "rrf": "Joins two rankings into one: `rrf(nearest(...), bm25(...))`.",
 }
 QUERY_ANNOTATIONS: Final = {
