@@ -189,7 +189,7 @@ def test_a_run_that_was_killed_anywhere_is_continued(folder: Path, tmp_path: Pat
     ("old", "new", "message"),
     [
         ("[then]", "[them]", "there is no 'them'"),
-        ('mode = "merge"', 'mode = "marge"', "'mode' is one of append"),
+        ('mode = "merge"', 'mode = "join"', "'mode' is one of append"),
         ("optimize = true", "optimise = true", r"\[then\] has no 'optimise'"),
         ("optimize = true", 'optimize = "yes"', "'optimize' is true or false"),
         ('merge = "main"\n', "", "'delete_branch' needs 'merge'"),
