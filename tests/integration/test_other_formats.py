@@ -385,7 +385,7 @@ def test_a_mapping_speaks_for_its_folder(crew: og.Graph, tmp_path: Path) -> None
     assert di is not None
     assert (cy["nick"], di["nick"]) == (None, "")
     (folder / "mapping.toml").write_text("[Person]\nfile = 'people.csv'\n")
-    with pytest.raises(og.BadRequestError, match=r"\[Person\] needs 'data' and may have"):
+    with pytest.raises(og.BadRequestError, match=r"\[Person\] has no 'file'"):
         crew.bulk(str(folder), mode="merge", engine="local")
 
 
