@@ -207,10 +207,7 @@ class Branches:
 
         Raises `MergeConflictError` with every conflict; the target is then untouched.
         """
-        self._acting.check_writable()
-        self._acting.permit(Action.BRANCH_MERGE, branch=source, target_branch=into, actor=actor)
-        # What is merged can be read in the target.
-        self._acting.permit(Action.READ, branch=source, actor=actor)
+        self._permit_merge(source, into, actor)
         target = self._lines.get(into)
         decide = decider(resolve, property_merge=property_merge)
         queries = tuple(checks)
@@ -244,6 +241,12 @@ class Branches:
             outcome=outcome, source=source, target=into, commit=commit, actor_id=request.actor_id
         )
         return self._drop_source(result, actor) if delete_source else result
+
+    def _permit_merge(self, source: str, into: str, actor: str | None) -> None:
+        self._acting.check_writable()
+        self._acting.permit(Action.BRANCH_MERGE, branch=source, target_branch=into, actor=actor)
+        # What is merged can be read in the target.
+        self._acting.permit(Action.READ, branch=source, actor=actor)
 
     def cherry_pick(
         self,
