@@ -17,7 +17,7 @@ def test_a_piece_knows_what_means_null(tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text("name,nick\nann,-\nbob,\n", encoding="utf-8")
     rows = og.Rows(data=str(tmp_path / "people.csv"), null="-")
     (piece,), frames = plan({"Person": rows}, CATALOG, str(tmp_path))
-    assert (piece.null, piece.type_name, frames) == ("-", "Person", [])
+    assert (piece.reading.csv.nulls, piece.type_name, frames) == (("-",), "Person", [])
 
 
 def test_graphml_is_left_to_one_process(tmp_path: Path) -> None:
