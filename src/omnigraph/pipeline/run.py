@@ -246,7 +246,8 @@ class _Run:
             if len(found):
                 where = f"on branch {pipeline.branch}"
                 raise CheckFailedError(name, found.to_pylist()[:10], len(found), where=where)
-        return StepOutcome.DONE, f"{counted(len(pipeline.checks), 'query')} found nothing"
+        asked = counted(len(pipeline.checks), "query", "queries")
+        return StepOutcome.DONE, f"{asked} found nothing"
 
     def _merge(self) -> tuple[StepOutcome, str | None]:
         pipeline, into = self._pipeline, str(self._pipeline.merge)
