@@ -38,6 +38,8 @@ class BranchRefs:
         self._files = files
         self._root = root
         self._lock = threading.Lock()
+        self._looking = threading.Lock()
+        """Listings are taken in in the order they were made: an older one lacks what is new."""
         self._infos: dict[str, BranchInfo | None] = {}
         self._children: dict[str, set[str]] = {}
 
@@ -83,17 +85,18 @@ class BranchRefs:
         return sorted(found, key=lambda info: info.id.uid)
 
     def _look(self) -> None:
-        stored = set(ref_names(self._files, self._root))
-        with self._lock:
-            new = stored - self._infos.keys()
-        read = read_branches(self._files, self._root, sorted(map(named_by, new)))
-        found = {ref.name: known_branch(ref) for ref in read}
-        with self._lock:
-            for name in self._infos.keys() - stored:
-                self._drop(name)
-            for name in new:
-                if named_by(name) in found:
-                    self._keep(name, found[named_by(name)])
+        with self._looking:
+            stored = set(ref_names(self._files, self._root))
+            with self._lock:
+                new = stored - self._infos.keys()
+            read = read_branches(self._files, self._root, sorted(map(named_by, new)))
+            found = {ref.name: known_branch(ref) for ref in read}
+            with self._lock:
+                for name in self._infos.keys() - stored:
+                    self._drop(name)
+                for name in new:
+                    if named_by(name) in found:
+                        self._keep(name, found[named_by(name)])
 
     def _keep(self, name: str, info: BranchInfo | None) -> None:
         self._infos[name] = info

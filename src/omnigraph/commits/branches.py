@@ -133,10 +133,8 @@ class BranchDirectory:
 
     def _living(self, found: list[BranchId]) -> list[BranchId]:
         """Return those of a few stored branches that were not deleted."""
-        if len(found) <= 1:
-            return [branch for branch in found if self.exists(branch)]
-        retired = retired_branches(self._files, self._root)
-        return [branch for branch in found if branch.uid not in retired]
+        # Asked one by one: of one that is removed for good meanwhile the mark goes last.
+        return [branch for branch in found if self.exists(branch)]
 
     def info(self, branch: BranchId) -> BranchInfo:
         """Return where a branch was made. Raises `NotFoundError`."""

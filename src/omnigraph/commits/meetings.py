@@ -48,6 +48,8 @@ class Merged(Struct, frozen=True, kw_only=True):
         for _step in range(len(self.parents) + 1):
             if uid is None or uid == MAIN:
                 return False
+            if UNKNOWN in self.sources:
+                return True
             if uid not in self.by_branch or self.by_branch[uid] or uid in self.sources:
                 return True
             uid = self.parents[uid]
@@ -83,14 +85,18 @@ class Meetings:
             for info, names in zip(infos, found, strict=True)
         ]
 
-    def merged(self, infos: Sequence[BranchInfo]) -> Merged:
-        """Return from which branches each of some took merges."""
+    def merged(self, infos: Sequence[BranchInfo], retired: Sequence[BranchInfo]) -> Merged:
+        """Return from which branches each of some took merges.
+
+        What a deleted one took may have come to others through it.
+        """
+        passed_on = [frozenset(item.merged) for item in self.of_retired(retired)]
         found = side_by_side(self._merged_into, infos, at_once=self._lines.calls_at_once)
         by_branch = dict(zip((info.branch_uid for info in infos), found, strict=True))
         return Merged(
             by_branch=by_branch,
             parents={info.branch_uid: info.parent for info in infos},
-            sources=_union(by_branch.values()),
+            sources=_union([*by_branch.values(), *passed_on]),
         )
 
     def _merged_into(self, info: BranchInfo) -> frozenset[str]:

@@ -189,9 +189,10 @@ class Maintenance:
 
     def _merge_bases(self) -> list[State]:
         """Return the states that merging each branch with its parent or main would look at."""
-        infos = self._lines.directory.branches()
+        directory = self._lines.directory
+        infos = directory.branches()
         names = {info.branch_uid: info.name for info in infos}
-        met = self._meetings.merged(infos)
+        met = self._meetings.merged(infos, directory.retired())
         pairs = {
             frozenset((info.name, other))
             for info in infos

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from omnigraph.commits import MAIN, BranchInfo, GraphCommit, ManifestReader, Tag
 from omnigraph.commits.ancestry import ancestors, beyond, children_first, newest_order
@@ -142,6 +142,7 @@ class Distances:
         self._merged = {c.merged_branch for c in self._commits.values() if _is_merge(c)}
         self._main = [c.manifest_version for c in self._own.get(MAIN, ())[::-1] if _counts(c)]
         self._known: dict[str, GraphCommit] | None = None
+        self._ids: dict[str, set[str]] = {}
 
     def of(self, line: Line) -> BranchHead:
         """Return a branch with its distance."""
@@ -158,12 +159,20 @@ class Distances:
             own = self._own[line.uid]
             parent = None if line.parent is None else self._lines.get(line.parent)
             is_plain = line.uid not in self._merged and not any(map(_is_merge, own))
-            if parent is None or line.passed or not is_plain:
+            if parent is None or line.passed or not is_plain or self._took_over(own, parent):
                 return None
             ahead += sum(_counts(c) for c in own if to is None or c.manifest_version <= to)
             line, to = parent, line.start
         behind = 0 if to is None else len(self._main) - bisect_right(self._main, to)
         return ahead, behind
+
+    def _took_over(self, own: Sequence[GraphCommit], parent: Line) -> bool:
+        """Whether a branch began between commits published together: it has some of them, too."""
+        if not own:
+            return False
+        if parent.uid not in self._ids:
+            self._ids[parent.uid] = {c.graph_commit_id for c in self._own[parent.uid]}
+        return own[-1].graph_commit_id in self._ids[parent.uid]
 
     def _walked(self, line: Line) -> tuple[int, int]:
         if self._known is None:

@@ -58,6 +58,7 @@ from omnigraph.rows.migrate import Rule, TypeChange, check_stored, missing_ids, 
 from omnigraph.store import OPERATION_PROPERTY, ColumnChanges, Pin, Table, side_by_side
 from omnigraph.store.tables.steps import ChangeColumns
 from omnigraph.store.upkeep.reclaim import erase_history, erase_table
+from omnigraph.store.upkeep.words import erase_words
 
 
 class Review(Struct, frozen=True, kw_only=True):
@@ -325,6 +326,9 @@ class _SchemaChange(PlainOperation):
                 erase_table(tables, path)
             elif change.columns().dropped:
                 erase_history(tables, path, below=pins[change.new.table_key].version)
+            else:
+                continue
+            erase_words(tables, path)
 
 
 def _column_step(old: Entity, new: Entity, columns: ColumnChanges, *, hard: bool) -> TableStep:

@@ -63,6 +63,7 @@ class DeleteBranch(PlainOperation):
         """Decide whether its history has to be kept."""
         capture = base.capture
         forked_at = self._directory.info(self._branch).forked_at
+        self._retirement = None
         if capture.version - forked_at <= RETIREMENT_COMMITS_MAX:
             # Noted now, while the branch is at hand: a cleanup need not open it any more.
             merged = merged_between(self._manifest.ledger, forked_at, capture.version)

@@ -18,11 +18,13 @@ from omnigraph.catalog import Catalog, EdgeType, Scalar
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.compute import constant_value
 from omnigraph.compute.types import arrow_type
+from omnigraph.limits import ROW_BYTES
 from omnigraph.plan.expression import Expression, IdOf, PropertyOf
 from omnigraph.plan.read import Direction, Expand, NodeScan, OutputColumn, ReadPlan, Step
 from omnigraph.read.columns import KEYS, KeyMap, TableColumns
+from omnigraph.read.frame import check_rows
 from omnigraph.read.keys import id_named_by
-from omnigraph.read.running import checkpoint
+from omnigraph.read.running import checkpoint, reserve
 from omnigraph.read.topology import Adjacency, Topologies
 from omnigraph.store import Pin
 
@@ -132,6 +134,8 @@ def neighbours_by_key(
     number = keys.find(id)
     found: list[pa.Array] = []
     near = _neighbours(topology.by_pair[wanted.direction], number)
+    check_rows(len(near))
+    reserve(len(near) * ROW_BYTES * 2)
     own = pa.array(np.full(len(near), number, dtype=np.int64))
     for name, field, is_near in zip(node.columns, node.shown, wanted.is_of_neighbour, strict=True):
         values = tables.known(target if is_near else pin, name)

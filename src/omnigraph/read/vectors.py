@@ -153,6 +153,8 @@ def _bounds(
         return about - slack, about + slack
     slack = (2 * len(query) * F32_ROUNDING + SQUARES_SLACK) * lengths
     if metric is Metric.DOT:
+        # Distances are rounded where 1 is: small products are equal there, and ids decide.
+        slack += np.finfo(np.float64).eps
         return -products - slack, -products + slack
     with np.errstate(divide="ignore", invalid="ignore"):
         low, high = (-products - slack) / lengths, (-products + slack) / lengths

@@ -74,6 +74,11 @@ def unpack_words(data: bytes) -> tuple[WordsHead, list[memoryview]] | None:
     return head, parts
 
 
+def erase_words(tables: Tables, path: str) -> None:
+    """Remove the words of all texts of a table: they are found again in what is left."""
+    tables.files.remove(f"{tables.folder(WORDS)}/{split_branch(path)[0]}")
+
+
 def stale_words(tables: Tables, *, older_than_s: float) -> list[Leftover]:
     """Return files of words whose data files are gone, and old ones that cannot be read."""
     folder = tables.folder(WORDS)
