@@ -18,7 +18,7 @@ from lance import LanceDataset
 
 import omnigraph as og
 from omnigraph.store.tables.lance_errors import LancePanic, calm, translated
-from tests.faults.damage import WORK, make
+from tests.faults.damage import SCHEMA, WORK, make
 
 pytestmark = pytest.mark.local
 TRIALS = int(os.environ.get("OMNIGRAPH_DAMAGE") or 12)
@@ -44,18 +44,18 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff\xfe", b'{"a": 1}', b"7", b"null"])
-@pytest.mark.parametrize("name", ["_schema.ir.json", "__schema_state.json", "history", "branch"])
+BODIES = [b"", b"{", b"[]", b"\xff\xfe", b'{"a": 1}', b"7", b"null"]
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("name", ["_schema.ir.json", "__schema_state.json", "branch"])
 def test_a_damaged_control_file_is_named(
     template: Path, tmp_path: Path, name: str, body: bytes
 ) -> None:
     copied = tmp_path / "graph"
     shutil.copytree(template, copied)
-    paths = {
-        "history": next(copied.glob("_schema_history/*.json")),
-        "branch": next(copied.glob("__manifest/_refs/branches/*.json")),
-    }
-    path = paths.get(name, copied / name)
+    branch = next(copied.glob("__manifest/_refs/branches/*.json"))
+    path = branch if name == "branch" else copied / name
     path.write_bytes(body)
 
     def use() -> None:
@@ -66,6 +66,23 @@ def test_a_damaged_control_file_is_named(
 
     with pytest.raises(og.OmniGraphError) as refused:
         use()
+    assert refused.value.http_status == 500
+    assert path.name in refused.value.message
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_a_damaged_schema_of_the_past_is_named(template: Path, tmp_path: Path, body: bytes) -> None:
+    copied = tmp_path / "graph"
+    shutil.copytree(template, copied)
+    (path,) = copied.glob("_schema_history/*.json")
+    with og.open(copied, durability="none") as graph:
+        graph.branches.merge("dev", delete_source=True)
+        graph.schema.apply(f"{SCHEMA}node More {{ k: String @key }}")
+    path.write_bytes(body)
+    with og.open(copied, durability="none") as graph:
+        WORK["query"](graph)
+        with pytest.raises(og.OmniGraphError) as refused:
+            WORK["older"](graph)
     assert refused.value.http_status == 500
     assert path.name in refused.value.message
 

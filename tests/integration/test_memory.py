@@ -26,9 +26,9 @@ def test_old_versions_of_tables_are_let_go(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(keys, "PROBE_PLANS_MAX", 4)
     held = []
     with og.init(tmp_path / "g", "node Person { name: String @key }", durability="none") as graph:
-        for number in range(36):
+        for number in range(72):
             graph.mutate(ADD, {"n": f"p{number}"})
-            if number % 12 == 11:
+            if number % 24 == 23:
                 held.append(versions_held())
     assert held[2] <= held[1] + 2, held
 

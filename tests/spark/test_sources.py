@@ -130,7 +130,7 @@ def test_a_branch_takes_a_load(spark: Any, new_graph: NewGraph, tmp_path: Path) 
         ("nowhere.jsonl", "file not found"),
         ("data.csv", "does not say of which type"),
         ({"Persn": "data.csv"}, "unknown type 'Persn'"),
-        ({"Person": "data.jsonl"}, "name their type themselves"),
+        ({"Person": "data.jsonl"}, "not valid JSON"),
         ({"Person": "data.xml"}, "unknown kind of file"),
         ({"Person": Rows(data="data.csv", columns={"a": "b"})}, "which Person lacks"),
         ({"Person": 7}, "cannot load an int"),

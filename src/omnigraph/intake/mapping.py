@@ -27,6 +27,12 @@ def read_mapping(path: Path) -> list[Path | Rows]:
     """Return what a mapping file names, as `Graph.bulk` takes it.
 
     Its paths are relative to its own folder.
+
+    >>> lines = ["[[Task]]", 'data = "tasks.csv"']
+    >>> with open("map.toml", "w") as file:
+    ...     print(*lines, sep=chr(10), file=file)
+    >>> [rows.type for rows in og.read_mapping("map.toml")]
+    ['Task']
     """
     name = os.fspath(path)
     try:

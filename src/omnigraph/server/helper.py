@@ -12,7 +12,6 @@ import hmac
 import os
 import socket
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -71,10 +70,14 @@ class _HelperServer(Server):
     """A server that stops when it was idle for long enough."""
 
     def __init__(self, service: Service, fingerprint: str, idle_s: float, path: str) -> None:
-        config = server_config(service)
-        app: Any = config.app  # uvicorn takes several kinds; this one is ours
-        self._asked = config.app = _Asked(app, fingerprint)
-        super().__init__(config, service)
+        asked: list[_Asked] = []
+
+        def around(app: ASGIApp) -> ASGIApp:
+            asked.append(_Asked(app, fingerprint))
+            return asked[0]
+
+        super().__init__(server_config(service, around), service)
+        self._asked = asked[0]
         self._idle_s = idle_s
         self._path = path
         self._identity = os.stat(path)

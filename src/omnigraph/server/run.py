@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from omnigraph.clock import elapsed_s
 from omnigraph.errors import BadRequestError, OmniGraphError
@@ -82,10 +83,13 @@ def make_server(service: Service) -> Server:
     return Server(server_config(service), service)
 
 
-def server_config(service: Service) -> uvicorn.Config:
-    """Return how a service is served."""
+def server_config(
+    service: Service, around: Callable[[ASGIApp], ASGIApp] | None = None
+) -> uvicorn.Config:
+    """Return how a service is served; `around` puts something before its app."""
+    app = create_app(service)
     found = uvicorn.Config(
-        create_app(service),
+        app if around is None else around(app),
         log_config=None,
         access_log=False,
         server_header=False,
