@@ -423,3 +423,20 @@ def test_a_cleanup_that_meets_the_deletion_of_a_branch_is_repeated(
     assert len(met) == 1
     assert [item.error for item in report.tables if item.error is not None] == []
     assert graph.cleanup(keep=1, grace=0).versions == 0
+
+
+def test_what_came_through_a_deleted_branch_is_still_where_merges_start(graph: og.Graph) -> None:
+    """Main took a state of `one` through `two`, of which nothing but its history is left."""
+    for name in ("one", "two"):
+        graph.branches.create(name)
+    graph.mutate(ADD, {"k": "of one", "v": 1}, branch="one")
+    graph.branches.merge("one", "two")
+    graph.mutate(ADD, {"k": "of two", "v": 1}, branch="two")
+    graph.branches.merge("two", "main", delete_source=True)
+    for number in range(3):
+        graph.mutate(ADD, {"k": "later", "v": number}, branch="one")
+        graph.mutate(SET, {"k": "k1", "v": number})
+    graph.cleanup(keep=1, grace=0, dry_run=False)
+    with fresh(graph) as again:
+        assert again.branches.merge("one", "main").outcome == "merged"
+        assert values(again)["later"] == 2

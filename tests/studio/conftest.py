@@ -35,9 +35,12 @@ rules:
 WAIT_MS = 20_000
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Yields one Chromium for all tests."""
+    """Yields one Chromium for the tests of a file.
+
+    Not for all files: its driver keeps an event loop running, and others could start none.
+    """
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="playwright is not installed: no browser is driven"
     )
