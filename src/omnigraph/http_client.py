@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
 import select
 import socket
 import threading
@@ -118,11 +119,15 @@ def _answering() -> Iterator[None]:
         raise AnswerLostError(type(error).__name__, timed_out=slow) from error
 
 
+_WAIT_DIGITS_MAX = 12
+"""Digits of a wait that are read: the first twelve are thousands of years."""
+
+
 def retry_after_s(headers: http.client.HTTPMessage) -> float | None:
     """Return how many seconds a server asks to wait: a number, or a date of HTTP."""
     text = (headers.get("retry-after") or "").strip()
     if text.isascii() and text.isdigit():
-        return float(text)
+        return float(text[:_WAIT_DIGITS_MAX])
     from email.utils import parsedate_to_datetime
 
     try:
@@ -151,6 +156,7 @@ class HttpClient:
             self._headers |= credentials(self._proxy)
         self._idle: list[http.client.HTTPConnection] = []
         self._lock = threading.Lock()
+        self._process = os.getpid()
         self._closed = False
 
     def close(self) -> None:
@@ -225,6 +231,9 @@ class HttpClient:
     # ---- connections ----------------------------------------------------------------------
 
     def _take(self) -> http.client.HTTPConnection:
+        if self._process != os.getpid():
+            # Forked: what the parent has open, the parent uses.
+            self._idle, self._lock, self._process = [], threading.Lock(), os.getpid()
         with self._lock:
             idle = self._idle.pop() if self._idle else None
         if idle is not None and _is_open(idle):

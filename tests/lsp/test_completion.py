@@ -111,3 +111,10 @@ def test_annotations_of_properties_and_constraints_are_offered_in_a_body() -> No
     assert found[:3] == ["key", "unique", "index"]
     assert {"default", "embed", "range", "check"} <= set(found)
     assert "instruction" not in found
+
+
+def test_a_long_word_before_the_cursor_is_read_once() -> None:
+    """A search for its start from every letter would take minutes."""
+    word = "a" * 200_000
+    text = f'query q() {{ match {{ $p: Person {{ name: "{word}" }} }} return {{ $p.|'
+    assert offered(text) == [*PERSON, "id"]

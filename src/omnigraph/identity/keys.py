@@ -66,6 +66,9 @@ class KeySet:
         # Who sends made-up key ids does not make the issuer answer for each of them.
         if self._tried_at is None or now - self._tried_at >= KEYS_RETRY_S:
             raise StaleKeysError(self)
+        if found is None and self._lock.locked():
+            # Another request is fetching them: this one waits for what it finds.
+            raise StaleKeysError(self)
         if found is not None and age is not None and age < KEYS_KNOWN_S_MAX:
             return found
         raise UnauthorizedError("the token is signed with a key that its issuer does not show")

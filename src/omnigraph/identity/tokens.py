@@ -106,7 +106,7 @@ class Tokens:
             return self._identify(authorization)
         except StaleKeysError as stale:
             stale.keys.refresh()
-        return self._identify(authorization)
+        return self._identify_now(authorization)
 
     async def identify_soon(self, authorization: str | None) -> Token:
         """Return the token a request carries, as `identify` does; others do not wait for keys."""
@@ -114,7 +114,14 @@ class Tokens:
             return self._identify(authorization)
         except StaleKeysError as stale:
             await asyncio.to_thread(stale.keys.refresh)
-        return self._identify(authorization)
+        return self._identify_now(authorization)
+
+    def _identify_now(self, authorization: str | None) -> Token:
+        """Return the token a request carries, by the keys that are known."""
+        try:
+            return self._identify(authorization)
+        except StaleKeysError:
+            raise UnauthorizedError("the keys of the issuer could not be fetched") from None
 
     def _identify(self, authorization: str | None) -> Token:
         if authorization is None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct, field
 
 from omnigraph.catalog import Catalog
@@ -11,7 +9,6 @@ from omnigraph.lang.gq_parser import VERBS
 from omnigraph.lang.lexer import Kind, Token, tokens_so_far
 from omnigraph.lang.source import Span
 
-_WORD = re.compile(r"\$?\w*\Z")
 _PATTERNS = ("match", "not", "optional", "exists", "count")
 _AROUND_EDGES = ("<", ">", "(", ")", "|")
 WINDOW_TOKENS = 16
@@ -58,6 +55,14 @@ class Cursor(Struct, kw_only=True):
         return self.frames[-1] if self.frames else Frame(opener="", head="")
 
 
+def _word_start(text: str, offset: int) -> int:
+    """Return where the word before an offset begins, with the `$` of a variable."""
+    start = offset
+    while start and (text[start - 1].isalnum() or text[start - 1] == "_"):
+        start -= 1
+    return start - 1 if start and text[start - 1] == "$" else start
+
+
 def cursor_at(text: str, offset: int, starts: tuple[str, ...]) -> Cursor | None:
     """Return what stands before an offset; None inside a comment or a string.
 
@@ -69,8 +74,7 @@ def cursor_at(text: str, offset: int, starts: tuple[str, ...]) -> Cursor | None:
     tokens, blind = tokens_so_far(text)
     if any(_inside(text, span, offset) for span in blind):
         return None
-    found = _WORD.search(text, 0, offset)
-    start = offset if found is None else found.start()
+    start = _word_start(text, offset)
     before = [token for token in tokens if token.end <= start]
     following = [token for token in tokens if token.start >= start]
     first = max((n for n in range(len(before)) if _begins(before, n, starts)), default=0)

@@ -40,6 +40,16 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._service = service
         self._stops_at: float | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def renew_certificate(self) -> None:
+        """Read the certificate again. Raises `BadRequestError`; then the one in use stays."""
+        files, context, loop = self._service.settings.certificate(), self.config.ssl, self._loop
+        if context is None or files is None or loop is None:
+            return
+        tls_context(*files)
+        # Where handshakes are made: one must not see a certificate change.
+        loop.call_soon_threadsafe(load_certificate, context, *files)
 
     def handle_exit(self, sig: int, frame: object) -> None:
         """Begin to drain; a second signal ends at once."""
@@ -58,6 +68,7 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def _serve(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
         await super()._serve(sockets)
         # Having stopped as asked is a success: the signal is not raised again.
         self._captured_signals.clear()
@@ -142,10 +153,9 @@ def _reload(server: Server, service: Service, read_tokens: Callable[[], Tokens])
 
     def work() -> None:
         try:
+            # First: a certificate that is due must not wait for other files to be in order.
+            server.renew_certificate()
             service.reload(read_tokens())
-            files = service.settings.certificate()
-            if server.config.ssl is not None and files is not None:
-                load_certificate(server.config.ssl, *files)
         except OmniGraphError as error:
             kind, reason = str(error.kind), error.message
             log("reload refused", level=logging.ERROR, error_type=kind, reason=reason)

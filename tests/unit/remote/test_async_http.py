@@ -198,3 +198,14 @@ def test_a_client_belongs_to_one_event_loop() -> None:
     with pytest.raises(og.BadRequestError, match="another event loop"):
         asyncio.run(client.request("GET", "/x"))
     peer.end()
+
+
+def test_an_answer_nobody_asked_for_is_not_taken_for_the_next() -> None:
+    async def work(client: AsyncHttpClient) -> None:
+        assert (await client.request("GET", "/one")).content == b"hi"
+        link = client._idle[0]
+        while not link.reader._buffer:  # type: ignore[attr-defined]
+            await asyncio.sleep(0.01)
+        assert (await client.request("GET", "/two")).content == b"hi"
+
+    talk(((OK + OK.replace(b"hi", b"no"),), (OK,)), work)

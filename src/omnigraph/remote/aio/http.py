@@ -60,6 +60,9 @@ class Link:
 
     def is_usable(self) -> bool:
         """Whether nothing came on it since its last answer, not even its end."""
+        if getattr(self.reader, "_buffer", b""):
+            # What came was taken from the socket already.
+            return False
         found = self.writer.get_extra_info("socket")
         return not self.writer.is_closing() and found is not None and is_silent(found.fileno())
 

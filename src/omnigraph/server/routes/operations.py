@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
+from omnigraph.errors import PolicyDeniedError
 from omnigraph.policy import Action, ServerState, check
 from omnigraph.server.call import Call, CallOf
 from omnigraph.server.gate import PROTECTED_RESOURCE
@@ -122,5 +123,11 @@ async def metrics(call: CallOf) -> Response:
         single = call.serving.graphs.is_single
         action = Action.ADMIN if single else Action.GRAPH_LIST
         check(call.serving.policy, call.access(action))
+    hidden = [item for item in call.serving.graphs.all() if not call.opens(item.graph_id)]
+    if hidden:
+        raise PolicyDeniedError(
+            "the token is good for some of the graphs, and metrics tell of all",
+            hint="ask with a token for all graphs",
+        )
     text = await call.service.threads.read(call.service.metrics.render)
     return Response(text, media_type=CONTENT_TYPE)
