@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from omnigraph.catalog import FLOATS, INTEGERS, Entity, PropertyType, Scalar
 from omnigraph.errors import BadRequestError
-from omnigraph.intake.expressions import UnfitValueError, computing, condition_of
+from omnigraph.intake.expressions import UNFIT, UnfitValueError, computing, condition_of
 from omnigraph.intake.records import MISSING, Records
 from omnigraph.lang.column_expressions import columns_in, compile_column_expression
 from omnigraph.rows.convert import column_array
@@ -235,7 +235,7 @@ def computed(text: str, records: Records, report: Report) -> list[Any]:
     for row in range(records.size):
         try:
             found.append(compute(lambda name, at=row: columns[name][at]))  # type: ignore[misc]
-        except UnfitValueError as error:
+        except UNFIT as error:
             report(row, str(error))
             found.append(None)
     return found
