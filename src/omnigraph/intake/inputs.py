@@ -205,7 +205,7 @@ def held(sources: Sources) -> Sources:
 def _held(given: Any) -> Any:
     if isinstance(given, Rows):
         return replace(given, data=_held(given.data))
-    if isinstance(given, list) and any(isinstance(item, Rows) for item in given):
+    if isinstance(given, list | tuple) and any(isinstance(item, Rows) for item in given):
         return [_held(item) for item in given]
     return as_arrow(given) if isinstance(given, Iterator) else given
 
