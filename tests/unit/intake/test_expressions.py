@@ -28,7 +28,7 @@ RECORD: dict[str, Any] = {
     "nan": math.nan,
     "inf": math.inf,
     "long": "9" * 5000,
-    "local": datetime.datetime(2026, 1, 2, 3),  # noqa: DTZ001 - as some files have it
+    "local": datetime.datetime(2026, 1, 2, 3),
 }
 
 
