@@ -283,3 +283,30 @@ def test_broken_compressed_files_are_refused(graph: og.Graph, tmp_path: Path) ->
     for sources in ({"Person": tmp_path / "a.csv.gz"}, tmp_path / "b.jsonl.gz"):
         with pytest.raises(og.BadRequestError, match="cannot be decompressed"):
             graph.bulk(sources, mode="append")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"compute": {"age": "integer(zz)"}}, "property 'age': there is no column 'zz'"),
+        ({"where": "zz is null"}, "where: there is no column 'zz'"),
+        ({"columns": {"zz": "age"}}, "there is no column 'zz'"),
+    ],
+)
+def test_a_column_that_is_not_there_is_no_fault_of_a_row(
+    graph: og.Graph, tmp_path: Path, rows: dict[str, Any], message: str
+) -> None:
+    (tmp_path / "p.csv").write_text("name\nann\nbob\n")
+    with pytest.raises(og.DataError, match=message) as found:
+        given = og.Rows(data=tmp_path / "p.csv", **rows)
+        graph.bulk({"Person": given}, mode="append", allow_rejects=10)
+    assert [item.get("line") for item in found.value.problems] == [None]
+
+
+@pytest.mark.parametrize("empty", ["", "\n", "name,op\n"])
+def test_a_part_without_events_sets_no_columns(graph: og.Graph, tmp_path: Path, empty: str) -> None:
+    (tmp_path / "1.csv").write_text(empty)
+    (tmp_path / "2.csv").write_text("name,age,op\nann,1,i\n")
+    (tmp_path / "3.csv").write_text("name,age,op\n")
+    files = [tmp_path / f"{number}.csv" for number in (1, 2, 3)]
+    assert graph.bulk({"Person": files}, mode="apply").nodes == {"Person": 1}
