@@ -297,8 +297,8 @@ def test_a_column_that_is_not_there_is_no_fault_of_a_row(
     graph: og.Graph, tmp_path: Path, rows: dict[str, Any], message: str
 ) -> None:
     (tmp_path / "p.csv").write_text("name\nann\nbob\n")
+    given = og.Rows(data=tmp_path / "p.csv", **rows)
     with pytest.raises(og.DataError, match=message) as found:
-        given = og.Rows(data=tmp_path / "p.csv", **rows)
         graph.bulk({"Person": given}, mode="append", allow_rejects=10)
     assert [item.get("line") for item in found.value.problems] == [None]
 
