@@ -200,6 +200,8 @@ def test_a_run_that_was_killed_anywhere_is_continued(folder: Path, tmp_path: Pat
         ("[[Person]]", "[[Persn]]", "unknown type 'Persn'"),
         ('merge = "main"', 'merge = "nowhere"', "nowhere"),
         ('data = "people.csv"', 'data = "nobody.csv"', "file not found"),
+        ('queries = "checks.gq"', 'queries = "a\\u0000"', "cannot read"),
+        ('mode = "merge"', f"mode = {'9' * 5000}", "is no TOML file"),
         ('branch = "in-{run}"', 'branch = "../{run}"', "'../run' is not a branch name"),
         ('tag = "after-{run}"', 'tag = "a b"', "'a b' is not a branch name"),
         ('tag = "after-{run}"', 'tag = "after/{run}"', "'after/run' is not a tag name"),

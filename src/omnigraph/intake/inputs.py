@@ -228,9 +228,17 @@ def _table_of_rows(rows: list[Any]) -> Any:
             )
     names = dict.fromkeys(name for row in rows for name in row)
     try:
-        return pa.table({str(name): pa.array([row.get(name) for row in rows]) for name in names})
-    except pa.ArrowException as error:
+        return pa.table({str(name): _column([row.get(name) for row in rows]) for name in names})
+    except (pa.ArrowException, OverflowError) as error:
         raise BadRequestError(f"the rows do not fit one table: {error}") from error
+
+
+def _column(values: list[Any]) -> Any:
+    try:
+        return pa.array(values)
+    except OverflowError:
+        # Numbers above those with a sign: a property may be of type U64.
+        return pa.array(values, pa.uint64())
 
 
 def _not_loadable(given: object) -> BadRequestError:

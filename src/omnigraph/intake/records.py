@@ -169,6 +169,11 @@ def csv_records(
         problems.add(Problem(message=f"not valid UTF-8 ({error.reason})", line=line))
         return Records(lines=np.array([], np.int64), table=pa.table({})), raw.count(b"\n") + 1
     header, rows, lines, end = _csv_rows(text, form, problems, skip)
+    twice = [name for at, name in enumerate(header) if name in header[:at]]
+    for name in dict.fromkeys(twice):
+        problems.add(Problem(message=f"column '{name}' appears twice", field=name))
+    if twice:
+        return Records(lines=np.array([], np.int64), table=pa.table({})), end
     nulls = frozenset(form.nulls)
     columns = [
         pa.array([None if row[at] in nulls else row[at] for row in rows], pa.string())

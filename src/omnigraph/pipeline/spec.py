@@ -90,7 +90,8 @@ def read_pipeline(path: Path) -> Pipeline:
     raw = _read(name)
     try:
         found = tomllib.loads(raw)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
+        # Also numbers too long to be read.
         raise BadRequestError(f"{name} is no TOML file: {error}") from error
     return _Reader(name, raw, found).pipeline()
 
@@ -227,5 +228,7 @@ def _read(name: str) -> str:
         raise NotFoundError(f"file not found: {name}") from None
     except UnicodeDecodeError as error:
         raise BadRequestError(f"{name} is not UTF-8: {error.reason}") from error
+    except ValueError as error:
+        raise BadRequestError(f"cannot read {name!r}: {error}") from error
     except OSError as error:
         raise BadRequestError(f"cannot read {name}: {error.strerror or error}") from error
