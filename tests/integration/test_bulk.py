@@ -232,3 +232,27 @@ def test_workers_read_and_write_tables_wherever_they_are(place: AnyPath) -> None
         )
         assert len(write_rows(folder, found.version, all_rows)) == 1
         assert found.count_rows() == 2
+
+
+@pytest.mark.parametrize("empty", [iter(()), pa.table({}), pl.DataFrame()])
+def test_an_input_without_rows_and_columns_loads_nothing(graph: og.Graph, empty: Any) -> None:
+    result = graph.bulk({"Person": [{"name": "ann"}], "Note": empty}, mode="append")
+    assert result.nodes == {"Person": 1}
+
+
+def test_rows_that_can_be_taken_once_are_read_as_often_as_needed(graph: og.Graph) -> None:
+    people = ({"name": name, "age": age} for name, age in (("ann", 1), ("bob", 2**40)))
+    rows = (og.Rows(data=people),)
+    result = graph.bulk({"Person": rows}, mode="append", allow_rejects=1)
+    assert (result.nodes, result.rejected) == ({"Person": 1}, 1)
+
+
+def test_lines_that_end_with_a_carriage_return_alone_are_counted(
+    graph: og.Graph, tmp_path: Path
+) -> None:
+    (tmp_path / "1.csv").write_bytes(b"name,age\ra1,1\ra2,x\ra3,3\ra4,4\r")
+    (tmp_path / "2.csv").write_bytes(b"name,age\rb1,1\rb2,2\rb3,3\r")
+    files = [tmp_path / "1.csv", tmp_path / "2.csv"]
+    result = graph.bulk({"Person": files}, mode="append", allow_rejects=1)
+    assert result.rejected == 1
+    assert sorted(_people(graph)) == ["a1", "a3", "a4", "b1", "b2", "b3"]

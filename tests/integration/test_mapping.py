@@ -250,6 +250,7 @@ def test_a_wrong_mapping_is_refused_before_anything_is_read(
         ("[sources.a]\nnull = ['']", r"\[sources.a\] needs 'data'"),
         ("Person = 1", "'Person' is no table"),
         ("", "names nothing to load"),
+        ("a = " + "9" * 5000, "is no TOML file"),
     ],
 )
 def test_a_wrong_mapping_file_is_told(tmp_path: Path, text: str, message: str) -> None:
@@ -283,3 +284,59 @@ def test_broken_compressed_files_are_refused(graph: og.Graph, tmp_path: Path) ->
     for sources in ({"Person": tmp_path / "a.csv.gz"}, tmp_path / "b.jsonl.gz"):
         with pytest.raises(og.BadRequestError, match="cannot be decompressed"):
             graph.bulk(sources, mode="append")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"compute": {"age": "integer(zz)"}}, "property 'age': there is no column 'zz'"),
+        ({"where": "zz is null"}, "where: there is no column 'zz'"),
+        ({"columns": {"zz": "age"}}, "there is no column 'zz'"),
+    ],
+)
+def test_a_column_that_is_not_there_is_no_fault_of_a_row(
+    graph: og.Graph, tmp_path: Path, rows: dict[str, Any], message: str
+) -> None:
+    (tmp_path / "p.csv").write_text("name\nann\nbob\n")
+    given = og.Rows(data=tmp_path / "p.csv", **rows)
+    with pytest.raises(og.DataError, match=message) as found:
+        graph.bulk({"Person": given}, mode="append", allow_rejects=10)
+    assert [item.get("line") for item in found.value.problems] == [None]
+
+
+@pytest.mark.parametrize("empty", ["", "\n", "name,op\n"])
+def test_a_part_without_events_sets_no_columns(graph: og.Graph, tmp_path: Path, empty: str) -> None:
+    (tmp_path / "1.csv").write_text(empty)
+    (tmp_path / "2.csv").write_text("name,age,op\nann,1,i\n")
+    (tmp_path / "3.csv").write_text("name,age,op\n")
+    files = [tmp_path / f"{number}.csv" for number in (1, 2, 3)]
+    assert graph.bulk({"Person": files}, mode="apply").nodes == {"Person": 1}
+
+
+def test_a_mapping_that_names_its_own_folder_is_refused(graph: og.Graph, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "mapping.toml").write_text('envelopes = "."\n')
+    with pytest.raises(og.BadRequestError, match="names the folder it lies in"):
+        graph.bulk(tmp_path / "in", mode="append")
+
+
+@pytest.mark.parametrize("mode", ["append", "apply"])
+@pytest.mark.parametrize("more", [{}, {"compute": {"city": "name"}}, {"where": 'name = "a"'}])
+def test_a_column_of_a_csv_file_that_stands_twice_is_refused(
+    graph: og.Graph, tmp_path: Path, mode: Any, more: dict[str, Any]
+) -> None:
+    (tmp_path / "p.csv").write_text("name,age,name,op\na,1,b,i\n")
+    rows = og.Rows(data=tmp_path / "p.csv", ignore=["op"], **more)
+    with pytest.raises(og.DataError, match="column 'name' appears twice"):
+        graph.bulk({"Person": rows}, mode=mode)
+
+
+def test_numbers_that_no_column_holds_are_refused(graph: og.Graph) -> None:
+    with pytest.raises(og.BadRequestError, match="the rows do not fit one table"):
+        graph.bulk({"Person": [{"name": "a", "age": 2**64}]}, mode="append")
+
+
+def test_dictionaries_hold_the_largest_numbers_of_a_type(tmp_path: Path) -> None:
+    with og.init(tmp_path / "u", "node Count { n: U64 }", durability="none") as graph:
+        graph.bulk({"Count": [{"n": 2**64 - 1}, {"n": 1}]}, mode="append")
+        assert sorted(graph.export_table("Count")["n"].to_pylist()) == [1, 2**64 - 1]

@@ -327,6 +327,8 @@ BAD = {
     '<node id="a"><data key="t">Person</data><data key="g">old</data></node></graphml>': (
         "line 2: property 'age': 'old' is not of type I32?"
     ),
+    '<?xml version="1.0" encoding="no-such"?><graphml/>': "unknown encoding: no-such",
+    '<?xml version="1.0" encoding="utf-7"?><graphml/>': "not valid XML",
     "<graphml>\n<hyperedge/></graphml>": "line 2: a hyperedge joins any number of nodes",
     '<!DOCTYPE g [<!ENTITY a "aaaa">]><graphml>&a;</graphml>': "declares entities of its own",
 }

@@ -200,6 +200,11 @@ def test_a_run_that_was_killed_anywhere_is_continued(folder: Path, tmp_path: Pat
         ("[[Person]]", "[[Persn]]", "unknown type 'Persn'"),
         ('merge = "main"', 'merge = "nowhere"', "nowhere"),
         ('data = "people.csv"', 'data = "nobody.csv"', "file not found"),
+        ('queries = "checks.gq"', 'queries = "a\\u0000"', "cannot read"),
+        ('mode = "merge"', f"mode = {'9' * 5000}", "is no TOML file"),
+        ('branch = "in-{run}"', 'branch = "../{run}"', "'../run' is not a branch name"),
+        ('tag = "after-{run}"', 'tag = "a b"', "'a b' is not a branch name"),
+        ('tag = "after-{run}"', 'tag = "after/{run}"', "'after/run' is not a tag name"),
     ],
 )
 def test_a_wrong_pipeline_is_refused_before_anything_happens(
@@ -262,3 +267,59 @@ def test_the_example_reads_messy_files(tmp_path: Path, cli: Cli) -> None:
     assert found["changed"]["CopyOf"]["insert"] == 2
     again = cli("pipeline", "run", file, "--store", "library.omni", "--json").json
     assert {step["outcome"] for step in again["steps"]} == {StepOutcome.DONE_BEFORE}
+
+
+def test_a_run_that_crashed_is_not_reported_as_ok(folder: Path) -> None:
+    def stop(name: str, ended: bool) -> None:
+        if (name, ended) == ("check", False):
+            raise KeyboardInterrupt
+
+    seen: list[Any] = []
+    with pytest.raises(KeyboardInterrupt):
+        _run(folder, run_id="r1", progress=stop, on_report=seen.append)
+    assert (seen[0].ok, seen[0].error) == (False, "KeyboardInterrupt")
+
+
+def test_a_master_is_for_spark(folder: Path, cli: Cli) -> None:
+    with pytest.raises(og.BadRequestError, match="the engine 'local' takes no Spark"):
+        _run(folder, engine="local", master="local[1]")
+    found = cli("pipeline", "run", "in.toml", "--engine", "local", "--master", "local[1]")
+    assert (found.code, "--master needs --engine spark" in found.err) == (2, True)
+
+
+def test_a_long_name_runs_without_a_run_id(folder: Path) -> None:
+    text = (folder / "in.toml").read_text()
+    (folder / "in.toml").write_text(f'name = "{"n" * 64}"\n' + text)
+    report = _run(folder)
+    assert (len(report.run_id), report.pipeline) == (64, "n" * 64)
+
+
+def test_what_was_loaded_before_is_not_counted_from_changed_files(folder: Path) -> None:
+    def stop(name: str, ended: bool) -> None:
+        if (name, ended) == ("load", True):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        _run(folder, run_id="r1", progress=stop)
+    (folder / "people.csv").write_text("who,age\nann,1\nbob,2\ncy,3\n")
+    report = _run(folder, run_id="r1")
+    assert (report.rows_in, report.steps[0].outcome) == (0, StepOutcome.DONE_BEFORE)
+    assert report.steps[0].detail == "on branch in-r1"
+    assert report.rows == {"Person": {"before": 0, "after": 2}}
+
+
+def test_files_that_the_mapping_of_a_folder_names_are_part_of_the_run(folder: Path) -> None:
+    (folder / "data").mkdir()
+    (folder / "elsewhere").mkdir()
+    mapping = '[Person]\ndata = "../elsewhere/people.csv"\ncolumns = { who = "name" }\n'
+    (folder / "data" / "mapping.toml").write_text(mapping)
+    (folder / "elsewhere" / "people.csv").write_text("who\nann\n")
+    text = PIPELINE.partition("[[Person]]")[0].replace("graph", 'envelopes = "data"\ngraph', 1)
+    (folder / "in.toml").write_text(text)
+    first = _run(folder)
+    (folder / "elsewhere" / "people.csv").write_text("who\nann\nbob\n")
+    second = _run(folder)
+    (folder / "data" / "mapping.toml").write_text(mapping + "constants = { age = 5 }\n")
+    third = _run(folder)
+    assert len({first.run_id, second.run_id, third.run_id}) == 3
+    assert third.changed == {"Person": {"insert": 0, "update": 2, "delete": 0}}

@@ -15,6 +15,7 @@ from omnigraph.spark import Tuning
 from tests.integration.event_histories import SCHEMA, History, frame
 from tests.spark.worlds import FULL, NewGraph, content, outcome
 
+ENDS = "node Person { name: String @key }\nedge Likes: Person -> Person"
 APART = Tuning(event_rows=3, merge_rows=0)
 """Several tasks apply the events of a type, and workers replace rows."""
 
@@ -109,3 +110,25 @@ def test_wrong_events_give_the_same_errors(spark: Any, new_graph: NewGraph, tmp_
         options: dict[str, Any] = {"engine": "spark", "session": spark, "tuning": APART}
         assert outcome(partial(remote.bulk, events, mode="apply", **options)) == wanted
         assert wanted[0] == "data"
+
+
+def test_sources_of_a_type_name_their_ends_each_for_itself(
+    spark: Any, new_graph: NewGraph, tmp_path: Path
+) -> None:
+    (tmp_path / "people.csv").write_text("name,op\nann,i\nbob,i\n")
+    (tmp_path / "none.csv").write_text("")
+    (tmp_path / "1.csv").write_text('id,a,b,op\n"",ann,bob,i\n')
+    (tmp_path / "2.csv").write_text("id,a,b,op\ny,ann,bob,i\n")
+    found = []
+    for engine in ("local", "spark"):
+        graph = new_graph(ENDS, name=engine)
+        rows = [
+            og.Rows(type="Person", data=[tmp_path / "none.csv", tmp_path / "people.csv"]),
+            og.Rows(type="Likes", data=tmp_path / "1.csv", from_col="a", to_col="b", null="NA"),
+            og.Rows(type="Likes", data=tmp_path / "2.csv", from_col="b", to_col="a"),
+        ]
+        more = {"session": spark} if engine == "spark" else {}
+        graph.bulk(rows, mode="apply", engine=engine, **more)  # type: ignore[arg-type]
+        found.append(graph.export_table("Likes").select(["id", "from", "to"]).to_pylist())
+    wanted = [("", "ann", "bob"), ("y", "bob", "ann")]
+    assert [[tuple(row.values()) for row in rows] for rows in found] == [wanted, wanted]

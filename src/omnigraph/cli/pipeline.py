@@ -58,6 +58,8 @@ def run(
     for name in report:
         _check_report(name)
     declared = read_pipeline(file)
+    if (engine or declared.engine) == "local" and master is not None:
+        raise click.UsageError("--master needs --engine spark")
 
     def show(found: PipelineReport) -> None:
         for name in report:

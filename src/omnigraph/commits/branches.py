@@ -71,6 +71,15 @@ _INNER_TAG = f"{TAG_RESERVED}commit."
 _MAIN_INFO = BranchInfo(name=MAIN, branch_uid=MAIN)
 
 
+def check_tag_name(name: str) -> None:
+    """Refuse names a tag cannot have. Raises `BadRequestError`."""
+    check_branch_name(name)
+    if "/" in name or name.startswith(TAG_RESERVED):
+        raise BadRequestError(
+            f"{name!r} is not a tag name", hint=f"no '/', and no '{TAG_RESERVED}' in front"
+        )
+
+
 class Retirement(Struct, frozen=True, kw_only=True):
     """What a branch that was deleted had to do with others."""
 
@@ -394,11 +403,7 @@ class BranchDirectory:
 
     def create_tag(self, name: str, capture: BranchState, commit_id: str | None = None) -> Tag:
         """Name a captured state, or that of one of the commits published as its version."""
-        check_branch_name(name)
-        if "/" in name or name.startswith(TAG_RESERVED):
-            raise BadRequestError(
-                f"{name!r} is not a tag name", hint=f"no '/', and no '{TAG_RESERVED}' in front"
-            )
+        check_tag_name(name)
         with self.control():
             if any(tag.name == name for tag in self.tags()):
                 raise AlreadyExistsError(f"tag '{name}' exists already")

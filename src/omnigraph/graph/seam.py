@@ -9,6 +9,8 @@ from typing import Any
 
 from omnigraph.catalog import Catalog, EdgeType, NodeType
 from omnigraph.commits import GraphCommit
+from omnigraph.commits.branch_ids import check_branch_name
+from omnigraph.commits.branches import check_tag_name
 from omnigraph.graph.acting import Acting
 from omnigraph.graph.changes import Changes
 from omnigraph.graph.commit_steps import CommitSteps
@@ -25,6 +27,7 @@ from omnigraph.policy import Action, with_roles
 from omnigraph.read.ranking import Embed
 from omnigraph.store import GivenOptions, RequestKeys, Table, is_object, reaching
 from omnigraph.store.upkeep.orphans import SCRATCH
+from omnigraph.values.commits import MAIN
 
 
 def _acting(session: Session) -> Acting:
@@ -34,6 +37,14 @@ def _acting(session: Session) -> Acting:
 def check_writable(session: Session) -> None:
     """Refuse to go on when a session is closed, or open read-only."""
     _acting(session).check_writable()
+
+
+def check_names(*, branch: str, tag: str | None) -> None:
+    """Refuse names that a branch, or a tag, cannot have. Raises `BadRequestError`."""
+    if branch != MAIN:
+        check_branch_name(branch)
+    if tag is not None:
+        check_tag_name(tag)
 
 
 def permit(session: Session, action: Action, *, branch: str | None = None) -> None:

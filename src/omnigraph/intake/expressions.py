@@ -32,10 +32,15 @@ Record = Callable[[str], Any]
 Compute = Callable[[Record], Any]
 _EPOCH = datetime.date(1970, 1, 1)
 _NUMBER = re.compile(r"[+-]?[0-9]+")
+_DIGITS_MAX = 4000
 
 
 class UnfitValueError(ValueError):
     """A value that an expression cannot be computed from."""
+
+
+UNFIT = (ValueError, ArithmeticError, TypeError)
+"""What computing raises for values that it cannot take: a problem of one row, never of a load."""
 
 
 @lru_cache(maxsize=256)
@@ -140,9 +145,10 @@ def _number(value: Any) -> Any:
 
 def _arithmetic(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def calculate(left: Any, right: Any) -> Any:
+        first, second = _number(left), _number(right)
         try:
-            return function(_number(left), _number(right))
-        except (ArithmeticError, TypeError) as error:
+            return function(first, second)
+        except UNFIT as error:
             raise UnfitValueError(f"cannot calculate with {left} and {right}") from error
 
     return calculate
@@ -153,6 +159,12 @@ def _divided(left: Any, right: Any) -> Any:
         whole = abs(left) // abs(right)
         return whole if (left < 0) == (right < 0) else -whole
     return left / right
+
+
+def _remainder(left: Any, right: Any) -> Any:
+    if isinstance(left, int) and isinstance(right, int):
+        return left - right * _divided(left, right)
+    return math.fmod(left, right)
 
 
 def _compared(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
@@ -193,7 +205,7 @@ def _null_if(value: Any, others: Sequence[Any]) -> Any:
 def _tried(function: Compute, record: Record) -> Any:
     try:
         return function(record)
-    except UnfitValueError:
+    except UNFIT:
         return None
 
 
@@ -227,7 +239,7 @@ def _string(value: Any) -> str:
         text = format(Decimal(repr(value)), "f")
         return text.removesuffix(".0")
     if isinstance(value, datetime.datetime):
-        return value.astimezone(datetime.UTC).isoformat().replace("+00:00", "Z")
+        return _in_utc(value).astimezone(datetime.UTC).isoformat().replace("+00:00", "Z")
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False, default=str, separators=(",", ":"))
     return str(value)
@@ -235,7 +247,7 @@ def _string(value: Any) -> str:
 
 def _key_text(value: Any) -> str:
     if isinstance(value, datetime.datetime):
-        return str(int(value.timestamp() * 1000))
+        return str(int(_in_utc(value).timestamp() * 1000))
     if isinstance(value, datetime.date):
         return str((value - _EPOCH).days)
     return _string(value)
@@ -259,6 +271,8 @@ def _integer(value: Any) -> int:
     if isinstance(value, int):
         return value
     if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+        if len(value) > _DIGITS_MAX:
+            raise UnfitValueError(f"{len(value)} digits are too many for an integer")
         return int(value)
     if isinstance(value, float | Decimal) and math.isfinite(value) and value == int(value):
         return int(value)
@@ -298,14 +312,16 @@ def _date(value: Any, form: str | None = None) -> Any:
 
 def _datetime(value: Any, form: str | None = None) -> Any:
     if isinstance(value, datetime.datetime):
-        return value
+        return _in_utc(value)
     return _moment(value, form, parse_datetime, _in_utc)
 
 
 def _moment(value: Any, form: str | None, parse: Any, finish: Any) -> Any:
-    text = _text(value).strip()
+    text, pattern = _text(value).strip(), None if form is None else _text(form)
     try:
-        return parse(text) if form is None else finish(datetime.datetime.strptime(text, form))
+        if pattern is None:
+            return parse(text)
+        return finish(datetime.datetime.strptime(text, pattern))
     except ValueError as error:
         raise UnfitValueError(str(error)) from error
 
@@ -336,7 +352,9 @@ def _length(value: Any) -> int:
 
 
 def _round(value: Any, digits: Any = 0) -> Any:
-    found = round(_number(value), _integer(digits))
+    if not math.isfinite(_number(value)):
+        raise UnfitValueError(f"{value} cannot be rounded")
+    found = round(value, _integer(digits))
     return int(found) if digits == 0 else found
 
 
@@ -345,9 +363,7 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "-": _arithmetic(lambda a, b: a - b),
     "*": _arithmetic(lambda a, b: a * b),
     "/": _arithmetic(_divided),
-    "%": _arithmetic(
-        lambda a, b: a - b * _divided(a, b) if isinstance(a, int) else math.fmod(a, b)
-    ),
+    "%": _arithmetic(_remainder),
     "=": _compared(_same),
     "!=": _compared(lambda a, b: not _same(a, b)),
     "<": _compared(lambda a, b: a < b),

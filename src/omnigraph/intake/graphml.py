@@ -232,6 +232,9 @@ class _Parser:
         except expat.ExpatError as error:
             message = f"not valid XML: {expat.ErrorString(error.code)}"
             self._problems.add(Problem(message=message, line=error.lineno))
+        except (LookupError, ValueError) as error:
+            # The encoding that the file says it has.
+            self._problems.add(Problem(message=f"not valid XML: {error}", line=1))
         return max(self._expat.CurrentLineNumber, 1)
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:

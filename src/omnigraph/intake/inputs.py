@@ -89,13 +89,18 @@ def check_sources(sources: Sources, catalog: Catalog) -> list[tuple[Input | None
     return found
 
 
-def find_inputs(sources: Sources, catalog: Catalog) -> list[Input]:
-    """Return the files and frames that sources mean, in input order."""
+def find_inputs(
+    sources: Sources, catalog: Catalog, *, within: frozenset[str] = frozenset()
+) -> list[Input]:
+    """Return the files and frames that sources mean, in input order.
+
+    `within` are the mapping files that led here.
+    """
     found: list[Input] = []
     frames: dict[str, int] = {}
     for typed, rows in check_sources(sources, catalog):
         if typed is None:
-            found += _whole(_files(rows.data), catalog)
+            found += _whole(_files(rows.data), catalog, within)
             continue
         if is_frame(rows.data):
             frames[typed.label] = frames.get(typed.label, 0) + 1
@@ -205,7 +210,7 @@ def held(sources: Sources) -> Sources:
 def _held(given: Any) -> Any:
     if isinstance(given, Rows):
         return replace(given, data=_held(given.data))
-    if isinstance(given, list) and any(isinstance(item, Rows) for item in given):
+    if isinstance(given, list | tuple) and any(isinstance(item, Rows) for item in given):
         return [_held(item) for item in given]
     return as_arrow(given) if isinstance(given, Iterator) else given
 
@@ -223,9 +228,17 @@ def _table_of_rows(rows: list[Any]) -> Any:
             )
     names = dict.fromkeys(name for row in rows for name in row)
     try:
-        return pa.table({str(name): pa.array([row.get(name) for row in rows]) for name in names})
-    except pa.ArrowException as error:
+        return pa.table({str(name): _column([row.get(name) for row in rows]) for name in names})
+    except (pa.ArrowException, OverflowError) as error:
         raise BadRequestError(f"the rows do not fit one table: {error}") from error
+
+
+def _column(values: list[Any]) -> Any:
+    try:
+        return pa.array(values)
+    except OverflowError:
+        # Numbers above those with a sign: a property may be of type U64.
+        return pa.array(values, pa.uint64())
 
 
 def _not_loadable(given: object) -> BadRequestError:
@@ -240,12 +253,26 @@ def _a(given: object) -> str:
     return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
-def _whole(files: list[FoundFile], catalog: Catalog) -> list[Input]:
+def _whole(files: list[FoundFile], catalog: Catalog, within: frozenset[str]) -> list[Input]:
     """Return the files of a path as inputs; a mapping among them says what the others are."""
-    for file in files:
-        if os.path.basename(file.name) == MAPPING_FILE:
-            return find_inputs(read_mapping(file.name), catalog)
-    return [_by_name(file, catalog) for file in files]
+    mapping = _mapping_in(files)
+    if mapping is None:
+        return [_by_name(file, catalog) for file in files]
+    return find_inputs(_mapped(mapping, within), catalog, within=within | {mapping})
+
+
+def _mapping_in(files: list[FoundFile]) -> str | None:
+    names = (file.name for file in files)
+    return next((name for name in names if os.path.basename(name) == MAPPING_FILE), None)
+
+
+def _mapped(mapping: str, within: frozenset[str]) -> Sources:
+    """Return what a mapping file names, unless that led to it."""
+    if mapping in within:
+        raise BadRequestError(
+            f"{mapping} names the folder it lies in", hint="name the files, not their folder"
+        )
+    return read_mapping(mapping)
 
 
 def _by_name(file: FoundFile, catalog: Catalog) -> Input:
@@ -332,13 +359,19 @@ def form_of(path: str) -> str:
     return FORMS[suffix]
 
 
-def source_files(sources: Sources) -> list[tuple[str, int, int]]:
+def source_files(
+    sources: Sources, *, within: frozenset[str] = frozenset()
+) -> list[tuple[str, int, int]]:
     """Return name, size and time of change of every file; what is no local file has no time."""
     found: list[tuple[str, int, int]] = []
-    for _name, rows in _entries(sources):
+    for name, rows in _entries(sources):
         if is_frame(rows.data):
             continue
-        for file in _files(rows.data):
+        files = _files(rows.data)
+        for file in files:
             changed = 0 if is_object(file.name) else os.stat(file.name).st_mtime_ns
             found.append((file.name, file.size_bytes, changed))
+        mapping = _mapping_in(files) if name is None else None
+        if mapping is not None:
+            found += source_files(_mapped(mapping, within), within=within | {mapping})
     return found

@@ -40,7 +40,8 @@ def read_mapping(path: Path) -> list[Path | Rows]:
             found = tomllib.load(handle)
     except FileNotFoundError:
         raise NotFoundError(f"file not found: {name}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
+        # Also what is no UTF-8, and numbers too long to be read.
         raise BadRequestError(f"{name} is no TOML file: {error}") from error
     folder = name.rpartition("/")[0] if is_object(name) else os.path.dirname(os.path.abspath(name))
     return mapped(found, name, folder)

@@ -57,8 +57,11 @@ def table_records(table: Any, first: int = 1, *, skip: Skip = None) -> Records:
 def _tables(item: Input) -> Iterator[Any]:
     if item.form == "frame":
         whole = as_arrow(item.data)
-        for start in range(0, max(whole.num_rows, 1), SPARK_FRAME_ROWS):
-            yield whole.slice(start, SPARK_FRAME_ROWS)
+        if not whole.num_rows:
+            # Its columns are checked; a slice of a table without columns would have rows.
+            yield whole
+        for start in range(0, whole.num_rows, SPARK_FRAME_ROWS):
+            yield whole.slice(start, min(SPARK_FRAME_ROWS, whole.num_rows - start))
         return
     try:
         with pq.ParquetFile(readable(item.path)) as found:

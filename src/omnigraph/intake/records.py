@@ -168,7 +168,12 @@ def csv_records(
         line = raw.count(b"\n", 0, error.start) + 1
         problems.add(Problem(message=f"not valid UTF-8 ({error.reason})", line=line))
         return Records(lines=np.array([], np.int64), table=pa.table({})), raw.count(b"\n") + 1
-    header, rows, lines = _csv_rows(text, form, problems, skip)
+    header, rows, lines, end = _csv_rows(text, form, problems, skip)
+    twice = [name for at, name in enumerate(header) if name in header[:at]]
+    for name in dict.fromkeys(twice):
+        problems.add(Problem(message=f"column '{name}' appears twice", field=name))
+    if twice:
+        return Records(lines=np.array([], np.int64), table=pa.table({})), end
     nulls = frozenset(form.nulls)
     columns = [
         pa.array([None if row[at] in nulls else row[at] for row in rows], pa.string())
@@ -176,13 +181,13 @@ def csv_records(
     ]
     table = pa.Table.from_arrays(columns, names=header)
     found = Records(lines=np.array(lines, np.int64), table=table, texts=True)
-    return found, text.count("\n") + 1
+    return found, end
 
 
 def _csv_rows(
     text: str, form: CsvForm, problems: Problems, skip: Callable[[int], bool] | None
-) -> tuple[list[str], list[list[str]], list[int]]:
-    """Split CSV text; a record's line is the one it starts on."""
+) -> tuple[list[str], list[list[str]], list[int], int]:
+    """Split CSV text; a record's line is the one it starts on. The last number is where it ends."""
     # The module refuses long values by a limit that all its readers share; it is only ever raised.
     csv.field_size_limit(max(csv.field_size_limit(), LINE_BYTES_MAX))
     reader = csv.reader(
@@ -209,4 +214,4 @@ def _csv_rows(
                 lines.append(line)
     except csv.Error as error:
         problems.add(Problem(message=f"not valid CSV: {error}", line=start))
-    return header, records, lines
+    return header, records, lines, max(start, reader.line_num)

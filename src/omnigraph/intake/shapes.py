@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from omnigraph.catalog import FLOATS, INTEGERS, Entity, PropertyType, Scalar
 from omnigraph.errors import BadRequestError
-from omnigraph.intake.expressions import UnfitValueError, computing, condition_of
+from omnigraph.intake.expressions import UNFIT, UnfitValueError, computing, condition_of
 from omnigraph.intake.records import MISSING, Records
 from omnigraph.lang.column_expressions import columns_in, compile_column_expression
 from omnigraph.rows.convert import column_array
@@ -27,6 +27,8 @@ _GOT = {str: "a string", int: "an integer", float: "a float", bool: "a boolean",
 
 
 Report = Callable[[int, str], None]
+RowReport = Callable[[int | None, str], None]
+"""A report without a row is about all of them."""
 
 
 class Shape(Struct, frozen=True, kw_only=True):
@@ -206,20 +208,20 @@ class _Shaping:
         texts = self._records.texts
         return _typed(values, declared.type, target, texts=texts, report=self._told(target))
 
-    def _reporter(self, field: str) -> Report:
+    def _reporter(self, field: str) -> RowReport:
         told = self._told(field)
         return lambda row, message: told(row, f"property '{field}': {message}")
 
-    def _told(self, field: str) -> Report:
-        def report(row: int, message: str) -> None:
-            line = int(self._records.lines[row])
+    def _told(self, field: str) -> RowReport:
+        def report(row: int | None, message: str) -> None:
+            line = None if row is None else int(self._records.lines[row])
             problem = Problem(message=message, type_name=self._entity.name, field=field, line=line)
             self._problems.add(problem)
 
         return report
 
 
-def computed(text: str, records: Records, report: Report) -> list[Any]:
+def computed(text: str, records: Records, report: RowReport) -> list[Any]:
     """Return what an expression comes to for each record; what cannot be computed is reported."""
     compute = computing(text)
     names = columns_in(compile_column_expression(text, "the mapping"))
@@ -228,22 +230,23 @@ def computed(text: str, records: Records, report: Report) -> list[Any]:
         values = records.values(name)
         if values is None:
             if records.size:
-                report(0, f"there is no column '{name}'")
+                report(None, f"there is no column '{name}'")
             return [None] * records.size
         columns[name] = _without_missing(values, None)
     found: list[Any] = []
     for row in range(records.size):
         try:
             found.append(compute(lambda name, at=row: columns[name][at]))  # type: ignore[misc]
-        except UnfitValueError as error:
+        except UNFIT as error:
             report(row, str(error))
             found.append(None)
     return found
 
 
 def _filtered(where: str, records: Records, problems: Problems) -> Records:
-    def report(row: int, message: str) -> None:
-        problems.add(Problem(message=f"where: {message}", line=int(records.lines[row])))
+    def report(row: int | None, message: str) -> None:
+        line = None if row is None else int(records.lines[row])
+        problems.add(Problem(message=f"where: {message}", line=line))
 
     keep: list[bool] = []
     for row, value in enumerate(computed(where, records, report)):

@@ -53,7 +53,9 @@ class RowEvents(PlainOperation):
         problems = Problems(source=source)
         by_type: dict[str, list[EventFrame]] = {}
         for item in given:
-            by_type.setdefault(item.entity.table_key, []).append(item)
+            # A part without events says nothing about the columns of the others.
+            if item.lines:
+                by_type.setdefault(item.entity.table_key, []).append(item)
         for parts in by_type.values():
             labels = [(item.file or source, item.frame.column_names) for item in parts]
             check_same_columns(parts[0].entity, labels)

@@ -15,7 +15,12 @@ from msgspec import Struct
 
 from omnigraph.errors import BadRequestError, CheckFailedError, NotFoundError, OmniGraphError
 from omnigraph.graph import Session
-from omnigraph.graph.seam import check_writable, commit_of_operation, explain_sources
+from omnigraph.graph.seam import (
+    check_names,
+    check_writable,
+    commit_of_operation,
+    explain_sources,
+)
 from omnigraph.lang.queries import parse_file
 from omnigraph.limits import PIPELINE_DIFF_ROWS_MAX
 from omnigraph.pipeline.spec import Pipeline, check_run_id
@@ -65,12 +70,16 @@ def run_pipeline(
         on_report: Called with the report, also when the run failed.
         progress: Called with the name of each step, and whether it has ended.
     """
+    if (engine or pipeline.engine) == "local" and (master is not None or session is not None):
+        raise BadRequestError("the engine 'local' takes no Spark", hint="use engine 'spark'")
     check_pipeline(graph, pipeline)
     check_writable(graph)
     chosen = run_id or pipeline.input_id()
     check_run_id(chosen)
     options = Options(engine=engine, master=master, session=session, actor=actor, dry_run=dry_run)
-    run = _Run(graph, pipeline.of_run(chosen), chosen, options, progress)
+    named = pipeline.of_run(chosen)
+    check_names(branch=named.branch, tag=named.tag)
+    run = _Run(graph, named, chosen, options, progress)
     try:
         run.run()
     finally:
@@ -84,6 +93,8 @@ def check_pipeline(graph: Session, pipeline: Pipeline) -> list[dict[str, Any]]:
     plans = explain_sources(graph, pipeline.sources, pipeline.create_from)
     for name in pipeline.checks:
         check_text(graph, pipeline, name)
+    named = pipeline.of_run("run")
+    check_names(branch=named.branch, tag=named.tag)
     if pipeline.merge is not None:
         graph.commits.head(pipeline.merge)
     return plans
@@ -118,6 +129,13 @@ def planned_steps(pipeline: Pipeline) -> list[str]:
     return found
 
 
+def _reason(error: BaseException) -> str:
+    if isinstance(error, OmniGraphError):
+        return error.message
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 class _Run:
     def __init__(
         self,
@@ -138,7 +156,7 @@ class _Run:
         self._parts: list[dict[str, Any]] = []
         self._loaded: GraphCommit | None = None
         self._merged: GraphCommit | None = None
-        self._rows_in = self._rejected = 0
+        self._rows_in = self._rows_read = self._rejected = 0
         self._tag: str | None = None
         self._error: str | None = None
         self._rows: dict[str, dict[str, int]] = {}
@@ -165,8 +183,8 @@ class _Run:
                 self._step("optimize", self._optimize)
             if pipeline.delete_branch:
                 self._step("delete_branch", self._delete_branch)
-        except OmniGraphError as error:
-            self._error = error.message
+        except BaseException as error:
+            self._error = _reason(error)
             raise
 
     def _step(self, name: str, work: Callable[[], tuple[StepOutcome, str | None]]) -> None:
@@ -175,8 +193,8 @@ class _Run:
         self._parts = []
         try:
             outcome, detail = work()
-        except OmniGraphError as error:
-            self._add(name, StepOutcome.FAILED, time.monotonic() - start, error=error.message)
+        except BaseException as error:
+            self._add(name, StepOutcome.FAILED, time.monotonic() - start, error=_reason(error))
             raise
         self._add(name, outcome, time.monotonic() - start, detail=detail)
         self._progress(name, True)
@@ -221,15 +239,16 @@ class _Run:
             **more,
         )
         self._loaded = result.commit
-        self._rejected = result.rejected
-        self._rows_in = result.total_entities + result.rejected
+        self._rows_read = result.total_entities + result.rejected
+        if result.repeated:
+            # The files may have changed since; what was loaded are the rows of then.
+            return StepOutcome.DONE_BEFORE, f"on branch {pipeline.branch}"
+        self._rejected, self._rows_in = result.rejected, self._rows_read
         rows = counted(result.total_entities, "row")
         if options.dry_run:
             return StepOutcome.DONE, f"{rows} checked, nothing written"
         if result.commit is None:
             return StepOutcome.NOTHING, f"{rows} change nothing on branch {pipeline.branch}"
-        if result.repeated:
-            return StepOutcome.DONE_BEFORE, f"{rows} on branch {pipeline.branch}"
         return StepOutcome.DONE, f"{rows} on branch {pipeline.branch}"
 
     def _stage(self, stage: Any) -> None:
@@ -321,7 +340,7 @@ class _Run:
             if before.get(key) != after.get(key):
                 name = key.partition(":")[2]
                 self._rows[name] = {"before": counts[0], "after": counts[1]}
-        if self._rows_in <= PIPELINE_DIFF_ROWS_MAX:
+        if self._rows_read <= PIPELINE_DIFF_ROWS_MAX:
             self._changed = self._graph.diff(*states).counts()
 
     def report(self) -> PipelineReport:

@@ -36,6 +36,7 @@ _THEN = ("merge", "tag", "optimize", "delete_branch")
 _MODES = ("append", "merge", "overwrite", "apply", "delete")
 _ENGINES = ("auto", "local", "spark")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+RUN_ID_MAX = 64
 RUN = "{run}"
 
 
@@ -79,7 +80,8 @@ class Pipeline(Struct, frozen=True, kw_only=True):
         found = hashlib.sha256(self.text.encode())
         for name, size_bytes, changed_at in source_files(self.sources):
             found.update(f"\n{name}\0{size_bytes}\0{changed_at}".encode())
-        return f"{self.name}-{found.hexdigest()[:16]}"
+        number = found.hexdigest()[:16]
+        return f"{self.name[: RUN_ID_MAX - len(number) - 1]}-{number}"
 
 
 def read_pipeline(path: Path) -> Pipeline:
@@ -88,7 +90,8 @@ def read_pipeline(path: Path) -> Pipeline:
     raw = _read(name)
     try:
         found = tomllib.loads(raw)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
+        # Also numbers too long to be read.
         raise BadRequestError(f"{name} is no TOML file: {error}") from error
     return _Reader(name, raw, found).pipeline()
 
@@ -225,5 +228,7 @@ def _read(name: str) -> str:
         raise NotFoundError(f"file not found: {name}") from None
     except UnicodeDecodeError as error:
         raise BadRequestError(f"{name} is not UTF-8: {error.reason}") from error
+    except ValueError as error:
+        raise BadRequestError(f"cannot read {name!r}: {error}") from error
     except OSError as error:
         raise BadRequestError(f"cannot read {name}: {error.strerror or error}") from error

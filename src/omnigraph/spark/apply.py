@@ -211,15 +211,8 @@ class SparkEvents(PlainOperation):
                 for number in numbers
                 if (found := self._files[number]) is not None
             )
-            first = self._pieces[numbers[0]]
             for parts in _bundled_parts([file for file, *_rest in files], self._tuning.event_rows):
-                yield Group(
-                    table_key=entity.table_key,
-                    parts=parts,
-                    files=files,
-                    from_col=first.reading.from_col,
-                    to_col=first.reading.to_col,
-                )
+                yield Group(table_key=entity.table_key, parts=parts, files=files)
 
     # ---- staging --------------------------------------------------------------------------
 

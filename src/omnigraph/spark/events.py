@@ -43,6 +43,8 @@ class EventFile(Struct, frozen=True, kw_only=True):
     by_id: int
     """How many of them name their entity by its id; edges may also be named by their ends."""
     columns: tuple[str, ...]
+    from_col: str
+    to_col: str
 
 
 class Named(Struct, kw_only=True):
@@ -70,13 +72,13 @@ class Group(Struct, frozen=True, kw_only=True):
     table_key: str
     parts: frozenset[int]
     files: tuple[tuple[EventFile, int, str | None], ...]
-    from_col: str
-    to_col: str
 
 
 def name_events(given: EventFrame, job: Job) -> Named:
     """Name the entities of a frame's events and leave them in a file, part by part."""
     answer = Named(lines=given.frame.num_rows)
+    if not given.lines:
+        return answer
     problems = Problems(limit=job.problems_max)
     found = named_events(job.schema, given, problems)
     answer.problems = problems.items
@@ -101,6 +103,8 @@ def name_events(given: EventFrame, job: Job) -> Named:
         rows=tuple(end - start for start, end in zip(starts.tolist(), ends, strict=True)),
         by_id=sum(isinstance(name, str) for name in found.names),
         columns=tuple(found.frame.column_names),
+        from_col=found.from_col,
+        to_col=found.to_col,
     )
     return answer
 
@@ -174,9 +178,12 @@ def _read(group: Group, entity: Entity) -> Iterator[NamedEvents]:
             entity=entity,
             frame=table.select([name for name in table.column_names if name not in _OWN]),
             lines=table[_LINE].to_numpy() + offset,
-            from_col=group.from_col,
-            to_col=group.to_col,
-            names=[name or (src, dst) for name, src, dst in zip(*columns, strict=True)],
+            from_col=file.from_col,
+            to_col=file.to_col,
+            names=[
+                (src, dst) if name is None else name
+                for name, src, dst in zip(*columns, strict=True)
+            ],
             deletes=table[_DELETE].to_numpy(zero_copy_only=False),
             sequence=None if pa.types.is_null(sequence.type) else sequence,
             file=label,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import math
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,6 +25,10 @@ RECORD: dict[str, Any] = {
     "day": datetime.date(2026, 1, 2),
     "at": datetime.datetime(2026, 1, 2, 3, tzinfo=datetime.UTC),
     "City name": "Bonn",
+    "nan": math.nan,
+    "inf": math.inf,
+    "long": "9" * 5000,
+    "local": datetime.datetime(2026, 1, 2, 3),
 }
 
 
@@ -40,6 +47,9 @@ def _value(text: str) -> Any:
         ("integer(t) + n * 2", 55),
         ("-n / 2", -3),
         ("n % 4", 3),
+        ("-n % 4", -3),
+        ("n % 2.5", 2.0),
+        ("x % 2", 0.5),
         ("x / 2", 1.25),
         ("round(x * 1.3, 1)", 3.2),
         ("round(2.6)", 3),
@@ -67,6 +77,9 @@ def _value(text: str) -> Any:
         ('substring("abcdef", 4)', "def"),
         ('null_if(t, "41", "n/a")', None),
         ("try(integer(name))", None),
+        ("try(x % 0.0)", None),
+        ("try(round(nan))", None),
+        ("try(date(t, 5))", None),
         ('if(n > 5 and not (t = "x"), "big", "small")', "big"),
         ("nothing is null and n is not null", True),
         ("nothing or yes", True),
@@ -90,6 +103,13 @@ def test_a_value_is_computed(text: str, value: Any) -> None:
         ("integer(x)", "2.5 is not an integer"),
         ("t + 1", "expected a number, got '41': use integer"),
         ("n / 0", "cannot calculate with 7 and 0"),
+        ("n % 0", "cannot calculate with 7 and 0"),
+        ("x % 0.0", "cannot calculate with 2.5 and 0.0"),
+        ("inf % 2", "cannot calculate with inf and 2"),
+        ("round(nan)", "nan cannot be rounded"),
+        ("round(inf, 1)", "inf cannot be rounded"),
+        ("integer(long)", "5000 digits are too many for an integer"),
+        ("date(t, 5)", "expected a text, got 5"),
         ("n < t", "cannot compare 7 with '41'"),
         ("n = t", "cannot compare 7 with '41'"),
         ("lower(n)", "expected a text, got 7"),
@@ -125,3 +145,20 @@ def test_wrong_text_is_refused_at_its_place(text: str, message: str) -> None:
 def test_the_columns_of_an_expression_are_known() -> None:
     node = compile_column_expression('if(A > b, col("c.d"), lower(A))', "m")
     assert columns_in(node) == ["A", "b", "c.d"]
+
+
+@pytest.fixture(params=["UTC", "America/New_York"])
+def _zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", request.param)
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("_zone")
+def test_a_time_without_a_zone_is_utc_on_every_machine() -> None:
+    assert _value("string(local)") == "2026-01-02T03:00:00Z"
+    assert _value("key(local)") == _value("key(at)")
+    assert _value("hash(local)") == _value("hash(at)")
+    assert _value("datetime(local) = at") is True
