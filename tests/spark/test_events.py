@@ -128,7 +128,7 @@ def test_sources_of_a_type_name_their_ends_each_for_itself(
             og.Rows(type="Likes", data=tmp_path / "2.csv", from_col="b", to_col="a"),
         ]
         more = {"session": spark} if engine == "spark" else {}
-        graph.bulk(rows, mode="apply", engine=engine, **more)  # type: ignore[arg-type]
+        graph.bulk(rows, mode="apply", engine=engine, **more)
         found.append(graph.export_table("Likes").select(["id", "from", "to"]).to_pylist())
     wanted = [("", "ann", "bob"), ("y", "bob", "ann")]
     assert [[tuple(row.values()) for row in rows] for rows in found] == [wanted, wanted]
