@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import re
 import sys
 import tempfile
@@ -416,3 +417,21 @@ def test_the_command_line_writes_and_loads_all_formats(
     for form, place in (("csv", "FOLDER"), ("graphml", "FILE")):
         missing = cli("export", uri, "--format", form)
         assert (missing.code, f"--format {form} needs --out {place}" in missing.err) == (2, True)
+
+
+def test_only_the_bad_element_of_a_line_is_left_out(crew: og.Graph, tmp_path: Path) -> None:
+    person = '<node id="{0}"><data key="t">Person</data><data key="n">{0}</data>{1}</node>'
+    old = '<data key="g">old</data>'
+    nodes = [person.format(name, old if name == "p2" else "") for name in ("p1", "p2", "p3", "p4")]
+    again = person.format("p5", "").replace(">p5<", ">p4<")
+    text = KEYS + '<key id="g" attr.name="age"/>' + "".join([*nodes, again]) + "</graphml>"
+    (tmp_path / "1.graphml").write_text(text)
+    (tmp_path / "2.graphml").write_text(KEYS + person.format("q1", "") + "</graphml>")
+    files = [str(tmp_path / name) for name in ("1.graphml", "2.graphml")]
+    with pytest.raises(og.DataError, match=r"1\.graphml line 1: property 'age'") as found:
+        crew.bulk(files, mode="append", engine="local")
+    assert [(item["line"], item["element"]) for item in found.value.problems] == [(1, 2)]
+    rejects = tmp_path / "rejects.jsonl"
+    result = crew.bulk(files, mode="append", allow_rejects=2, rejects=rejects, engine="local")
+    assert (dict(result.nodes), result.rejected) == ({"Person": 4}, 2)
+    assert [json.loads(line)["element"] for line in rejects.read_text().splitlines()] == [2, 5]

@@ -31,7 +31,7 @@ _ID = "id"
 class _Item(Struct):
     """A node or edge of the file, with the texts of its attributes."""
 
-    line: int
+    number: int
     kind: str
     xml_id: str | None
     ends: tuple[str, str]
@@ -48,14 +48,15 @@ class _Key(Struct):
 
 def graphml_frames(
     handle: IO[bytes], catalog: Catalog, problems: Problems, *, skip: Skip | None = None
-) -> tuple[list[Frame], int]:
-    """Return a frame for each type with the line of each row, and the number of lines.
+) -> tuple[list[Frame], list[int]]:
+    """Return a frame for each type with the number of each element, and the lines of elements.
 
-    `skip` tells lines to leave out.
+    Elements are counted from 1, as many may stand on a line; so do problems. `skip` tells elements
+    to leave out.
     """
     parser = _Parser(problems)
-    lines = parser.read(handle)
-    items = [item for item in parser.items if skip is None or not skip(item.line)]
+    parser.read(handle)
+    items = [item for item in parser.items if skip is None or not skip(item.number)]
     nodes: dict[str, list[_Item]] = {}
     edges: dict[str, list[_Item]] = {}
     for item in items:
@@ -66,7 +67,7 @@ def graphml_frames(
     named: dict[str, tuple[str, str | None]] = {}
     frames = [_nodes(catalog.nodes[name], found, named, problems) for name, found in nodes.items()]
     frames += [_edges(catalog.edges[name], found, named, problems) for name, found in edges.items()]
-    return frames, lines
+    return frames, parser.lines
 
 
 def _type_of(item: _Item, catalog: Catalog, problems: Problems) -> Entity | None:
@@ -88,7 +89,7 @@ def _type_of(item: _Item, catalog: Catalog, problems: Problems) -> Entity | None
     what = "has no attribute 'type'" if said is None else f"is of type {said!r}, which is unknown"
     names = ", ".join(entity.name for entity in known)
     message = f"{item.kind} {item.xml_id!r} {what}; expected one of {names}"
-    problems.add(Problem(message=message, line=item.line))
+    problems.add(Problem(message=message, line=item.number))
     return None
 
 
@@ -107,7 +108,7 @@ def _nodes(
     problems: Problems,
 ) -> Frame:
     """Return nodes as a frame, and note in `named` which ids they have in the graph."""
-    lines = [item.line for item in items]
+    lines = [item.number for item in items]
     columns = _properties(node, items, problems)
     given = [item.data.get(_ID) for item in items]
     if not node.key:
@@ -120,9 +121,9 @@ def _nodes(
         ids = _key_texts(node, columns, given)
     for item, entity_id in zip(items, ids, strict=True):
         if item.xml_id is None:
-            problems.add(Problem(message="a node has no id", line=item.line))
+            problems.add(Problem(message="a node has no id", line=item.number))
         elif item.xml_id in named:
-            problems.add(Problem(message=f"node {item.xml_id!r} stands twice", line=item.line))
+            problems.add(Problem(message=f"node {item.xml_id!r} stands twice", line=item.number))
         else:
             named[item.xml_id] = node.name, entity_id
     return node, _frame(columns), lines
@@ -167,9 +168,9 @@ def _edges(
             elif entity_id is None:
                 message = f"edge {edge.name}: its {end} {xml_id!r} needs an attribute 'id'"
             if message is not None:
-                problems.add(Problem(message=message, type_name=edge.name, line=item.line))
+                problems.add(Problem(message=message, type_name=edge.name, line=item.number))
         columns[word] = ids
-    return edge, _frame(columns), [item.line for item in items]
+    return edge, _frame(columns), [item.number for item in items]
 
 
 def _properties(entity: Entity, items: list[_Item], problems: Problems) -> dict[str, Any]:
@@ -189,7 +190,7 @@ def _properties(entity: Entity, items: list[_Item], problems: Problems) -> dict[
                     message=f"property '{field}': {message}",
                     type_name=entity.name,
                     field=field,
-                    line=items[row].line,
+                    line=items[row].number,
                 )
             )
 
@@ -211,6 +212,7 @@ class _Parser:
 
     def __init__(self, problems: Problems) -> None:
         self.items: list[_Item] = []
+        self.lines: list[int] = []
         self._problems = problems
         self._keys: dict[str, _Key] = {}
         self._item: _Item | None = None
@@ -225,17 +227,21 @@ class _Parser:
         self._expat.CharacterDataHandler = self._characters
         self._expat.EntityDeclHandler = _refuse_entities
 
-    def read(self, handle: IO[bytes]) -> int:
-        """Take in a file; return how many lines it has."""
+    def read(self, handle: IO[bytes]) -> None:
+        """Take in a file."""
         try:
             self._expat.ParseFile(handle)
         except expat.ExpatError as error:
             message = f"not valid XML: {expat.ErrorString(error.code)}"
-            self._problems.add(Problem(message=message, line=error.lineno))
+            self._problems.add(Problem(message=message, line=self._number(error.lineno)))
         except (LookupError, ValueError) as error:
             # The encoding that the file says it has.
-            self._problems.add(Problem(message=f"not valid XML: {error}", line=1))
-        return max(self._expat.CurrentLineNumber, 1)
+            self._problems.add(Problem(message=f"not valid XML: {error}", line=self._number(1)))
+
+    def _number(self, line: int) -> int:
+        """Return the number of something that begins on a line."""
+        self.lines.append(line)
+        return len(self.lines)
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         tag, line = name.rpartition(" ")[2], self._expat.CurrentLineNumber
@@ -249,16 +255,17 @@ class _Parser:
             self._keys[own] = self._key
         elif tag in ("node", "edge"):
             ends = (attributes.get("source", ""), attributes.get("target", ""))
-            self._item = _Item(line, tag, attributes.get("id"), ends, dict(self._defaults(tag)))
+            own_id, data = attributes.get("id"), dict(self._defaults(tag))
+            self._item = _Item(self._number(line), tag, own_id, ends, data)
             self.items.append(self._item)
         elif tag == "hyperedge":
             message = "a hyperedge joins any number of nodes, an edge two"
-            self._problems.add(Problem(message=message, line=line))
+            self._problems.add(Problem(message=message, line=self._number(line)))
         elif tag == "data" and self._item is not None:
             self._data, self._text = attributes.get("key", ""), []
             if self._data not in self._keys:
                 message = f"the key {self._data!r} is not declared"
-                self._problems.add(Problem(message=message, line=line))
+                self._problems.add(Problem(message=message, line=self._item.number))
         elif tag == "default" and self._key is not None:
             self._text = []
 

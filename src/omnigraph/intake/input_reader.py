@@ -26,7 +26,7 @@ from omnigraph.limits import (
     BULK_MEMORY_SHARE,
     LOAD_MEMORY_BYTES,
 )
-from omnigraph.rows.problems import Problem, Problems
+from omnigraph.rows.problems import LinePlace, Problem, Problems
 from omnigraph.store import open_file
 
 
@@ -38,6 +38,7 @@ class Places:
         self.several = len(distinct) > 1
         self._starts: list[int] = []
         self._labels: list[str] = []
+        self._shown: dict[int, Sequence[int]] = {}
         self.end = 0
 
     def enter(self, label: str) -> int:
@@ -50,13 +51,25 @@ class Places:
         """End the file that was started last."""
         self.end = self._starts[-1] + lines
 
-    def of(self, line: int) -> tuple[str | None, int]:
+    def leave_elements(self, lines: Sequence[int]) -> None:
+        """End a file that is counted by elements, of which several may stand on a line."""
+        self._shown[len(self._starts) - 1] = lines
+        self.leave(len(lines))
+
+    def of(self, line: int) -> LinePlace:
         """Return file and line; the file is None when the input is one file."""
         at = bisect_right(self._starts, line - 1) - 1
-        return self._labels[at] if self.several else None, line - self._starts[at]
+        file, number = self._labels[at] if self.several else None, line - self._starts[at]
+        shown = self._shown.get(at)
+        return (
+            LinePlace(file, number) if shown is None else LinePlace(file, shown[number - 1], number)
+        )
 
     def lines(self, file: str | None, line: int) -> list[int]:
-        """Return the numbers, through all inputs, of a line of a file: once for each use of it."""
+        """Return the numbers, through all inputs, of a line of a file: once for each use of it.
+
+        Of a file that is counted by elements, `line` is the number of one.
+        """
         pairs = zip(self._starts, self._labels, strict=True)
         return [start + line for start, label in pairs if file in (None, label)]
 
@@ -158,7 +171,7 @@ class InputReader:
         offset, found = self.places.enter(item.label), Problems()
         with open_file(item.path) as handle:
             types, lines = graphml_frames(handle, self._catalog, found, skip=self._left_out(offset))
-        self.places.leave(lines)
+        self.places.leave_elements(lines)
         self._report(item, found, offset)
         if not found.items:
             for entity, frame, starts in types:

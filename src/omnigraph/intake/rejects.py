@@ -48,7 +48,9 @@ class Rejects:
             if not isinstance(line, int):
                 raise error
             file = item.get("file")
-            found.add((None if file is None else str(file), line))
+            element = item.get("element")
+            number = element if isinstance(element, int) else line
+            found.add((None if file is None else str(file), number))
         if found <= self._rows or len(self._rows | found) > self.allowed:
             raise error
         self._rows |= found

@@ -24,7 +24,7 @@ from omnigraph.intake.inputs import Input, as_arrow
 from omnigraph.limits import EMBED_CHUNK_ROWS, LOAD_CHUNK_ROWS, MEMBER_ROWS_MAX, PROBLEMS_MAX
 from omnigraph.rows import Problem, Problems, TableChange, validate
 from omnigraph.rows.embeddings import Embeddings
-from omnigraph.rows.problems import place_text
+from omnigraph.rows.problems import LinePlace, place_text
 from omnigraph.rows.spill import SpillFile, release_mapped, spilled
 from omnigraph.store import open_file
 
@@ -72,7 +72,7 @@ class Load(PlainOperation):
         self._filled: set[str] = set()
         self._source = "the input"
         self._problems_max: int | None = None
-        self._place_of: Callable[[int], tuple[str | None, int]] | None = None
+        self._place_of: Callable[[int], LinePlace] | None = None
         self.line_at: Callable[[str | None, int], Sequence[int]] = lambda _file, line: [line]
         self._duplicates: dict[str, str] = {}
 
@@ -209,8 +209,8 @@ class Load(PlainOperation):
         """Name a line to somebody who looks at another one."""
         if self._place_of is None:
             return f"line {line}"
-        file, line = self._place_of(line)
-        here, _line = self._place_of(seen_from)
+        file, line, _element = self._place_of(line)
+        here = self._place_of(seen_from).file
         return f"line {line}" if file is None or file == here else f"line {line} of {file}"
 
     def _line_of(self, table_key: str, entity_id: str) -> int | None:
@@ -280,8 +280,8 @@ class Load(PlainOperation):
         """Raise for the row that comes first in the input, whatever its type."""
         if conflicts:
             line, entity, entity_id = min(conflicts, key=lambda item: item[0])
-            place = (None, line) if self._place_of is None else self._place_of(line)
-            raise existing_id(entity, entity_id, place_text(*place))
+            place = LinePlace(None, line) if self._place_of is None else self._place_of(line)
+            raise existing_id(entity, entity_id, place_text(place.file, place.line))
 
     def _embedded(self, entity: Entity, rows: Any) -> Any:
         """Return rows with their vectors; those of a file are filled chunk by chunk."""

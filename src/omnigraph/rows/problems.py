@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 from msgspec import Struct
@@ -16,6 +16,14 @@ SHOWN_ROWS = 1000
 """Rows looked at per check: more than are ever reported."""
 
 
+class LinePlace(NamedTuple):
+    """Where something stands; the file is None when the input is one file."""
+
+    file: str | None
+    line: int
+    element: int | None = None
+
+
 class Problem(Struct, frozen=True, kw_only=True):
     """One reason why a row cannot be written."""
 
@@ -25,6 +33,8 @@ class Problem(Struct, frozen=True, kw_only=True):
     field: str | None = None
     line: int | None = None
     file: str | None = None
+    element: int | None = None
+    """Which of the things that share lines with others it is about, counted in its file."""
     kind: str = "value_constraint_violation"
     table_key: str | None = None
 
@@ -33,6 +43,7 @@ class Problem(Struct, frozen=True, kw_only=True):
         known = {
             "file": self.file,
             "line": self.line,
+            "element": self.element,
             "type": self.type_name,
             "id": self.entity_id,
             "field": self.field,
@@ -50,15 +61,15 @@ class Problems:
         self.items: list[Problem] = []
         self.count = 0
         self.line_of: Callable[[str, str], int | None] = _no_line
-        self.place_of: Callable[[int], tuple[str | None, int]] | None = None
+        self.place_of: Callable[[int], LinePlace] | None = None
 
     def add(self, problem: Problem) -> None:
         """Take in one problem; if the input is several files, its line becomes one of a file."""
         self.count += 1
         if len(self.items) < self.limit:
             if self.place_of is not None and problem.line is not None and problem.file is None:
-                file, line = self.place_of(problem.line)
-                problem = replace(problem, file=file, line=line)
+                file, line, element = self.place_of(problem.line)
+                problem = replace(problem, file=file, line=line, element=element)
             self.items.append(problem)
 
     def take(self, other: Problems, *, file: str | None) -> None:
