@@ -132,3 +132,20 @@ def test_sources_of_a_type_name_their_ends_each_for_itself(
         found.append(graph.export_table("Likes").select(["id", "from", "to"]).to_pylist())
     wanted = [("", "ann", "bob"), ("y", "bob", "ann")]
     assert [[tuple(row.values()) for row in rows] for rows in found] == [wanted, wanted]
+
+
+@pytest.mark.parametrize("mode", ["apply", "merge"])
+def test_a_frame_keeps_its_place_among_files(
+    spark: Any, new_graph: NewGraph, tmp_path: Path, mode: Any
+) -> None:
+    word = ", op" if mode == "apply" else ""
+    (tmp_path / "late.csv").write_text(f"name,age{word[:1]}{word[2:]}\nann,2{word and ',u'}\n")
+    row = ("ann", 1, "u")[: 3 if word else 2]
+    early = spark.createDataFrame([row], "name string, age int" + (word and ", op string"))
+    graph = new_graph("node Person { name: String @key  age: I32? }")
+    rows = [
+        og.Rows(type="Person", data=data, duplicates="last")
+        for data in (early, tmp_path / "late.csv")
+    ]
+    graph.bulk(rows, mode=mode, engine="spark", session=spark)
+    assert graph.export_table("Person")["age"].to_pylist() == [2]

@@ -38,7 +38,7 @@ from omnigraph.spark.parse import piece_records
 from omnigraph.spark.progress import Reporter
 from omnigraph.spark.sources import plan
 from omnigraph.spark.staging import RowWorkers, is_plain
-from omnigraph.spark.tasks import Job, Piece, Tuning, bundled
+from omnigraph.spark.tasks import Job, Piece, Tuning, bundled, in_input_order
 from omnigraph.store import Pin, StagedTable, Table
 
 
@@ -86,6 +86,7 @@ class SparkEvents(PlainOperation):
                 found = self._engine.map_frame(frame, partial(_named_frame, piece, job, applies))
                 answers += found
                 self._pieces += [piece] * len(found)
+            self._pieces, answers = in_input_order(self._pieces, answers)
             named = [msgspec.json.decode(item, type=Named) for item in answers]
             counter.rows = sum(item.lines for item in named)
         self._take(named)

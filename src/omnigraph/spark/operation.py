@@ -30,7 +30,7 @@ from omnigraph.spark.parse import parse, parse_frame
 from omnigraph.spark.progress import Reporter
 from omnigraph.spark.sources import plan
 from omnigraph.spark.staging import RowWorkers, is_plain
-from omnigraph.spark.tasks import Job, Parsed, Piece, Places, Tuning
+from omnigraph.spark.tasks import Job, Parsed, Piece, Places, Tuning, in_input_order
 from omnigraph.store import StagedTable, Table, new_file
 
 
@@ -85,6 +85,7 @@ class SparkLoad(PlainOperation):
                 found = self._engine.map_frame(frame, partial(_frame_answers, piece, self._job))
                 self._parsed += [msgspec.json.decode(item, type=Parsed) for item in found]
                 self._pieces += [piece] * len(found)
+            self._pieces, self._parsed = in_input_order(self._pieces, self._parsed)
             counter.rows = sum(made.rows for item in self._parsed for made in item.written)
         self._take()
 

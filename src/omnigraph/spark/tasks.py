@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
@@ -100,6 +100,17 @@ class Places(Struct, frozen=True, kw_only=True):
         """Return file and line; the file is None when the input is one file."""
         label = self.labels[piece]
         return label, None if line is None else line + self.offsets[piece]
+
+
+Answer = TypeVar("Answer")
+
+
+def in_input_order(
+    pieces: Sequence[Piece], answers: Sequence[Answer]
+) -> tuple[list[Piece], list[Answer]]:
+    """Return pieces and their answers as the input has them: frames at their place among files."""
+    order = sorted(range(len(pieces)), key=lambda number: pieces[number].source)
+    return [pieces[number] for number in order], [answers[number] for number in order]
 
 
 def bundled(sizes: Sequence[int], rows: int) -> list[tuple[int, ...]]:
