@@ -192,6 +192,15 @@ def test_a_reload_serves_what_was_applied_since(own: tuple[Folder, Api]) -> None
     error(api.get("/graphs/books/snapshot", headers=by("act-omar")), 404, "not_found")
 
 
+def test_metrics_are_not_for_a_token_of_some_graphs(own: tuple[Folder, Api]) -> None:
+    """They tell of every graph that is served."""
+    _folder, api = own
+    api.service.reload(Tokens([Token.of("act-omar", "secret-of-act-omar", ["papers"])]))
+    assert listed(api) == ["papers"]
+    told = error(api.get("/metrics", headers=by("act-omar")), 403, "forbidden")
+    assert "notes" not in str(told)
+
+
 def test_a_reload_that_fails_changes_nothing(own: tuple[Folder, Api]) -> None:
     folder, api = own
     before = api.service.serving
