@@ -64,6 +64,7 @@ FREE = {
     "graph.close": "ends the handle",
     "graph.refresh": "looks at heads, returns nothing",
     "graph.uri": "known to whoever opened it",
+    "seam.check_names": "looks at names only",
     "seam.check_schema": "returns nothing",
     "seam.check_writable": "returns nothing",
     "seam.domain": "for a server that serves the graph",
