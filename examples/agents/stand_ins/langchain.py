@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 
@@ -40,7 +41,7 @@ class SystemMessage(BaseMessage):
     type = "system"
 
 
-class BaseRetriever:
+class BaseRetriever(ABC):
     """Fields are given by name; `invoke` finds documents."""
 
     def __init__(self, **fields: object) -> None:
@@ -51,8 +52,9 @@ class BaseRetriever:
         """Return the documents for a text."""
         return self._get_relevant_documents(query)
 
+    @abstractmethod
     def _get_relevant_documents(self, query: str) -> list[Document]:
-        raise NotImplementedError
+        """Find the documents; an adapter says how."""
 
 
 class BaseChatMessageHistory:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 
 class TextNode:
     """A text, and its id."""
@@ -34,15 +36,16 @@ class ChatMessage:
         self.content = content
 
 
-class BaseRetriever:
+class BaseRetriever(ABC):
     """`retrieve` finds nodes."""
 
     def retrieve(self, text: str) -> list[NodeWithScore]:
         """Return the nodes for a text."""
         return self._retrieve(QueryBundle(text))
 
+    @abstractmethod
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        raise NotImplementedError
+        """Find the documents; an adapter says how."""
 
 
 class BaseMemory:
