@@ -20,7 +20,7 @@ from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import AcceptedSchema, Catalog, shape_hash
 from omnigraph.catalog.accepted import IR_VERSION, identities_from_json
 from omnigraph.catalog.shape import Json
-from omnigraph.commits.manifest_reader import GraphReplacedError, ManifestReader
+from omnigraph.commits.manifest_reader import ManifestReader
 from omnigraph.errors import CompileError, FormatError, OmniGraphError, StorageError
 from omnigraph.failpoints import Failpoint, fire
 from omnigraph.limits import SCHEMA_READS_MAX, SCHEMAS_KEPT_MAX
@@ -154,7 +154,8 @@ class SchemaContract:
         if self._domain is None:
             self._domain = domain
         elif domain is not None and domain != self._domain:
-            raise GraphReplacedError
+            # Its manifest may be at the very version this handle wrote last: reads would not tell.
+            raise self._coordinator.replaced()
 
     def _settled(self, state: bytes, named: str | None) -> bool:
         """Whether files that do not agree will not get better by looking again."""

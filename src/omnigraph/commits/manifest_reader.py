@@ -178,6 +178,11 @@ class ManifestReader:
     def _deleted(self) -> NotFoundError:
         return NotFoundError(f"branch '{self.branch.name}' was deleted")
 
+    def replaced(self) -> GraphReplacedError:
+        """Remember that another graph is at this place now; return the error that says so."""
+        self._replaced = True
+        return GraphReplacedError()
+
     def _check_origin(self) -> None:
         """Refuse to go on when the rows are those of two graphs."""
         if self._replaced or self.ledger.origins > 1:
