@@ -58,8 +58,8 @@ RRF_K_DEFAULT: Final = 60
 FUZZY_EDITS_DEFAULT: Final = 2
 """Levenshtein distance that `fuzzy` allows when the query names none."""
 
-SYNC_THREADS: Final = 8
-"""Parallel fsync calls: enough to overlap the files of a commit, few enough to stay cheap."""
+SYNC_THREADS: Final = 32
+"""Parallel fsync calls: enough for the files of many writers at once. Threads begin when needed."""
 
 REMOVAL_LOOKS_S: Final = (0.02, 0.1, 0.4)
 """Pauses between looks whether a version with missing files is being removed, or is damaged."""
