@@ -21,7 +21,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -77,7 +76,7 @@ def lengthen(root: Path, commits: int) -> None:
             since, made = reader.ledger.recent.floor, []
             last = min(done + PART, commits)
             for seq in range(done + 1, last + 1):
-                pin = replace(pin, version=pin.version + 1, seq=seq)
+                pin = changed(pin, version=pin.version + 1, seq=seq)
                 head = _next(head, ids, seq)
                 made.append(head)
                 records += [pin, head]
