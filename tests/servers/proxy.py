@@ -172,6 +172,12 @@ class Proxy:
         with self._lock:
             found.requests += self._seen[start:]
 
+    @property
+    def passed(self) -> int:
+        """How many requests there were so far."""
+        with self._lock:
+            return len(self._seen)
+
     # ---- the loop -------------------------------------------------------------------------
 
     def _run(self) -> None:
