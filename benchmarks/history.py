@@ -66,14 +66,14 @@ def lengthen(root: Path, commits: int) -> None:
         graph.mutate(FOUND, {"n": "c0"})
         for number in range(REAL - 1):
             graph.mutate(ADD, {"n": f"real{number}"})
-        reader = graph._engine.lines.main.coordinator
+        reader = graph._engine.lines.main.manifest
         journal = reader.journal
         ids = UlidSource()
         while (done := reader.capture().version) < commits:
             capture = reader.capture()
             pin, head = capture.pins["node:Person"], capture.head
             records: list[Record] = []
-            since, made = reader.ledger.recent.floor, []
+            since, made = reader.history.recent.floor, []
             last = min(done + PART, commits)
             for seq in range(done + 1, last + 1):
                 pin = changed(pin, version=pin.version + 1, seq=seq)
@@ -92,7 +92,7 @@ def lengthen(root: Path, commits: int) -> None:
             _jump(root / "__manifest", done + 1, last)
             graph.close()
             graph = og.open(root, durability="none")
-            reader = graph._engine.lines.main.coordinator
+            reader = graph._engine.lines.main.manifest
             journal = reader.journal
         graph.close()
 
@@ -153,7 +153,7 @@ def child(root: str, what: str, rounds: int) -> dict[str, float]:
         calls: dict[str, Callable[[], object]] = {
             "blame": lambda: graph.commits.last_change("Person", "real1"),
             "list": lambda: graph.commits.list(limit=20),
-            "repeat": lambda: graph._engine.lines.main.coordinator.commit_of("never made"),
+            "repeat": lambda: graph._engine.lines.main.manifest.commit_of("never made"),
             "get": lambda: graph.commits.get(graph.commits.head().graph_commit_id),
             "past": lambda: graph.snapshot(version=REAL),
             "feed": lambda: graph.feed.poll("beginning", limit=REAL // 2),

@@ -91,7 +91,7 @@ class History:
 
 
 def _manifest_fragments(graph: og.Graph) -> list[object]:
-    return list(graph._engine.lines.main.coordinator.capture().view.dataset.get_fragments())
+    return list(graph._engine.lines.main.manifest.capture().view.dataset.get_fragments())
 
 
 def _person_fragments(graph: og.Graph) -> int:
@@ -200,8 +200,8 @@ def test_looking_at_the_newest_commits_reads_no_table_and_no_manifest(history: H
 
 
 def test_a_handle_holds_few_commits_whatever_the_history(history: History) -> None:
-    ledger = history.graph._engine.lines.main.coordinator.ledger
-    assert len(ledger.recent.commits) < 2 * CHECKPOINT_ROWS
+    commits = history.graph._engine.lines.main.manifest.history
+    assert len(commits.recent.commits) < 2 * CHECKPOINT_ROWS
     assert len(history.graph.commits.list()) == history.graph.snapshot().version >= DEPTHS[-1]
 
 
@@ -232,13 +232,13 @@ def test_looking_at_the_oldest_commits_reads_some_of_the_history(
 
 
 def test_an_operation_that_never_was_is_told_by_checkpoints(history: History) -> None:
-    coordinator = history.graph._engine.lines.main.coordinator
+    manifest = history.graph._engine.lines.main.manifest
     checkpoints = history.commits() // (CHECKPOINT_ROWS // 4)
     with measured() as io:
-        assert coordinator.commit_of("never") is None
+        assert manifest.commit_of("never") is None
     assert io["manifest_rows"] <= checkpoints + len(history.depths)
     with measured() as io:
-        assert coordinator.commit_of("never, too") is None
+        assert manifest.commit_of("never, too") is None
     assert dict(io) == {}
 
 

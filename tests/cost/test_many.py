@@ -96,7 +96,7 @@ def test_a_branch_holds_nothing_in_memory_that_its_parent_holds(tmp_path: Path) 
     graph = busy(tmp_path, 1)
     with og.open(graph.uri, durability="none", upkeep=False) as cold:
         lines = cold._engine.lines
-        ours, theirs = (lines.get(name).coordinator.ledger.recent for name in ("main", "b00"))
+        ours, theirs = (lines.get(name).manifest.history.recent for name in ("main", "b00"))
         shared = ours.commits.keys() & theirs.commits.keys()
         assert len(shared) == 2
         assert all(ours.commits[name] is theirs.commits[name] for name in shared)
@@ -130,7 +130,7 @@ def test_looking_at_all_branches_reads_what_they_do_not_share(
             for name in ("one", "two"):
                 graph.snapshot(name)
             # Its older part is not in memory.
-            assert graph._engine.lines.main.coordinator.ledger.recent.floor > 0
+            assert graph._engine.lines.main.manifest.history.recent.floor > 0
             heads = cost_of(graph.branches.heads)
             found = graph.branches.heads()
         distances = {item.name: (item.ahead, item.behind) for item in found.branches}

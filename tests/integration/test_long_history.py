@@ -63,7 +63,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
 @pytest.fixture
 def graph(story: Story) -> Iterator[og.Graph]:
     with story.open() as found:
-        recent = found._engine.lines.main.coordinator.ledger.recent
+        recent = found._engine.lines.main.manifest.history.recent
         assert len(recent.commits) < 30 < len(story.made)
         yield found
 

@@ -204,7 +204,7 @@ def test_who_names_a_state_while_a_cleanup_begins_gets_it_or_is_told(graph: og.G
         graph.mutate(SET, {"k": "k0", "v": number})
     with fresh(graph) as other:
         directory = other._engine.lines.directory
-        capture = other._engine.lines.main.coordinator.at_version(old)
+        capture = other._engine.lines.main.manifest.at_version(old)
 
         def name_it() -> None:
             # As a maker does whose control lapsed without its knowing.

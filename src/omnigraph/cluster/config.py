@@ -33,7 +33,7 @@ class Metadata(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class StateOptions(msgspec.Struct, forbid_unknown_fields=True):
-    """Options of the ledger."""
+    """Options of the history."""
 
     backend: Literal["cluster"] = "cluster"
     lock: bool = True

@@ -88,7 +88,7 @@ class Companions:
 
     def published(self, members: Sequence[Member], seconds: float) -> None:
         """Answer every write that was taken: all of it is published."""
-        commits = self._manifest.ledger.commits
+        commits = self._manifest.history.commits
         for member in members:
             member.commit = commits[member.identity.commit_id]
         if len(members) > 1:
@@ -176,7 +176,7 @@ class _Group:
             changes = member.context.run(member.operation.prepare, self._overlay)
             if self._rests_on_others(member, changes):
                 return Verdict.LATER
-            check_strict(member, changes, self._capture, self._manifest.ledger)
+            check_strict(member, changes, self._capture, self._manifest.history)
         except (LeftoversFound, StorageError, VersionReclaimedError):
             # Not a verdict on the write: alone it goes through what mends these.
             member.shared = False

@@ -84,12 +84,12 @@ class SchemaContract:
         self,
         files: ControlFiles,
         compiler: Compiler,
-        coordinator: ManifestReader,
+        manifest: ManifestReader,
         control: Callable[[], AbstractContextManager[object]] | None,
     ) -> None:
         self._files = files
         self._compiler = compiler
-        self._coordinator = coordinator
+        self._manifest = manifest
         self._control = control
         self._lock = threading.Lock()
         self._bytes: Contents = ()
@@ -112,7 +112,7 @@ class SchemaContract:
             found = self._read_all()
             self._check_domain(found[2])
             named = _named_hash(found[2])
-            known = self._coordinator.capture(fresh=False)
+            known = self._manifest.capture(fresh=False)
             if named == known.head.schema_hash:
                 try:
                     return self._checked(found)
@@ -121,7 +121,7 @@ class SchemaContract:
                         raise
                     continue
             # Either this handle or the copy is behind.
-            head = self._coordinator.capture().head.schema_hash
+            head = self._manifest.capture().head.schema_hash
             if named == head:
                 continue
             if not self._was_named(named):
@@ -139,7 +139,7 @@ class SchemaContract:
 
     def _was_named(self, schema_hash: str | None) -> bool:
         """Whether a commit of the graph had a schema."""
-        commits = self._coordinator.ledger.newest_first(self._coordinator.view.version)
+        commits = self._manifest.history.newest_first(self._manifest.view.version)
         return any(commit.schema_hash == schema_hash for commit in commits)
 
     def check_graph(self) -> None:
@@ -155,16 +155,16 @@ class SchemaContract:
             self._domain = domain
         elif domain is not None and domain != self._domain:
             # Its manifest may be at the very version this handle wrote last: reads would not tell.
-            raise self._coordinator.replaced()
+            raise self._manifest.replaced()
 
     def _settled(self, state: bytes, named: str | None) -> bool:
         """Whether files that do not agree will not get better by looking again."""
-        head = self._coordinator.capture().head.schema_hash
+        head = self._manifest.capture().head.schema_hash
         return named == head and self._files.read(STATE) == state
 
     def bring_up_to_date(self) -> None:
         """Make the files those of the head's schema. Needs the control slot."""
-        head = self._coordinator.capture().head.schema_hash
+        head = self._manifest.capture().head.schema_hash
         state = self._files.read(STATE)
         if state is None or _named_hash(state) != head:
             accepted, source = self._load(head)

@@ -125,7 +125,7 @@ class Writer:
             return _Attempts(self, member).run()
         with self.queue.turn(Ticket(member)) as leads:
             if leads:
-                companions = Companions(self.queue, self.publisher.coordinator)
+                companions = Companions(self.queue, self.publisher.manifest)
                 return _Attempts(self, member, companions).run()
         return member.result()
 
@@ -157,7 +157,7 @@ class Writer:
 
     def clear_leftovers(self) -> bool:
         """Undo what interrupted writes left above tables, unless a living writer is at work."""
-        if not self.recovery.leftovers(self.publisher.coordinator.capture()):
+        if not self.recovery.leftovers(self.publisher.manifest.capture()):
             return False
         try:
             commit, _changes = self.maintain(ClearLeftovers(self.recovery), actor_id=RECOVERY_ACTOR)
@@ -179,7 +179,7 @@ class Writer:
     @contextlib.contextmanager
     def trial(self, operation: Operation, schema: AcceptedSchema) -> Iterator[BranchState]:
         """Hold the state an operation would make of the newest one, for reading; see `tried`."""
-        capture = self.publisher.coordinator.capture()
+        capture = self.publisher.manifest.capture()
         fire(Failpoint.WRITE_POST_CAPTURE)
         if capture.head.schema_hash != schema.ir_hash():
             raise SchemaMovedError
@@ -194,7 +194,7 @@ class Writer:
 
     def base(self, schema: AcceptedSchema) -> Base:
         """Return the newest state as something to compute on."""
-        return self.base_at(self.publisher.coordinator.capture(), schema)
+        return self.base_at(self.publisher.manifest.capture(), schema)
 
     def base_at(self, capture: BranchState, schema: AcceptedSchema | None) -> Base:
         """Return a captured state as something to compute on."""
@@ -294,14 +294,14 @@ class _Attempts:
 
     def _run(self) -> tuple[GraphCommit | None, ChangeSet | None]:
         prepared: Prepared | None = None
-        coordinator = self._publisher.coordinator
+        manifest = self._publisher.manifest
         if self._request.warm_schema:
             self._writer.check_stored_schema()
         for losses in range(self._persistence.attempts):
             with contextlib.ExitStack() as stack:
-                capture = coordinator.capture(fresh=self._persistence.looks or losses > 0)
+                capture = manifest.capture(fresh=self._persistence.looks or losses > 0)
                 fire(Failpoint.WRITE_POST_CAPTURE)
-                done = coordinator.commit_of(
+                done = manifest.commit_of(
                     self._request.operation_id, past=self._member.may_be_repeated
                 )
                 if done is not None:
@@ -314,7 +314,7 @@ class _Attempts:
                         continue
                     stack.enter_context(slot)
                 try:
-                    check_head(self._member, capture, coordinator.ledger)
+                    check_head(self._member, capture, manifest.history)
                     if prepared is None or not self._still_valid(prepared, capture):
                         prepared = self._prepare(capture)
                     if not self._publishes(prepared):
@@ -362,8 +362,8 @@ class _Attempts:
         return self._member.commit, self._member.changes
 
     def prepare_only(self) -> ChangeSet:
-        capture = self._publisher.coordinator.capture()
-        history = self._publisher.coordinator.ledger
+        capture = self._publisher.manifest.capture()
+        history = self._publisher.manifest.history
         check_schema(self._member, capture)
         check_head(self._member, capture, history)
         base = self._writer.base_at(capture, self._member.schema)
@@ -384,7 +384,7 @@ class _Attempts:
 
     def _is_behind(self, capture: BranchState) -> bool:
         """Whether the state a write was prepared on is gone because there is a newer one."""
-        return self._publisher.coordinator.capture().version != capture.version
+        return self._publisher.manifest.capture().version != capture.version
 
     def _given_up(self) -> OmniGraphError:
         text = self._persistence.given_up.format(attempts=self._persistence.attempts)
@@ -486,7 +486,7 @@ class _Attempts:
         forks = self._writer.fork_ahead(base, self._operation.tables_surely_written())
         try:
             member.changes = changes = self._operation.prepare(base)
-            check_strict(member, changes, capture, self._publisher.coordinator.ledger)
+            check_strict(member, changes, capture, self._publisher.manifest.history)
             members = self._with_companions(base)
             fire(Failpoint.WRITE_POST_VALIDATE_PRE_STAGE)
             changes = together([item.changes for item in members if item.changes is not None])

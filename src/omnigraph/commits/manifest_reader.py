@@ -77,7 +77,7 @@ class ManifestReader:
         self.branch = branch
         self._lock = threading.RLock()
         self._past = Past(journal, lambda: self._view, self._reopen)
-        self.ledger = History(self._past)
+        self.history = History(self._past)
         self._replaced = False
         known = None if parent is None else parent.view.rows_by_file
         inherited = parent.history_to(forked_at) if parent is not None else None
@@ -87,7 +87,7 @@ class ManifestReader:
             check_stamp(self._view, stamp)
             if inherited is not None:
                 # What its parent held there is the parent's own: none of it is held twice.
-                self.ledger = History(self._past, inherited)
+                self.history = History(self._past, inherited)
             if inherited is None or self._view.version != forked_at:
                 self._take_in(self._view, known=())
 
@@ -103,27 +103,27 @@ class ManifestReader:
         seen = self._view.version if known else 0
         start, tables = newest_rows(self.journal, view, known)
         records = [item for rows in tables for item in decode(rows)]
-        head = self.ledger.head_at(seen) if seen else None
+        head = self.history.head_at(seen) if seen else None
         if start is None:
             self._replaced = self._replaced or self._tell_of_another(records, head, seen)
-            self.ledger.fold(records)
+            self.history.fold(records)
             self._view = view
             return
         recent = Span(start)
         recent.fold(records)
         # The view first: the older part of the new history is read from it.
         self._view = view
-        self.ledger = History(self._past, recent)
+        self.history = History(self._past, recent)
         if head is not None:
             # Rows that were not looked at must be those of the same graph.
-            found = self.ledger.head_at(seen).graph_commit_id
+            found = self.history.head_at(seen).graph_commit_id
             self._replaced = self._replaced or found != head.graph_commit_id
 
     def _tell_of_another(
         self, records: Sequence[Record], head: GraphCommit | None, seen: int
     ) -> bool:
         """Whether rows do not go on from the head that was seen: an older copy was put back."""
-        recent = self.ledger.recent
+        recent = self.history.recent
         for item in records if head is not None else ():
             if not isinstance(item, GraphCommit) or item.manifest_version <= recent.floor:
                 continue
@@ -146,7 +146,7 @@ class ManifestReader:
     def history_to(self, version: int) -> Span | None:
         """Return what is in memory of a version, to be grown on its own; None if nothing is."""
         with self._lock:
-            recent = self.ledger.recent
+            recent = self.history.recent
             known = max(recent.floor, 1) <= version <= self._view.version
             return recent.to(version) if known else None
 
@@ -185,7 +185,7 @@ class ManifestReader:
 
     def _check_origin(self) -> None:
         """Refuse to go on when the rows are those of two graphs."""
-        if self._replaced or self.ledger.origins > 1:
+        if self._replaced or self.history.origins > 1:
             raise GraphReplacedError
 
     def _newest(self) -> int:
@@ -204,8 +204,8 @@ class ManifestReader:
         return BranchState(
             view=self._view,
             version=version,
-            head=self.ledger.head_at(version),
-            pins=self.ledger.pins_at(version),
+            head=self.history.head_at(version),
+            pins=self.history.pins_at(version),
             branch=self.branch,
         )
 
@@ -223,13 +223,13 @@ class ManifestReader:
         """Take over what an own publish just wrote, without reading it back."""
         with self._lock:
             if view.version > self._view.version:
-                self.ledger.fold(records)
+                self.history.fold(records)
                 if view.version == self._view.version + 1:
                     self._view = view
 
     def commit_of(self, operation_id: str, *, past: bool = True) -> GraphCommit | None:
         """Return the commit an operation made, if it made one; without `past`, lately."""
-        return self.ledger.commit_of(operation_id, past=past)
+        return self.history.commit_of(operation_id, past=past)
 
 
 def newest_rows(

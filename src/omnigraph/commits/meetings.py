@@ -106,7 +106,7 @@ class Meetings:
             return frozenset()
         version = manifest.capture().version
         since, found = self._known.get(uid) or (info.forked_at, frozenset[str]())
-        found |= merged_between(manifest.ledger, since, version)
+        found |= merged_between(manifest.history, since, version)
         self._known.put(uid, (version, found))
         return found
 

@@ -66,7 +66,7 @@ class OpenBranch(Struct, weakref=True, eq=False):
     """One branch: its manifest, and who writes and recovers it."""
 
     branch: BranchId
-    coordinator: ManifestReader
+    manifest: ManifestReader
     publisher: Publisher
     recovery: Recovery
     writer: Writer
@@ -77,8 +77,8 @@ class OpenBranch(Struct, weakref=True, eq=False):
         """Return the newest state; with a bound, one that was the newest so long ago will do."""
         begun = elapsed_s()
         if max_staleness_s is not None and begun - self.looked_s <= max_staleness_s:
-            return self.coordinator.capture(fresh=False)
-        found = self.coordinator.capture()
+            return self.manifest.capture(fresh=False)
+        found = self.manifest.capture()
         self.looked_s = begun
         return found
 
@@ -128,9 +128,7 @@ class OpenBranches:
         self.check_stored_schema: Callable[[], object] = lambda: None
         """Raises when the stored schema files do not agree with the graph."""
         self._past: BoundedCache[str, ManifestReader] = BoundedCache(PAST_BRANCHES_COMMITS_MAX)
-        self.directory = BranchDirectory(
-            self.main.coordinator, tables, self._slots, syncer, ids.next
-        )
+        self.directory = BranchDirectory(self.main.manifest, tables, self._slots, syncer, ids.next)
 
     @property
     def calls_at_once(self) -> int:
@@ -158,7 +156,7 @@ class OpenBranches:
             with self._lock:
                 known = self._alive.get(name)
             if known is not None and self.directory.exists(known.branch):
-                self._recent.put(name, known, _weight(known.coordinator))
+                self._recent.put(name, known, _weight(known.manifest))
                 return known
             with self._lock:
                 if self._alive.get(name) is not known:
@@ -189,19 +187,19 @@ class OpenBranches:
         finally:
             with self._lock:
                 self._alive[name] = line
-            self._recent.put(name, line, _weight(line.coordinator))
+            self._recent.put(name, line, _weight(line.manifest))
         return line
 
     def _open_branch(self, info: BranchInfo, view: JournalView | None) -> OpenBranch:
         """Open a branch; what it shares with a parent in use is not read again."""
         parent = self._in_use(info.parent or MAIN)
         if parent is None:
-            return self._open(info.id, self._manifest(info.id, self.main.coordinator))
-        manifest = self._manifest(info.id, parent.coordinator, info.forked_at, view)
+            return self._open(info.id, self._manifest(info.id, self.main.manifest))
+        manifest = self._manifest(info.id, parent.manifest, info.forked_at, view)
         return self._open(info.id, manifest)
 
-    def _open(self, branch: BranchId, coordinator: ManifestReader) -> OpenBranch:
-        publisher = Publisher(coordinator, self._tables, self._slots, self._syncer, self._threads)
+    def _open(self, branch: BranchId, manifest: ManifestReader) -> OpenBranch:
+        publisher = Publisher(manifest, self._tables, self._slots, self._syncer, self._threads)
         publisher.check_kept = self._check_kept
         recovery = Recovery(publisher, self._audit)
         writer = Writer(
@@ -209,7 +207,7 @@ class OpenBranches:
         )
         return OpenBranch(
             branch=branch,
-            coordinator=coordinator,
+            manifest=manifest,
             publisher=publisher,
             recovery=recovery,
             writer=writer,
@@ -245,7 +243,7 @@ class OpenBranches:
                     "the graph was moved since its branches were made",
                     hint="open it read-write once: they are then pointed to this place",
                 )
-            pins = self.main.coordinator.ledger.pins_at(self.main.coordinator.view.version)
+            pins = self.main.manifest.history.pins_at(self.main.manifest.view.version)
             for path in sorted({split_branch(pin.path)[0] for pin in pins.values()}):
                 relocate_branches(self._location.files, self._tables.folder(path))
             # Last: until then the next open finds that there is work to do.
@@ -282,18 +280,18 @@ class OpenBranches:
     def containing(self, commit_id: str) -> tuple[OpenBranch, GraphCommit]:
         """Return a branch whose history holds a commit, and the commit. Raises `NotFoundError`."""
         for line in self.warm():
-            if (found := line.coordinator.ledger.commits.get(commit_id)) is not None:
+            if (found := line.manifest.history.commits.get(commit_id)) is not None:
                 return line, found
         for info in self.directory.branches():
             try:
                 line = self.get(info.name)
-                line.coordinator.capture()
+                line.manifest.capture()
             except OmniGraphError:
                 if self.directory.exists(info.id):
                     raise
                 # Deleted since it was listed: what is looked for may lie elsewhere.
                 continue
-            if (found := line.coordinator.ledger.commits.get(commit_id)) is not None:
+            if (found := line.manifest.history.commits.get(commit_id)) is not None:
                 return line, found
         raise NotFoundError(f"commit '{commit_id}' does not exist")
 
@@ -301,13 +299,13 @@ class OpenBranches:
         """Return the manifest of a branch, deleted ones that are kept included, for reading."""
         line = self._in_use(branch_uid)
         if line is not None:
-            return line.coordinator
+            return line.manifest
         found = self._past.get(branch_uid)
         branch = parse_branch_uid(branch_uid)
         if found is not None or branch is None:
             return found
         try:
-            found = self._manifest(branch, self.main.coordinator)
+            found = self._manifest(branch, self.main.manifest)
         except NotFoundError:
             return None
         self._past.put(branch_uid, found, _weight(found))
@@ -327,7 +325,7 @@ class OpenBranches:
         line = self.get(branch.name)
         if line.branch != branch:
             raise NotFoundError(f"branch '{branch.name}' was deleted and made again")
-        line.coordinator.capture()
+        line.manifest.capture()
         return line, self.state(line, version)
 
     def state(self, line: OpenBranch, version: int) -> BranchState:
@@ -335,20 +333,20 @@ class OpenBranches:
 
         Raises `NotFoundError` and `VersionReclaimedError`.
         """
-        found = line.coordinator.at_version(version)
-        if version < line.coordinator.view.version:
+        found = line.manifest.at_version(version)
+        if version < line.manifest.view.version:
             self.directory.check_kept(line.branch, version)
         return found
 
     def state_of(self, line: OpenBranch, commit: GraphCommit) -> BranchState:
         """Return the state a commit of a branch made, if it can still be read."""
-        return self.within(self.state(line, commit.manifest_version), commit, line.coordinator)
+        return self.within(self.state(line, commit.manifest_version), commit, line.manifest)
 
     def within(
         self, after: BranchState, commit: GraphCommit, manifest: ManifestReader
     ) -> BranchState:
         """Return the state a commit made, given that of the graph version it is part of."""
-        history = manifest.ledger
+        history = manifest.history
         if history.is_last(commit):
             return after
         return self._inner.state(after, commit, history, self.schema_at(commit.schema_hash))
@@ -393,8 +391,8 @@ class OpenBranches:
 
     def _create_inside(self, name: str, capture: BranchState) -> BranchInfo:
         """Make a branch that starts between commits which were published together."""
-        manifest = self.get(capture.branch.name).coordinator
-        group, commits = manifest.ledger.group_until(capture.head)
+        manifest = self.get(capture.branch.name).manifest
+        group, commits = manifest.history.group_until(capture.head)
         after = manifest.at_version(capture.version)
         before = self.holding(manifest.at_version(capture.version - 1))
         if self._tables.is_gone(before.branch.path, before.version):
@@ -426,8 +424,8 @@ class OpenBranches:
             if parent is None or capture.version >= info.forked_at:
                 break
             line = self.get(parent.name)
-            line.coordinator.capture()
-            branch, capture = line.branch, line.coordinator.at_version(capture.version)
+            line.manifest.capture()
+            branch, capture = line.branch, line.manifest.at_version(capture.version)
         return capture
 
     def maker(self, capture: BranchState) -> BranchId:
@@ -473,7 +471,7 @@ class OpenBranches:
 
 def _weight(manifest: ManifestReader) -> int:
     """Return how many commits a manifest holds in memory, or is counted as."""
-    return max(OPEN_BRANCH_COMMITS_MIN, len(manifest.ledger.recent.commits))
+    return max(OPEN_BRANCH_COMMITS_MIN, len(manifest.history.recent.commits))
 
 
 def _unknown_schema(schema_hash: str) -> AcceptedSchema:

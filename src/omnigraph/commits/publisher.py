@@ -125,13 +125,13 @@ class Publisher:
 
     def __init__(
         self,
-        coordinator: ManifestReader,
+        manifest: ManifestReader,
         tables: Tables,
         slots: Slots,
         syncer: Syncer,
         threads: ThreadPoolExecutor,
     ) -> None:
-        self.coordinator = coordinator
+        self.manifest = manifest
         self.tables = tables
         self.slots = slots
         self.syncer = syncer
@@ -174,7 +174,7 @@ class Publisher:
 
     def exists(self) -> bool:
         """Whether the branch exists. Whoever deletes it owns its slot, so ask under the slot."""
-        branch = self.coordinator.branch
+        branch = self.manifest.branch
         if branch.is_main:
             return True
         seen = is_stored if self.out_of_sight else branch_exists
@@ -184,11 +184,11 @@ class Publisher:
         """Return what to raise for files that are missing: the branch, if that is what is gone."""
         if self.exists():
             return error
-        return NotFoundError(f"branch '{self.coordinator.branch.name}' was deleted")
+        return NotFoundError(f"branch '{self.manifest.branch.name}' was deleted")
 
     def _moved(self, capture: BranchState) -> bool:
         """Whether the manifest moved since the capture."""
-        return self.coordinator.journal.latest_version(capture.view) != capture.version
+        return self.manifest.journal.latest_version(capture.view) != capture.version
 
     def publish(
         self,
@@ -310,7 +310,7 @@ class Publisher:
         self, capture: BranchState, chain: CommitChain, entries: Sequence[TableEntry]
     ) -> StagedRows:
         """Write the manifest rows of commits from a captured head; nothing is visible yet."""
-        seq, journal = capture.view.version + 1, self.coordinator.journal
+        seq, journal = capture.view.version + 1, self.manifest.journal
         tables = [replace(item, seq=seq) for item in entries]
         records: list[Record] = [*tables, *_commits(chain, seq, capture)]
         if journal.is_next_long(capture.view, len(records)):
@@ -329,7 +329,7 @@ class Publisher:
         """Return what the manifest adds up to after an append that writes a long file."""
         pins = published_after(capture.pins, tables)
         commits = [item for item in records if isinstance(item, GraphCommit)]
-        found = self.coordinator.ledger.checkpoint(seq, pins, commits)
+        found = self.manifest.history.checkpoint(seq, pins, commits)
         return [] if found is None else [found]
 
     def _move(
@@ -349,7 +349,7 @@ class Publisher:
             if ready.entries != entries:
                 ready = None
             else:
-                files += self.coordinator.journal.data_files(ready.append)
+                files += self.manifest.journal.data_files(ready.append)
         # A manifest must never name unsynced files.
         self.syncer.sync(files)
         for item in plan.tables:
@@ -401,7 +401,7 @@ class Publisher:
 
         The slot stays, unless lost. This is the only place where anything becomes visible.
         """
-        identity, journal = chain.last, self.coordinator.journal
+        identity, journal = chain.last, self.manifest.journal
         properties = {OPERATION_PROPERTY: identity.operation_id}
         tenure = tenure or _Tenure(slot)
         for _attempt in range(PUBLISH_ATTEMPTS_MAX):
@@ -415,7 +415,7 @@ class Publisher:
             except StaleJournal:
                 staged = None
                 capture = self._look_again(capture, identity, slot)
-                found = self.coordinator.ledger.commits.get(identity.commit_id)
+                found = self.manifest.history.commits.get(identity.commit_id)
                 if found is not None:
                     # The answer was lost, not the commit: it must be as durable as any other.
                     self._acknowledge(identity, journal.version_path(found.manifest_version))
@@ -425,8 +425,8 @@ class Publisher:
             self._acknowledge(identity, version)
             if not tenure.holds:
                 return self._found_in_latest(identity)
-            self.coordinator.adopt(view, staged.records)
-            return self.coordinator.ledger.commits[identity.commit_id]
+            self.manifest.adopt(view, staged.records)
+            return self.manifest.history.commits[identity.commit_id]
         raise OutcomeUnknownError(
             "the manifest could not be written", operation_id=identity.operation_id
         )
@@ -439,12 +439,12 @@ class Publisher:
         nothing; only the lineage of the newest manifest does.
         """
         if not self.exists():
-            raise NotFoundError(f"branch '{self.coordinator.branch.name}' was deleted")
+            raise NotFoundError(f"branch '{self.manifest.branch.name}' was deleted")
         try:
-            self.coordinator.capture()
+            self.manifest.capture()
         except OmniGraphError as error:
             raise _interrupted(identity, error) from error
-        found = self.coordinator.ledger.commits.get(identity.commit_id)
+        found = self.manifest.history.commits.get(identity.commit_id)
         if found is None:
             raise HeadMoved
         return found
@@ -453,8 +453,8 @@ class Publisher:
         self, capture: BranchState, identity: CommitIdentity, slot: HeldSlot
     ) -> BranchState:
         """After a failed append: go on from the newest manifest if the head is still ours."""
-        now = self.coordinator.capture()
-        landed = identity.commit_id in self.coordinator.ledger.commits
+        now = self.manifest.capture()
+        landed = identity.commit_id in self.manifest.history.commits
         if not landed and now.head.graph_commit_id != capture.head.graph_commit_id:
             slot.remove()
             raise HeadMoved

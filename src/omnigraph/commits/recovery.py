@@ -103,7 +103,7 @@ class Recovery:
         """Move version files of this branch's tables that a power loss tore out of the way."""
         self._audit.set_aside_torn()
         publisher = self._publisher
-        for pin in self._own_pins(publisher.coordinator.capture(fresh=False)):
+        for pin in self._own_pins(publisher.manifest.capture(fresh=False)):
             tables = publisher.tables
             set_aside_torn(tables.files, tables.folder(pin.path), above=pin.version)
 
@@ -197,8 +197,8 @@ class Recovery:
         """Whether a slot asks for an undo, told without taking it: whoever wants it would wait."""
         seen = self._publisher.slots.peek(name)
         intent = None if seen is None or seen[1] else decode_intent(seen[0])
-        head = self._publisher.coordinator.capture().head.graph_commit_id
-        lineage = self._publisher.coordinator.ledger.commits
+        head = self._publisher.manifest.capture().head.graph_commit_id
+        lineage = self._publisher.manifest.history.commits
         if intent is None or judge(intent, lineage, head) is not None:
             return False
         evidence = [self._evidence(table, intent.kind) for table in intent.tables]
@@ -217,8 +217,8 @@ class Recovery:
                 hint="resolve it with the release that wrote it, then go on",
             )
         intent = decode_intent(slot.body)
-        capture = self._publisher.coordinator.capture()
-        lineage = self._publisher.coordinator.ledger.commits
+        capture = self._publisher.manifest.capture()
+        lineage = self._publisher.manifest.history.commits
         fire(Failpoint.RECOVERY_POST_SEIZE)
         verdict = judge(intent, lineage, capture.head.graph_commit_id)
         if verdict is not None or intent is None:
@@ -255,7 +255,7 @@ class Recovery:
             return
         fire(Failpoint.RECOVERY_POST_PUBLISH_PRE_AUDIT)
         forward = commit.graph_commit_id == intent.commit_id and intent.kind != RECOVERY
-        published = self._publisher.coordinator.ledger.pins_at(commit.manifest_version)
+        published = self._publisher.manifest.history.pins_at(commit.manifest_version)
         outcomes: list[TableOutcome] = []
         for table in intent.tables:
             pin = published.get(table.table_key)

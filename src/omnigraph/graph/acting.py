@@ -62,8 +62,8 @@ class SessionBase:
 
         What others committed after it was not seen, even if this process knows of it already.
         """
-        # Not by the coordinator, whose lock whoever publishes now may hold.
-        pins = line.coordinator.ledger.pins_at(commit.manifest_version)
+        # Not by the manifest, whose lock whoever publishes now may hold.
+        pins = line.manifest.history.pins_at(commit.manifest_version)
         with self._lock:
             seen = self._of(line)
             for key in pins if table_keys is None else table_keys:
@@ -89,7 +89,7 @@ class SessionBase:
     def _of(self, line: OpenBranch) -> dict[str, Place]:
         branch = line.branch.uid
         if branch not in self._seen:
-            self._seen[branch] = _places(line.coordinator.capture(fresh=False))
+            self._seen[branch] = _places(line.manifest.capture(fresh=False))
         return self._seen[branch]
 
 
@@ -230,7 +230,7 @@ class Acting:
         if commit is None or changes is None:
             return
         # One of the commits that were published together looks after all of them.
-        if line.coordinator.ledger.is_last(commit):
+        if line.manifest.history.is_last(commit):
             self.engine.after_commit(line, fold=fold)
         written = {change.entity.table_key for change in changes.effective()}
         self.wrote(line, commit, written - changes.unseen)

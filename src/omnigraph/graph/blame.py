@@ -30,7 +30,7 @@ class Blame:
         self._line = line
         self._tables = tables
         self._contract = contract
-        self._history = line.coordinator.ledger
+        self._history = line.manifest.history
 
     def last_change(self, pin: Pin, entity_id: str) -> GraphCommit | None:
         """Return the commit that last changed an entity; None when it never existed.
@@ -38,7 +38,7 @@ class Blame:
         `pin` is the newest published version of its table.
         """
         history = self._history
-        image = self._image(pin, entity_id, self._line.coordinator.view.version)
+        image = self._image(pin, entity_id, self._line.manifest.view.version)
         while True:
             touched = pin
             if image is not None:

@@ -149,7 +149,7 @@ class Branches:
         self._acting.check_writable()
         self._acting.permit(Action.BRANCH_DELETE, target_branch=name, actor=actor)
         line = self._lines.get(name)
-        ending = DeleteBranch(self._lines.directory, line.branch, line.coordinator)
+        ending = DeleteBranch(self._lines.directory, line.branch, line.manifest)
         with self._acting.telling(name, actor):
             ending.run(line.writer, expected_head)
         self._lines.forget(name)
@@ -215,7 +215,7 @@ class Branches:
         if queries:
             # A check that fails shows rows of what would be merged.
             self._acting.permit(Action.READ, branch=into, actor=actor)
-            source_head = self._lines.get(source).coordinator.capture().head.graph_commit_id
+            source_head = self._lines.get(source).manifest.capture().head.graph_commit_id
             expected_head = self._run_checks(
                 source, into, decide, queries, expected_head, source_head
             )

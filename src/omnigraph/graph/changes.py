@@ -91,7 +91,7 @@ class Changes:
         """
         schema, line, old, new = self._states(before, after)
         found = entity_changes(
-            schema, self._tables, old.pins, new.pins, line.coordinator.ledger, wanted
+            schema, self._tables, old.pins, new.pins, line.manifest.history, wanted
         )
         return Diff(before=str(before), after=str(after), changes=tuple(found))
 
@@ -126,8 +126,8 @@ class Changes:
             raise DiffRefusedError(
                 reason="parentless_commit", graph_commit_id=commit.graph_commit_id
             )
-        ledger = line.coordinator.ledger
-        parent = ledger.commits[commit.parent_commit_id]
+        history = line.manifest.history
+        parent = history.commits[commit.parent_commit_id]
         if parent.schema_hash != commit.schema_hash:
             raise DiffRefusedError(reason="schema_boundary", graph_commit_id=commit.graph_commit_id)
         with self._at_work(commit, line):
@@ -151,20 +151,20 @@ class Changes:
     def _of_types(
         self, commit: GraphCommit, line: OpenBranch, wanted: ChangeFilter
     ) -> Iterator[TypeChanges]:
-        ledger = line.coordinator.ledger
-        parent = ledger.commits[commit.parent_commit_id or ""]
-        group = ledger.group_of(commit)
+        history = line.manifest.history
+        parent = history.commits[commit.parent_commit_id or ""]
+        group = history.group_of(commit)
         if group is not None:
             version = (line.branch.uid, commit.manifest_version)
             touched = group.touched_by(commit.graph_commit_id)
             schema = self._contract.at(commit.schema_hash)
-            return self._together.of_commit(schema, version, touched, ledger, wanted)
+            return self._together.of_commit(schema, version, touched, history, wanted)
         return type_changes(
             self._contract.at(commit.schema_hash),
             self._tables,
-            ledger.pins_at(parent.manifest_version),
-            ledger.pins_at(commit.manifest_version),
-            ledger,
+            history.pins_at(parent.manifest_version),
+            history.pins_at(commit.manifest_version),
+            history,
             wanted,
         )
 
@@ -183,7 +183,7 @@ class Changes:
         """
         if commit.parent_commit_id is None:
             return ChangeBlock(commit=commit, changes=()), False
-        parent = line.coordinator.ledger.commits[commit.parent_commit_id]
+        parent = line.manifest.history.commits[commit.parent_commit_id]
         if parent.schema_hash != commit.schema_hash:
             return ChangeBlock(commit=commit, changes=(), schema_boundary=True), False
         known = self.wanted_then(commit, wanted)
@@ -267,7 +267,7 @@ class ChangeFeed:
         schema = self._contract.validate()
         domain, catalog = schema.domain, schema.catalog
         _check_types(wanted, catalog)
-        capture = line.coordinator.capture()
+        capture = line.manifest.capture()
         tokens = _Tokens(domain, line, wanted)
         if page_token is not None:
             known = tokens.read(page_token, "page")
@@ -290,12 +290,12 @@ class ChangeFeed:
         limit: int,
         wanted: ChangeFilter,
     ) -> FeedPage:
-        ledger = line.coordinator.ledger
+        history = line.manifest.history
         start = after
         newer = (
             commit
-            for commit in ledger.oldest_first(start.version - 1, cut)
-            if start < _Place.at(commit, ledger)
+            for commit in history.oldest_first(start.version - 1, cut)
+            if start < _Place.at(commit, history)
         )
         blocks: list[ChangeBlock] = []
         room = limit
@@ -312,7 +312,7 @@ class ChangeFeed:
                 token = tokens.write("page", **after.to_json(), skip=skip + room, cut=cut)
                 return FeedPage(blocks=tuple(blocks), next_page_token=token)
             room -= len(block.changes)
-            skip, after = 0, _Place.at(commit, ledger)
+            skip, after = 0, _Place.at(commit, history)
             if room == 0:
                 break
         caught_up = next(newer, None) is None
@@ -357,7 +357,7 @@ class ChangeFeed:
         wanted = ChangeFilter.of(kinds, types, ops)
         line = self._exported.get(branch)
         self._contract.validate()
-        capture = line.coordinator.capture()
+        capture = line.manifest.capture()
         schema = self._contract.at(capture.head.schema_hash)
         _check_types(wanted, schema.catalog)
         keys = {item.table_key for item in schema.catalog.entities() if wanted.admits(item)}
@@ -424,10 +424,10 @@ def _start(line: OpenBranch, capture: BranchState, start: str) -> _Place:
         return _Place(0)
     word, separator, commit_id = start.partition(":")
     if word == "after" and separator:
-        found = line.coordinator.ledger.commits.get(commit_id)
+        found = line.manifest.history.commits.get(commit_id)
         if found is None:
             raise NotFoundError(f"commit '{commit_id}' is not on branch '{line.branch.name}'")
-        return _Place.at(found, line.coordinator.ledger)
+        return _Place.at(found, line.manifest.history)
     raise BadRequestError(f"unknown start {start!r}; expected now, beginning or after:<commit>")
 
 

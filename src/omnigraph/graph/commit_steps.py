@@ -55,13 +55,13 @@ class CommitSteps:
 
     def head(self) -> str:
         """Return the id of the newest commit."""
-        return self._line().coordinator.capture().head.graph_commit_id
+        return self._line().manifest.capture().head.graph_commit_id
 
     def after(self, commit_id: str) -> list[GraphCommit]:
         """Return the commits that came later, oldest first; all after `BEGINNING`."""
         line = self._line()
-        capture = line.coordinator.capture()
-        history = line.coordinator.ledger
+        capture = line.manifest.capture()
+        history = line.manifest.history
         if commit_id == BEGINNING:
             return list(history.oldest_first(0, capture.version))
         known = history.find(commit_id)
@@ -91,8 +91,8 @@ class CommitSteps:
     def _at_moment(self, moment: datetime.datetime) -> str:
         microseconds = int(moment.timestamp() * 1e6)
         line = self._line()
-        capture = line.coordinator.capture()
-        history = line.coordinator.ledger
+        capture = line.manifest.capture()
+        history = line.manifest.history
         last = next(history.newest_first(capture.version, until_us=microseconds), None)
         return BEGINNING if last is None else last.graph_commit_id
 
@@ -103,19 +103,19 @@ class CommitSteps:
         and for upkeep, which moves rows and changes none.
         """
         line = self._line()
-        ledger = line.coordinator.ledger
+        history = line.manifest.history
         if commit.parent_commit_id is None or commit.kind in MAINTENANCE_KINDS:
             return []
-        parent = ledger.commits[commit.parent_commit_id]
+        parent = history.commits[commit.parent_commit_id]
         known = self._changes.wanted_then(commit, wanted)
         if parent.schema_hash != commit.schema_hash or known is None:
             return []
-        group = ledger.group_of(commit)
+        group = history.group_of(commit)
         # Commits that were published together share one step of each table.
         first = commit.manifest_version - 1 if group else parent.manifest_version
         touched = None if group is None else group.touched_by(commit.graph_commit_id)
-        before = ledger.pins_at(first)
-        after = ledger.pins_at(commit.manifest_version)
+        before = history.pins_at(first)
+        after = history.pins_at(commit.manifest_version)
         found: list[TableStep] = []
         for entity, type_id in wanted_types(self._contract.at(commit.schema_hash), known):
             key = entity.table_key
@@ -127,7 +127,7 @@ class CommitSteps:
                         type_id=type_id,
                         before=self._open(old, commit),
                         after=self._open(new, commit),
-                        descends=ledger.grew_from(new, old),
+                        descends=history.grew_from(new, old),
                         touched=None if touched is None else len(touched[key].all),
                     )
                 )
@@ -144,8 +144,8 @@ class CommitSteps:
     def block(self, commit_id: str, wanted: ChangeFilter) -> ChangeBlock:
         """Return what one commit changed, as the feed tells it."""
         line = self._line()
-        line.coordinator.capture()
-        commit = line.coordinator.ledger.commits[commit_id]
+        line.manifest.capture()
+        commit = line.manifest.history.commits[commit_id]
         try:
             return self._changes.block(commit, line, wanted)[0]
         except NotFoundError as error:

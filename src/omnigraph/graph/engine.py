@@ -103,7 +103,7 @@ class Engine:
         self.contract = SchemaContract(
             ControlFiles(self.location, self.syncer),
             _compile,
-            self.lines.main.coordinator,
+            self.lines.main.manifest,
             self.lines.directory.control if self.is_writable else None,
         )
         self.lines.schema_at = self.contract.at
@@ -242,10 +242,10 @@ class Engine:
 
         A write whose owner died after its last table commit is finished; nothing is undone.
         """
-        capture = line.coordinator.capture()
+        capture = line.manifest.capture()
         if self.is_writable and line.publisher.slots.exists(capture.slot):
             line.recovery.resolve(capture.slot, forward_only=True)
-            capture = line.coordinator.capture()
+            capture = line.manifest.capture()
         return capture
 
     def after_commit(self, line: OpenBranch, *, fold: bool = True) -> None:

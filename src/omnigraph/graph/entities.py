@@ -313,15 +313,15 @@ class Entities:
         contract = self._engine.contract
         entity = contract.validate().catalog.entity_named(type_name)
         line = self._acting.readable.get(branch)
-        capture = line.coordinator.capture()
-        ledger = line.coordinator.ledger
+        capture = line.manifest.capture()
+        history = line.manifest.history
         live = capture.pins.get(entity.table_key)
         if live is None:
             return
         after: Mapping[str, Any] | None = None
         author: GraphCommit | None = None
-        for pin in ledger.pins_back(live.incarnation, capture.version):
-            then = contract.at(ledger.head_at(pin.seq).schema_hash).catalog
+        for pin in history.pins_back(live.incarnation, capture.version):
+            then = contract.at(history.head_at(pin.seq).schema_hash).catalog
             try:
                 table = self._engine.tables.open(pin.path, pin.version)
                 image = next(export_rows(then, pin.table_key, table, only_id=id), None)
@@ -332,7 +332,7 @@ class Entities:
                 return
             if author is not None and image != after:
                 yield _version(author, image, after)
-            after, author = image, ledger.author(pin.seq, pin.table_key, id)
+            after, author = image, history.author(pin.seq, pin.table_key, id)
         if author is not None and after is not None:
             yield _version(author, None, after)
 

@@ -48,7 +48,7 @@ class Graph(Session):
             group_writes=group_writes,
         )
         base = SessionBase()
-        base.look(engine.lines.main, engine.lines.main.coordinator.capture(fresh=False))
+        base.look(engine.lines.main, engine.lines.main.manifest.capture(fresh=False))
         super().__init__(engine, Caller(actor=actor, policy=policy, base=base))
 
     def close(self) -> None:

@@ -46,9 +46,9 @@ class Commits:
         """
         if limit is not None and limit < 0:
             raise BadRequestError(f"limit must not be negative, got {limit}")
-        coordinator = self._lines.get(branch).coordinator
-        capture = coordinator.capture()
-        found = coordinator.ledger.newest_first(
+        manifest = self._lines.get(branch).manifest
+        capture = manifest.capture()
+        found = manifest.history.newest_first(
             capture.version, since_us=_microseconds(since), until_us=_microseconds(until)
         )
         kept = (commit for commit in found if actor is None or commit.actor_id == actor)
@@ -92,7 +92,7 @@ class Commits:
         """
         entity = self._contract.validate().catalog.entity_named(type_name)
         line = self._lines.get(branch)
-        pin = line.coordinator.capture().pins.get(entity.table_key)
+        pin = line.manifest.capture().pins.get(entity.table_key)
         blame = Blame(self._lines, line, self._tables, self._contract)
         return None if pin is None else blame.last_change(pin, id)
 
@@ -102,7 +102,7 @@ class Commits:
         >>> graph.commits.head().kind
         'load'
         """
-        return self._lines.get(branch).coordinator.capture().head
+        return self._lines.get(branch).manifest.capture().head
 
 
 def _microseconds(moment: datetime.datetime | None) -> int | None:

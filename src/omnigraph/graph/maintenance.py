@@ -154,7 +154,7 @@ class Maintenance:
 
     def _manifests(self, branches: Sequence[BranchInfo]) -> list[ManifestReader]:
         return side_by_side(
-            lambda info: self._lines.get(info.name).coordinator,
+            lambda info: self._lines.get(info.name).manifest,
             branches,
             at_once=self._tables.files.calls_at_once,
         )

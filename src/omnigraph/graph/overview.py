@@ -52,7 +52,7 @@ class Line:
     def commits(self, after: int | None = None) -> Iterator[GraphCommit]:
         """Yield its commits, newest first; those after a graph version if one is given."""
         stop = self.start if after is None else after
-        for commit in self._manifest.ledger.newest_first(self.version):
+        for commit in self._manifest.history.newest_first(self.version):
             if commit.manifest_version <= stop:
                 return
             yield commit
@@ -70,7 +70,7 @@ class Overview:
         shown = {info.branch_uid: info for info in branches}
         for info in shown.values():
             try:
-                manifest = lines.get(info.name).coordinator
+                manifest = lines.get(info.name).manifest
                 parent, start, passed = self._made(info, shown)
                 self._lines[info.branch_uid] = Line(info, manifest, parent, start, passed)
             except NotFoundError:

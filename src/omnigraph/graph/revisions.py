@@ -97,12 +97,12 @@ def resolve_revision(
     """
     if isinstance(name, int):
         line = lines.get(branch)
-        line.coordinator.capture()
+        line.manifest.capture()
         return line, lines.state(line, name)
     if isinstance(name, BranchName):
         # One life of a branch, which its name alone would not tell from a namesake.
         line = lines.get(name)
-        return line, line.coordinator.capture()
+        return line, line.manifest.capture()
     revision = parse_revision(name)
     found = _anchored(lines, revision, branch)
     if found is None:
@@ -132,9 +132,9 @@ def at_moment(
 ) -> tuple[OpenBranch, BranchState]:
     """Return the state a branch had at an instant."""
     line = lines.get(branch)
-    newest = line.coordinator.capture()
+    newest = line.manifest.capture()
     microseconds = int(moment.timestamp() * 1e6)
-    commits = line.coordinator.ledger.newest_first(newest.version, until_us=microseconds)
+    commits = line.manifest.history.newest_first(newest.version, until_us=microseconds)
     last = next(commits, None)
     if last is None:
         raise NotFoundError(f"the graph did not exist at {moment.isoformat()}")
@@ -145,7 +145,7 @@ def at_tag(lines: Reachable, tag: Tag) -> tuple[OpenBranch, BranchState]:
     """Return the state a tag names; of commits published together it names one."""
     line, state = lines.at(tag.branch, tag.version)
     if tag.commit_id is not None:
-        state = lines.state_of(line, line.coordinator.ledger.commits[tag.commit_id])
+        state = lines.state_of(line, line.manifest.history.commits[tag.commit_id])
     return line, state
 
 
@@ -163,11 +163,11 @@ def _anchored(
         return at_moment(lines, branch if name in ("", HEAD) else name, moment)
     if revision.version is not None:
         line = lines.get(branch if name == HEAD else name)
-        line.coordinator.capture()
+        line.manifest.capture()
         return line, lines.state(line, revision.version)
     if has_branch(lines, name) or name == HEAD:
         line = lines.get(name if has_branch(lines, name) else branch)
-        return line, line.coordinator.capture()
+        return line, line.manifest.capture()
     return _other(lines, name, branch)
 
 
@@ -181,7 +181,7 @@ def _other(lines: Reachable, name: str, branch: str) -> tuple[OpenBranch, Branch
         return at_tag(lines, tag)
     if name.isdigit() and len(name) <= 18:
         line = lines.get(branch)
-        line.coordinator.capture()
+        line.manifest.capture()
         return line, lines.state(line, int(name))
     if (found := _by_prefix(lines, name)) is not None:
         line, commit = found
@@ -196,8 +196,8 @@ def _by_prefix(lines: Reachable, prefix: str) -> tuple[OpenBranch, GraphCommit] 
     wanted = prefix.upper()
     found: dict[str, tuple[OpenBranch, GraphCommit]] = {}
     for line in _readable(lines, [item.name for item in lines.directory.ids()]):
-        line.coordinator.capture()
-        for commit in line.coordinator.ledger.starting_with(wanted):
+        line.manifest.capture()
+        for commit in line.manifest.history.starting_with(wanted):
             found.setdefault(commit.graph_commit_id, (line, commit))
     if len(found) > 1:
         shown = [_described(commit) for _line, commit in list(found.values())[-CANDIDATES_MAX:]]
@@ -236,7 +236,7 @@ def _walk(
                     f"commit {commit.graph_commit_id} {what}: it has no such parent",
                     hint=f"{taken} of {count} steps could be taken",
                 )
-            known = line.coordinator.ledger.commits.get(parent)
+            known = line.manifest.history.commits.get(parent)
             line, commit = (line, known) if known is not None else lines.containing(parent)
     return line, commit
 

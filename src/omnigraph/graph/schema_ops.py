@@ -55,7 +55,7 @@ class SchemaOps:
         text, found = schema_text(schema)
         desired = compile_schema(text, name=name or found).catalog
         self._engine.accepted_schema()
-        capture = self._main.coordinator.capture()
+        capture = self._main.manifest.capture()
         review = self._apply().review(capture, desired, allow_data_loss=allow_data_loss)
         return self._change(review, capture.version)
 
@@ -107,7 +107,7 @@ class SchemaOps:
         self._engine.accepted_schema()
         if outcome.commit is not None:
             self._acting.wrote(self._main, outcome.commit)
-        version = self._main.coordinator.capture(fresh=False).version
+        version = self._main.manifest.capture(fresh=False).version
         return self._change(outcome.review, version, outcome.commit)
 
     def describe(

@@ -133,9 +133,9 @@ def commit_of_operation(session: Session, branch: str, operation_id: str) -> Gra
     """Return the commit of a branch that an operation made, if it made one."""
     acting = _acting(session)
     acting.permit(Action.READ, branch=branch)
-    coordinator = acting.engine.lines.get(branch).coordinator
-    coordinator.capture()
-    return coordinator.commit_of(operation_id)
+    manifest = acting.engine.lines.get(branch).manifest
+    manifest.capture()
+    return manifest.commit_of(operation_id)
 
 
 def explain_sources(session: Session, sources: Sources, branch: str) -> list[dict[str, Any]]:

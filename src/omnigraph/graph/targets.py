@@ -64,8 +64,8 @@ def _at_commit(lines: Reachable, commit: str, branch: str | None) -> tuple[OpenB
     """Return the state a commit made; `branch` is where it is looked for first."""
     if branch is not None:
         line = lines.get(branch)
-        line.coordinator.capture()
-        known = line.coordinator.ledger.commits.get(commit)
+        line.manifest.capture()
+        known = line.manifest.history.commits.get(commit)
         if known is not None:
             return line, lines.state_of(line, known)
     line, known = lines.containing(commit)
@@ -79,7 +79,7 @@ def check_head(line: OpenBranch, capture: BranchState, expected: str | None) -> 
     """
     if expected is None:
         return
-    commits = line.coordinator.ledger.commits
+    commits = line.manifest.history.commits
     head: GraphCommit | None = capture.head
     while head is not None and head.graph_commit_id != expected and head.kind in MAINTENANCE_KINDS:
         head = commits.get(head.parent_commit_id or "")

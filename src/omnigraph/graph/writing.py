@@ -296,8 +296,8 @@ def load_staged(acting: Acting, make: MakeLoad, terms: Terms) -> LoadResult:
         schema = acting.engine.contract.validate()
         found = make(schema, acting.engine.embedder)
         request = work.request(line)
-        line.coordinator.capture()
-        done = line.coordinator.commit_of(request.operation_id, past=not request.new_id)
+        line.manifest.capture()
+        done = line.manifest.commit_of(request.operation_id, past=not request.new_id)
         if done is None and not terms.dry_run:
             line.writer.prepare_only(found, request, schema)
             found.stage_ahead(line.writer.base(schema))

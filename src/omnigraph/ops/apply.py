@@ -107,7 +107,7 @@ class SchemaApply:
         with self._directory.control():
             commit, _changes = self._writer.run(change, request)
             # No review: it was done before, by this operation id.
-            found = change.review or review(self._publisher.coordinator.capture(fresh=False))
+            found = change.review or review(self._publisher.manifest.capture(fresh=False))
         return Outcome(review=found, commit=commit)
 
     # ---- looking --------------------------------------------------------------------------
@@ -260,7 +260,7 @@ class _SchemaChange(PlainOperation):
 
     def _create(self, desired: AcceptedSchema, entities: Sequence[Entity]) -> list[TableEntry]:
         """Make the tables of new types; before the commit they are only empty folders."""
-        taken = self._publisher.coordinator.ledger.paths() if entities else set()
+        taken = self._publisher.manifest.history.paths() if entities else set()
         places: list[tuple[Entity, str]] = []
         for entity in entities:
             path = base = table_folder(entity.kind, entity.name)
@@ -315,7 +315,7 @@ class _SchemaChange(PlainOperation):
 
     def _erase(self, before: BranchState, changes: list[TypeChange]) -> None:
         tables = self._publisher.tables
-        pins = self._publisher.coordinator.capture(fresh=False).pins
+        pins = self._publisher.manifest.capture(fresh=False).pins
         # With main alone no merge can start from a deleted branch; they hold the data, too.
         self._directory.purge(self._directory.retired())
         for change in changes:

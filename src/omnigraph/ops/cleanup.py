@@ -138,7 +138,7 @@ class BranchManifest(Protocol):
     """A branch and all its commits and published versions."""
 
     branch: BranchId
-    ledger: History
+    history: History
 
 
 def needed_versions(
@@ -154,18 +154,18 @@ def needed_versions(
     needed = Needed()
     for item in living:
         window = windows[item.branch]
-        for pin in item.ledger.pins_over(window[0], window[-1]):
+        for pin in item.history.pins_over(window[0], window[-1]):
             needed.keys[split_branch(pin.path)[0]] = pin.table_key
             if item.branch.owns(pin.table_branch):
                 needed.keep_from(pin.path, pin.version)
             needed.keep(pin.path, pin.version)
-            if pin.seq >= window[0] and item.ledger.is_group(pin.seq):
+            if pin.seq >= window[0] and item.history.is_group(pin.seq):
                 # States between its commits are made from the version before.
                 needed.keep(pin.path, pin.version - 1)
     merged = {
         commit.merged_parent_commit_id
         for item in ((*living, *retired) if retired else ())
-        for commit in _commits(item.ledger)
+        for commit in _commits(item.history)
     }
     single = [
         (item, version)
@@ -176,13 +176,13 @@ def needed_versions(
     single += [
         (item, commit.manifest_version)
         for item in retired
-        for commit in _commits(item.ledger)
+        for commit in _commits(item.history)
         if commit.graph_commit_id in merged
     ]
     for item, version in single:
-        for pin in item.ledger.pins_at(version).values():
+        for pin in item.history.pins_at(version).values():
             needed.keep(pin.path, pin.version)
-            if pin.seq == version and item.ledger.is_group(version):
+            if pin.seq == version and item.history.is_group(version):
                 needed.keep(pin.path, pin.version - 1)
     return needed
 
@@ -211,7 +211,7 @@ class Cleanup:
 
     def __init__(
         self,
-        coordinators: list[ManifestReader],
+        manifests: list[ManifestReader],
         states: Callable[[], Iterable[State]],
         tables: Tables,
         retention: Retention,
@@ -222,7 +222,7 @@ class Cleanup:
         dry_run: bool,
         progress: Callable[[str], None] | None = None,
     ) -> None:
-        self._coordinators = coordinators
+        self._manifests = manifests
         self._states = states
         self._lapsed = lapsed
         self._tables = tables
@@ -242,11 +242,11 @@ class Cleanup:
         """Decide what goes, and announce it. The caller keeps branches and tags from changing."""
         windows = self._windows()
         states = self._announced(windows)
-        needed = needed_versions(self._coordinators, self._retired, windows, states)
+        needed = needed_versions(self._manifests, self._retired, windows, states)
         roots: dict[str, list[str]] = {}
         for path in sorted(needed.floors.keys() | needed.single.keys()):
             roots.setdefault(split_branch(path)[0], []).append(path)
-        known = set().union(*(item.ledger.paths() for item in self._coordinators))
+        known = set().union(*(item.history.paths() for item in self._manifests))
         fire(Failpoint.CLEANUP_POST_PLAN)
         return Removal(
             needed=needed,
@@ -300,16 +300,16 @@ class Cleanup:
         files = self._tables.files
         floors = read_floors(files, self._tables.folder(MANIFEST_KEY)).by_branch
 
-        def window(coordinator: ManifestReader) -> list[int]:
-            version = coordinator.capture().version
+        def window(manifest: ManifestReader) -> list[int]:
+            version = manifest.capture().version
             # What was given up once stays given up, so it need not be looked at again.
-            floor = min(floors.get(coordinator.branch.uid, Floor()).version, version)
-            commits = coordinator.ledger.heads_between(floor - 1, version)
-            published_us = version_times_us(self._tables, coordinator.branch.path)
+            floor = min(floors.get(manifest.branch.uid, Floor()).version, version)
+            commits = manifest.history.heads_between(floor - 1, version)
+            published_us = version_times_us(self._tables, manifest.branch.path)
             return self._retention.kept(commits, now, published_us)
 
-        found = side_by_side(window, self._coordinators, at_once=files.calls_at_once)
-        branches = [coordinator.branch for coordinator in self._coordinators]
+        found = side_by_side(window, self._manifests, at_once=files.calls_at_once)
+        branches = [manifest.branch for manifest in self._manifests]
         return dict(zip(branches, found, strict=True))
 
     def _announced(self, windows: Mapping[BranchId, list[int]]) -> set[State]:

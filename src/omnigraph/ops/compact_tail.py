@@ -73,7 +73,7 @@ class TailCompaction:
 
     def _due(self, schema: AcceptedSchema) -> list[tuple[Entity, bool]]:
         """Return the tables to fold, and of each whether that was put off for long."""
-        capture = self._publisher.coordinator.capture(fresh=False)
+        capture = self._publisher.manifest.capture(fresh=False)
         if capture.head.schema_hash != schema.ir_hash():
             return []
         found: list[tuple[Entity, bool]] = []

@@ -66,7 +66,7 @@ class DeleteBranch(PlainOperation):
         self._retirement = None
         if capture.version - forked_at <= RETIREMENT_COMMITS_MAX:
             # Noted now, while the branch is at hand: a cleanup need not open it any more.
-            merged = merged_between(self._manifest.ledger, forked_at, capture.version)
+            merged = merged_between(self._manifest.history, forked_at, capture.version)
             self._retirement = Retirement(merged=tuple(sorted(merged)))
         return ChangeSet(alone=self._directory.is_used(self._branch, forked_at, capture.version))
 

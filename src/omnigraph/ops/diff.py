@@ -62,14 +62,14 @@ def entity_changes(
     tables: Tables,
     before: Mapping[str, Pin],
     after: Mapping[str, Pin],
-    ledger: History,
+    history: History,
     wanted: ChangeFilter,
 ) -> Iterator[EntityChange]:
     """Yield what differs: nodes before edges, then by type id, id and operation.
 
-    `ledger` is the history of the later state's branch.
+    `history` is the history of the later state's branch.
     """
-    for item in type_changes(schema, tables, before, after, ledger, wanted):
+    for item in type_changes(schema, tables, before, after, history, wanted):
         yield from item.part(0, len(item))
 
 
@@ -78,14 +78,14 @@ def type_changes(
     tables: Tables,
     before: Mapping[str, Pin],
     after: Mapping[str, Pin],
-    ledger: History,
+    history: History,
     wanted: ChangeFilter,
 ) -> Iterator[TypeChanges]:
     """Yield what differs type by type, in the order of `entity_changes`, without images yet."""
     for entity, type_id in wanted_types(schema, wanted):
         key = entity.table_key
         old, new = before.get(key), after.get(key)
-        found = table_changes(tables, entity, old, new, descends=ledger.grew_from(new, old))
+        found = table_changes(tables, entity, old, new, descends=history.grew_from(new, old))
         if found is not None:
             yield TypeChanges(entity, type_id, found, wanted)
 
@@ -106,20 +106,20 @@ class GroupChanges:
         schema: AcceptedSchema,
         line: tuple[str, int],
         touched: Touched,
-        ledger: History,
+        history: History,
         wanted: ChangeFilter,
     ) -> Iterator[TypeChanges]:
         """Yield the changes of one commit; `line` is the life of its branch and its version."""
         if self._of != line:
             self._of, self._found = line, {}
-        before, after = ledger.pins_at(line[1] - 1), ledger.pins_at(line[1])
+        before, after = history.pins_at(line[1] - 1), history.pins_at(line[1])
         for entity, type_id in wanted_types(schema, wanted):
             key = entity.table_key
             if key not in touched:
                 continue
             if key not in self._found:
                 old, new = before.get(key), after.get(key)
-                descends = ledger.grew_from(new, old)
+                descends = history.grew_from(new, old)
                 found = table_changes(self._tables, entity, old, new, descends=descends)
                 self._found[key] = found
             if (rows := self._found[key]) is not None:

@@ -31,7 +31,7 @@ def dump(
 
     with lines.directory.cleaning(), lines.directory.control():
         captures = {
-            info.name: lines.get(info.name).coordinator.capture()
+            info.name: lines.get(info.name).manifest.capture()
             for info in lines.directory.branches()
         }
         # The manifest first: whatever it names is there already.

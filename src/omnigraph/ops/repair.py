@@ -87,7 +87,7 @@ class Repair(PlainOperation):
     def run(self) -> tuple[GraphCommit | None, list[RepairedTable]]:
         """Classify every table and do what may be done."""
         publisher = self._writer.publisher
-        if publisher.slots.exists(publisher.coordinator.capture().slot):
+        if publisher.slots.exists(publisher.manifest.capture().slot):
             raise ConflictError(
                 "a write is under way or waits for recovery", hint="run recover, then try again"
             )

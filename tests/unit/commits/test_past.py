@@ -112,7 +112,7 @@ class Line:
             records.append(Group(seq=seq, members=(first, *chain)))
         if self.journal.is_next_long(capture.view, len(records)):
             pins = published_after(capture.pins, entries)
-            found = reader.ledger.checkpoint(seq, pins, commits)
+            found = reader.history.checkpoint(seq, pins, commits)
             assert found is not None
             records.append(found)
         staged = self.journal.stage(capture.view, encode(records, capture.view.dataset.schema))
@@ -155,7 +155,7 @@ def all_held(line: Line) -> History:
 
 def readers(line: Line) -> list[History]:
     """The history of the handle that wrote it, and of one that was opened just now."""
-    return [line.reader.ledger, line.open().ledger]
+    return [line.reader.history, line.open().history]
 
 
 def test_most_of_the_history_is_not_held(line: Line) -> None:
@@ -196,7 +196,7 @@ def test_commits_are_found_by_how_their_ids_begin(line: Line) -> None:
 
 def test_a_commit_that_arrives_while_it_is_looked_for_is_no_failure(growing: Line) -> None:
     reader = growing.open()
-    before = History(reader._past, reader.ledger.recent.to(reader.view.version))
+    before = History(reader._past, reader.history.recent.to(reader.view.version))
     growing.publish(["node:A"])
     new = reader.capture().head.graph_commit_id
     assert before.find(new) is None
@@ -229,7 +229,7 @@ def test_commits_and_tables_are_gone_through_while_others_arrive(growing: Line) 
 
 
 def test_an_operation_is_not_looked_for_in_the_past_unless_asked_to(line: Line) -> None:
-    history = line.open().ledger
+    history = line.open().history
     first = history.head_at(1)
     with measured() as io:
         assert history.commit_of(first.operation_id, past=False) is None
@@ -297,7 +297,7 @@ def test_another_writer_is_followed_across_checkpoints(growing: Line) -> None:
     head = other.capture().head
     assert head == growing.reader.capture().head
     assert other.capture().pins == growing.reader.capture().pins
-    assert list(other.ledger.commits) == list(all_held(growing).commits)
+    assert list(other.history.commits) == list(all_held(growing).commits)
 
 
 def test_a_history_without_checkpoints_gets_its_first_at_the_next_long_file(
@@ -308,7 +308,7 @@ def test_a_history_without_checkpoints_gets_its_first_at_the_next_long_file(
         old = Line(tmp_path)
         old.grow(30, seed=6)
     old.reader = old.open()
-    assert old.reader.ledger.recent.floor == 0
+    assert old.reader.history.recent.floor == 0
     old.grow(30, seed=7)
     whole = all_held(old)
     for history in readers(old):
@@ -368,9 +368,9 @@ def test_checkpoints_that_are_known_stay_known_to_who_looks_at_an_older_view(
     old = reader.view
     growing.grow(40, seed=13)
     reader.capture()
-    reader.ledger.commit_of("never")
+    reader.history.commit_of("never")
     past = reader._past
-    known = past._ends(reader.ledger.recent.floor)
+    known = past._ends(reader.history.recent.floor)
     past._places(old)
     assert past._seqs[: len(known)] == known
 

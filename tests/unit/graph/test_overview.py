@@ -61,10 +61,10 @@ class World:
 
     def get(self, name: str) -> Any:
         line = next(self.lines[uid] for uid, info in self.infos.items() if info.name == name)
-        ledger = SimpleNamespace(newest_first=lambda version: iter(line[:version][::-1]))
+        history = SimpleNamespace(newest_first=lambda version: iter(line[:version][::-1]))
         state = SimpleNamespace(head=line[-1], version=len(line))
-        manifest = SimpleNamespace(capture=lambda: state, ledger=ledger)
-        return SimpleNamespace(coordinator=manifest)
+        manifest = SimpleNamespace(capture=lambda: state, history=history)
+        return SimpleNamespace(manifest=manifest)
 
     @property
     def directory(self) -> Any:

@@ -103,7 +103,7 @@ def test_rules_that_would_keep_nothing_are_refused() -> None:
 @dataclass
 class Branch:
     branch: BranchId
-    ledger: History
+    history: History
 
 
 def pin(seq: int, version: int, path: str = TABLE) -> Pin:
@@ -120,7 +120,7 @@ def pin(seq: int, version: int, path: str = TABLE) -> Pin:
 
 def history(branch: BranchId, *records: Record) -> Branch:
     found = Branch(branch, History())
-    found.ledger.fold(records)
+    found.history.fold(records)
     return found
 
 
@@ -152,7 +152,7 @@ def test_every_state_from_the_oldest_kept_to_the_newest_can_be_read(first: int, 
     windows = {MAIN_BRANCH: [5], DEV: sorted({first, last})}
     needed = needed_versions([MAIN, dev], [], windows, set())
     for version in range(first, last + 1):
-        for found in dev.ledger.pins_at(version).values():
+        for found in dev.history.pins_at(version).values():
             assert needed.removable(found.path, [found.version]) == []
 
 

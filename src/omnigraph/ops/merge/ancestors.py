@@ -16,7 +16,7 @@ class Ancestors:
 
     def __init__(self, lines: OpenBranches, *near: OpenBranch) -> None:
         self._lines = lines
-        self._known = [line.coordinator for line in near]
+        self._known = [line.manifest for line in near]
 
     def bases(self, source: GraphCommit, target: GraphCommit) -> tuple[GraphCommit, ...]:
         """Return the commits that merging one head into the other starts from, nearest first."""
@@ -60,16 +60,16 @@ class Ancestors:
 
         None when the history of that branch is gone for good.
         """
-        for coordinator in self._known:
-            if (known := coordinator.ledger.commits.get(commit_id)) is not None:
+        for manifest in self._known:
+            if (known := manifest.history.commits.get(commit_id)) is not None:
                 return known
         found = None if branch is None else self._lines.history(branch)
         if found is None:
             return None
-        if commit_id not in found.ledger.commits:
+        if commit_id not in found.history.commits:
             found.capture()
         self._known.append(found)
-        return found.ledger.commits.get(commit_id)
+        return found.history.commits.get(commit_id)
 
     def holder(self, commit: GraphCommit) -> ManifestReader:
         """Return a manifest that knows a found commit: one that has its state as a version.
@@ -78,8 +78,8 @@ class Ancestors:
         """
         among: ManifestReader | None = None
         for item in self._known:
-            if commit.graph_commit_id in item.ledger.commits:
-                if item.ledger.is_last(commit):
+            if commit.graph_commit_id in item.history.commits:
+                if item.history.is_last(commit):
                     return item
                 among = among or item
         if among is None:

@@ -92,8 +92,8 @@ class Merging:
         With `source_head` the source must not have moved on from it.
         """
         target = self._lines.get(into)
-        target.coordinator.capture()
-        done = target.coordinator.commit_of(request.operation_id, past=not request.new_id)
+        target.manifest.capture()
+        done = target.manifest.commit_of(request.operation_id, past=not request.new_id)
         if done is not None:
             return self._outcome_of(done, target), done, None
         for _attempt in range(WRITE_ATTEMPTS_MAX):
@@ -106,7 +106,7 @@ class Merging:
                 if not self._lines.directory.exists(setup.source.branch):
                     raise NotFoundError(f"branch '{source}' was deleted") from error
                 # The source went on, and a cleanup took the state that was to be merged.
-                if setup.source.coordinator.capture().version == setup.captured.version:
+                if setup.source.manifest.capture().version == setup.captured.version:
                     raise
         raise ConflictError(f"branch '{source}' is written to all the time", hint="try again")
 
@@ -143,7 +143,7 @@ class Merging:
         """Hold the state a merge would lead to, for reading; no branch moves or is made."""
         setup = self._setup(source, into, source_head)
         if setup.outcome == ALREADY_UP_TO_DATE:
-            yield setup.target.coordinator.capture()
+            yield setup.target.manifest.capture()
             return
         with setup.target.writer.trial(self._merge(schema, setup, decide), schema) as merged:
             yield merged
@@ -181,10 +181,10 @@ class Merging:
         line, commit = self._lines.containing(commit_id)
         if commit.parent_commit_id is None:
             raise BadRequestError("the first commit of a graph has no changes to take")
-        coordinator = line.coordinator
-        parent = coordinator.ledger.commits[commit.parent_commit_id]
+        manifest = line.manifest
+        parent = manifest.history.commits[commit.parent_commit_id]
         target = self._lines.get(branch)
-        here = target.coordinator.capture().head.schema_hash
+        here = target.manifest.capture().head.schema_hash
         if {parent.schema_hash, commit.schema_hash} != {here}:
             raise DiffRefusedError(reason="schema_boundary", graph_commit_id=commit.graph_commit_id)
         states = [self._lines.state_of(line, c) for c in (parent, commit)]
@@ -193,7 +193,7 @@ class Merging:
             schema,
             self._tables,
             source=wanted,
-            ledgers=(coordinator.ledger, target.coordinator.ledger),
+            histories=(manifest.history, target.manifest.history),
             origin_of=lambda _target: Origin(states=[origin.pins]),
             decide=decide,
             kind="revert" if inverse else "cherry_pick",
@@ -211,7 +211,7 @@ class Merging:
             schema,
             self._tables,
             source=setup.captured,
-            ledgers=(setup.source.coordinator.ledger, setup.target.coordinator.ledger),
+            histories=(setup.source.manifest.history, setup.target.manifest.history),
             origin_of=partial(self._origin, setup),
             decide=decide,
             workers=workers,
@@ -225,7 +225,7 @@ class Merging:
         """
         pairs = list(pairs)
         lines = {name: self._lines.get(name) for pair in pairs for name in pair}
-        heads = {name: line.coordinator.capture().head for name, line in lines.items()}
+        heads = {name: line.manifest.capture().head for name, line in lines.items()}
         ancestors = Ancestors(self._lines, *lines.values())
         found: dict[str, GraphCommit] = {}
         crossed = False
@@ -257,7 +257,7 @@ class Merging:
         if source == into:
             raise BadRequestError("a branch cannot be merged into itself")
         line, target = self._lines.get(source), self._lines.get(into)
-        captured, now = line.coordinator.capture(), target.coordinator.capture()
+        captured, now = line.manifest.capture(), target.manifest.capture()
         head = captured.head.graph_commit_id
         if source_head not in (None, head):
             raise ReadSetConflictError(

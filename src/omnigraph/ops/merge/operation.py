@@ -92,7 +92,7 @@ class Merge(PlainOperation):
         tables: Tables,
         *,
         source: BranchState,
-        ledgers: tuple[History, History],
+        histories: tuple[History, History],
         origin_of: Callable[[BranchState], Origin],
         decide: Decide,
         kind: str = "merge",
@@ -102,7 +102,7 @@ class Merge(PlainOperation):
         self._schema = schema
         self._tables = tables
         self._source = source
-        self._their_ledger, self._our_ledger = ledgers
+        self._their_ledger, self._our_ledger = histories
         self._origin_of = origin_of
         self._decide = decide
         self._rows_of = partial(decided_row, schema)
@@ -177,10 +177,10 @@ class Merge(PlainOperation):
         )
 
     def _changes(
-        self, entity: Entity, origin: Pin | None, pin: Pin | None, ledger: History | None = None
+        self, entity: Entity, origin: Pin | None, pin: Pin | None, history: History | None = None
     ) -> RowChanges | None:
         """Return what leads from a state of a table to another, None when they are equal."""
-        descends = ledger is not None and ledger.grew_from(pin, origin)
+        descends = history is not None and history.grew_from(pin, origin)
         return table_changes(self._tables, entity, origin, pin, descends=descends)
 
     def _opened(self, pin: Pin | None) -> Table | None:

@@ -58,9 +58,9 @@ VERSIONS = {
 
 
 def folded(records: list[Record]) -> History:
-    ledger = History()
-    ledger.fold(records)
-    return ledger
+    history = History()
+    history.fold(records)
+    return history
 
 
 def assert_same(left: History, right: History) -> None:
@@ -75,11 +75,11 @@ def assert_same(left: History, right: History) -> None:
 
 
 def test_every_version_has_its_pins_and_its_head() -> None:
-    ledger = folded(HISTORY)
+    history = folded(HISTORY)
     for version, expected in VERSIONS.items():
-        assert {k: p.version for k, p in ledger.pins_at(version).items()} == expected
-        assert ledger.head_at(version) == commit(version)
-        assert [c.manifest_version for c in ledger.oldest_first(0, version)] == list(
+        assert {k: p.version for k, p in history.pins_at(version).items()} == expected
+        assert history.head_at(version) == commit(version)
+        assert [c.manifest_version for c in history.oldest_first(0, version)] == list(
             range(1, version + 1)
         )
 
@@ -91,38 +91,38 @@ def test_the_order_of_arrival_does_not_matter(order: list[Record]) -> None:
 
 @given(again=st.lists(st.sampled_from(HISTORY), max_size=20))
 def test_folding_a_row_twice_changes_nothing(again: list[Record]) -> None:
-    ledger = folded(HISTORY)
-    ledger.fold(again)
-    assert_same(ledger, folded(HISTORY))
+    history = folded(HISTORY)
+    history.fold(again)
+    assert_same(history, folded(HISTORY))
 
 
 @given(cut=st.integers(0, len(HISTORY)))
 def test_folding_in_parts_equals_folding_at_once(cut: int) -> None:
-    ledger = folded(HISTORY[:cut])
-    ledger.fold(HISTORY[cut:])
-    assert_same(ledger, folded(HISTORY))
+    history = folded(HISTORY[:cut])
+    history.fold(HISTORY[cut:])
+    assert_same(history, folded(HISTORY))
 
 
 def test_newest_is_decided_by_publish_order_not_by_table_version() -> None:
-    ledger = folded([commit(1), pin("node:A", 1, 9), pin("node:A", 2, 3), commit(2)])
-    assert ledger.pins_at(2)["node:A"].version == 3
-    assert ledger.pins_at(1)["node:A"].version == 9
+    history = folded([commit(1), pin("node:A", 1, 9), pin("node:A", 2, 3), commit(2)])
+    assert history.pins_at(2)["node:A"].version == 3
+    assert history.pins_at(1)["node:A"].version == 9
 
 
 def test_a_newer_incarnation_hides_the_older_one() -> None:
-    ledger = folded(
+    history = folded(
         [commit(1), pin("node:A", 1, 40), pin("node:A", 2, 1, incarnation=2), commit(2)]
     )
-    assert ledger.pins_at(1)["node:A"].incarnation == 1
-    assert ledger.pins_at(2)["node:A"].path == "nodes/node:A-2"
+    assert history.pins_at(1)["node:A"].incarnation == 1
+    assert history.pins_at(2)["node:A"].path == "nodes/node:A-2"
 
 
 def test_an_operation_is_found_by_its_id() -> None:
-    ledger = folded(HISTORY)
-    assert ledger.commit_of("op3") == commit(3)
-    assert ledger.commit_of("op9") is None
+    history = folded(HISTORY)
+    assert history.commit_of("op3") == commit(3)
+    assert history.commit_of("op9") is None
 
 
 def test_a_table_that_was_not_published_yet_is_absent() -> None:
-    ledger = folded([commit(1), replace(pin("node:A", 2, 1)), commit(2)])
-    assert ledger.pins_at(1) == {}
+    history = folded([commit(1), replace(pin("node:A", 2, 1)), commit(2)])
+    assert history.pins_at(1) == {}
