@@ -18,6 +18,7 @@ import { Compare } from "./views/compare";
 import { Data } from "./views/data";
 import { Explore } from "./views/explore";
 import { History } from "./views/history";
+import { Operations } from "./views/operations";
 import { Overview } from "./views/overview";
 import { Query } from "./views/query";
 import { SchemaView } from "./views/schema";
@@ -30,6 +31,7 @@ const NAMES: Record<View, string> = {
   history: "History",
   compare: "Compare",
   data: "Data",
+  operations: "Operations",
 };
 
 const BODIES: Record<View, () => preact.JSX.Element> = {
@@ -40,6 +42,7 @@ const BODIES: Record<View, () => preact.JSX.Element> = {
   history: History,
   compare: Compare,
   data: Data,
+  operations: Operations,
 };
 
 export function App() {

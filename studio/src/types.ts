@@ -19,6 +19,7 @@ export interface Commit {
   actor_id: string | null;
   created_at: number;
   kind: string;
+  operation_id?: string;
   message?: string;
 }
 
@@ -44,6 +45,7 @@ export interface PropertyInfo {
   nullable: boolean;
   is_list: boolean;
   enum_values?: string[];
+  vector_dim?: number;
   key: boolean;
   unique: boolean;
   indexed: boolean;
@@ -242,4 +244,68 @@ export interface Snapshot {
   manifest_version: number;
   commit: Commit;
   tables: { table_key: string; row_count: number }[];
+}
+
+export interface PendingWrite {
+  slot: string;
+  owner_alive: boolean;
+  writer_kind: string | null;
+  actor_id: string | null;
+  branch: string | null;
+  tables: string[];
+}
+
+export interface Recoveries {
+  pending: PendingWrite[];
+  recoveries: {
+    graph_commit_id: string;
+    recovery_kind: string;
+    recovery_for_actor: string | null;
+    sidecar_writer_kind: string;
+    created_at: number;
+  }[];
+}
+
+export interface TableHealth {
+  table_key: string;
+  rows: number;
+  fragments: number;
+  files: number;
+  bytes: number;
+  indexes: number;
+  missing_indexes: string[];
+  uncovered_rows: number;
+}
+
+export interface OptimizeReport {
+  branch: string;
+  commit: Commit | null;
+  tables: {
+    table_key: string;
+    fragments_removed: number;
+    fragments_added: number;
+    committed: boolean;
+    pending_indexes: { column: string; kind: string; reason: string }[];
+    skipped?: string;
+  }[];
+}
+
+export interface RepairReport {
+  tables: {
+    table_key: string;
+    manifest_version: number;
+    lance_head_version: number;
+    classification: string;
+    action: string;
+  }[];
+}
+
+export interface CleanupReport {
+  dry_run: boolean;
+  tables: {
+    table_key: string;
+    old_versions_removed: number;
+    bytes_removed: number;
+    error?: string;
+  }[];
 }

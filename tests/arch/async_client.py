@@ -18,6 +18,7 @@ from tests.arch.project import PACKAGE
 AIO = PACKAGE / "remote" / "aio"
 SOURCES = (
     "graph/entity_apis.py",
+    "graph/upkeep_apis.py",
     "graph/api.py",
     "graph/view.py",
     "remote/connection.py",

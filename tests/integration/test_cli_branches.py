@@ -206,10 +206,12 @@ def test_tags_name_states(cli: Cli, place: str) -> None:
 def test_maintenance_commands(cli: Cli, place: str) -> None:
     for number in range(6):
         write(place, "set_v", k="a", v=number)
+    assert "fragments would become 1" in cli("optimize", place, "--dry-run").out
     shown = cli("optimize", place)
     assert shown.code == 0
     assert "node:P: " in shown.out
     assert cli("optimize", place).out == "nothing to do\n"
+    assert cli("optimize", place, "--dry-run").out == "nothing to do\n"
     assert cli("repair", place).out == "nothing to repair\n"
     assert cli("repair", place, "--force").code == 1
     assert "would remove 0 versions" in cli("cleanup", place).out

@@ -155,6 +155,15 @@ def writes(path: str, body: Body, **more: Any) -> Route:
     )
 
 
+def cares(path: str, body: Body) -> Route:
+    return Route(
+        send=query(path, body),
+        needs=lambda _b: (("admin", None),),
+        rights="`admin`",
+        reveals="names and sizes of tables, of all branches",
+    )
+
+
 def listing(path: str, reveals: str) -> Route:
     return Route(
         send=query(path),
@@ -294,6 +303,10 @@ ROUTES: dict[str, Route] = {
         rights="`branch_delete` of the name and of the branch it is on, `read` of that",
         reveals="that it was there",
     ),
+    "GET /tables": reads("/tables?branch={b}", reveals="versions and sizes of tables"),
+    "POST /optimize": cares("/optimize", {"branch": "{b}"}),
+    "POST /repair": cares("/repair", {"branch": "{b}"}),
+    "POST /cleanup": cares("/cleanup", {}),
     "GET /recoveries": Route(
         send=query("/recoveries"),
         needs=lambda _b: (("read", None), ("read", "main")),

@@ -105,13 +105,12 @@ PARTS: dict[str, tuple[type, type, type]] = {
     "maintenance": (api.MaintenanceApi, MaintenanceOps, RemoteMaintenance),
 }
 ON_STORAGE = {
-    "graph": {"optimize", "repair", "cleanup", "bulk"},
+    "graph": {"bulk"},
     "maintenance": {
         "ensure_indices",
         "dump",
         "recover",
         "recovered",
-        "tables",
         "upkeep",
         "cache_stats",
     },

@@ -11,6 +11,7 @@ import pytest
 import omnigraph as og
 from tests.studio.conftest import TOKENS, MakeDesk, serving
 
+VIEWS = ("overview", "schema", "query", "explore", "history", "compare", "data", "operations")
 LINE = '{"type":"Person","data":{"slug":"new","name":"New Person"}}'
 
 
@@ -106,6 +107,45 @@ def test_a_property_is_edited_on_a_branch_and_the_schema_is_planned(
     page.get_by_text(re.compile("supported: yes")).wait_for()
 
 
+def test_maintenance_is_shown_before_it_is_done(
+    own_url: str, copied: Path, desk: MakeDesk
+) -> None:
+    found = desk(own_url)
+    page = found.page
+    found.go("operations")
+    page.get_by_role("img", name=re.compile("Requests: now")).wait_for()
+    page.get_by_text("0 under way or waiting for recovery").wait_for()
+    optimize = page.get_by_role("button", name="Optimize", exact=True)
+    assert optimize.is_disabled()
+    page.get_by_role("button", name="Show what would be done").click()
+    page.get_by_text("2 fragments would become 1").wait_for()
+    optimize.click()
+    page.get_by_text("optimize by").first.wait_for()
+    page.get_by_role("button", name="Look", exact=True).click()
+    page.get_by_text("Nothing to repair").wait_for()
+    remove = page.get_by_role("button", name="Remove")
+    page.get_by_label("Newest versions that stay").fill("1")
+    page.get_by_label("Days that stay").fill("0")
+    page.get_by_role("button", name="Show what would go").click()
+    page.get_by_text("Would remove").wait_for()
+    page.get_by_label("Days that stay").fill("1")
+    assert remove.is_disabled()
+    with og.open(copied, mode="ro") as graph:
+        assert "optimize" in [commit.kind for commit in graph.commits.list()]
+
+
+def test_metrics_and_care_are_for_those_who_may_administer(
+    guarded_url: str, desk: MakeDesk
+) -> None:
+    found = desk(guarded_url, "403")
+    page = found.page
+    page.goto(f"{guarded_url}/studio/g/default/operations#token={TOKENS['lena']}")
+    page.get_by_text("for those who may administer it").wait_for()
+    page.get_by_role("button", name="Show what would go").click()
+    page.get_by_text("Not allowed").wait_for()
+    assert "Would remove" not in found.text()
+
+
 def test_nothing_is_told_before_somebody_is_known(guarded_url: str, desk: MakeDesk) -> None:
     found = desk(guarded_url, "401")
     page = found.page
@@ -128,7 +168,7 @@ def test_somebody_who_may_do_nothing_sees_neither_data_nor_names(
 ) -> None:
     found = desk(guarded_url, "403")
     page = found.page
-    for view in ("overview", "schema", "query", "explore", "history", "compare", "data"):
+    for view in VIEWS:
         page.goto("about:blank")
         page.goto(f"{guarded_url}/studio/g/default/{view}#token={TOKENS['guest']}")
         page.get_by_text("Not allowed").wait_for()

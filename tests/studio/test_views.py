@@ -25,11 +25,12 @@ VIEWS = {
     "picture": ("compare", {"source": "review", "target": "main", "tab": "picture"}, "added"),
     "merge": ("compare", {"source": "review", "target": "main", "tab": "merge"}, "Theirs: review"),
     "data": ("data", {}, "Load into main"),
+    "operations": ("operations", {}, "Tables of main"),
 }
 
 
 # Views that differ most from each other; all of them share one set of colours.
-NARROW = ("overview", "query", "explore", "history", "merge")
+NARROW = ("overview", "query", "explore", "history", "merge", "operations")
 
 
 @pytest.mark.parametrize(
@@ -170,6 +171,31 @@ def test_a_node_is_explored_step_by_step_and_at_any_time(desk: MakeDesk, open_ur
     page.get_by_text("looking at the past").wait_for()
     page.get_by_role("button", name="Show").click()
     page.get_by_text("insert by lena").wait_for()
+
+
+def test_a_node_is_found_by_words_or_by_a_vector(desk: MakeDesk, open_url: str) -> None:
+    found = desk(open_url)
+    found.go("explore", type="Paper", id="Paper 0")
+    page = found.page
+    results = page.get_by_role("list", name="Found")
+    page.get_by_label("Type").select_option("Person")
+    page.get_by_label("By").select_option("words name")
+    page.get_by_role("textbox", name="Words in name").fill("HOPPER ada")
+    page.get_by_role("button", name="Search").click()
+    results.get_by_role("button", name="Ada Lovelace").wait_for()
+    assert results.get_by_role("listitem").count() == 2
+    page.get_by_label("Type").select_option("Paper")
+    page.get_by_label("By").select_option("near embedding")
+    page.get_by_role("textbox", name="A text, or 4 numbers").fill("[1]")
+    page.get_by_role("button", name="Search").click()
+    page.get_by_text("embedding has 4 numbers, not 1").wait_for()
+    page.get_by_role("button", name="Like Paper 0").click()
+    results.get_by_role("button", name="Paper 3").wait_for()
+    page.get_by_label("Type").select_option("")
+    page.get_by_role("textbox", name="Words, or a part").fill("navy")
+    page.get_by_role("button", name="Search").click()
+    results.get_by_role("button", name="US Navy Company").click()
+    page.get_by_role("heading", name="US Navy").wait_for()
 
 
 def test_text_of_the_graph_is_never_markup(desk: MakeDesk, open_url: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
@@ -24,6 +25,9 @@ from omnigraph.cli.scope import (
 from omnigraph.errors import BadRequestError
 from omnigraph.wording import counted
 
+if TYPE_CHECKING:
+    from omnigraph.values.reports import OptimizeReport
+
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -37,6 +41,7 @@ def _tick(name: str) -> None:
 @stored_argument
 @branch_option
 @engine_options
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @quiet_option
 @json_option
 def optimize(
@@ -46,15 +51,18 @@ def optimize(
     branch: str,
     engine: str,
     master: str | None,
+    dry_run: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
     """Compact small fragments and index every row. No entity changes; writers may go on."""
     place = resolve_uri(uri, store, uri_option)
     on_spark = is_spark(engine, master, place)
-    echo_target("optimize", place, quiet=quiet)
+    echo_target("optimize", place, quiet=quiet or dry_run)
     with open_stored(place) as graph:
-        if on_spark:
+        if dry_run:
+            report = graph.optimize(branch, dry_run=True)
+        elif on_spark:
             from omnigraph import spark
 
             report = spark.optimize(graph, branch, master=master, progress=_tick)
@@ -62,6 +70,9 @@ def optimize(
             report = graph.optimize(branch, progress=_tick)
     if as_json:
         print_json(report.to_json())
+        return
+    if dry_run:
+        _tell_plan(report)
         return
     for item in report.tables:
         if item.skipped is not None:
@@ -72,6 +83,24 @@ def optimize(
                 f"{item.fragments_added}, all rows indexed"
             )
     if report.commit is None:
+        click.echo("nothing to do")
+
+
+def _tell_plan(report: OptimizeReport) -> None:
+    """Print what an optimize would do."""
+    idle = True
+    for item in report.tables:
+        if item.skipped is not None:
+            click.echo(f"{item.table_key}: would be skipped, {item.skipped}")
+        if item.fragments_removed:
+            idle = False
+            fragments = counted(item.fragments_removed, "fragment")
+            click.echo(f"{item.table_key}: {fragments} would become {item.fragments_added}")
+        if item.pending_indexes:
+            idle = False
+            columns = ", ".join(str(index["column"]) for index in item.pending_indexes)
+            click.echo(f"{item.table_key}: all rows would be indexed by {columns}")
+    if idle:
         click.echo("nothing to do")
 
 

@@ -1,6 +1,6 @@
 """What a graph can do wherever it is: the calls that an open graph and a served one share.
 
-What works on storage itself (`optimize`, `cleanup`, `bulk` and their like) is not among them.
+What works on storage itself (`bulk`, `dump` and their like) is not among them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from omnigraph.commits import MAIN, GraphCommit, PendingWrite, RecoveryRecord, Tag
+from omnigraph.commits import MAIN, GraphCommit, Tag
 from omnigraph.graph.entity_apis import BlobsApi as BlobsApi
 from omnigraph.graph.entity_apis import EntitiesApi as EntitiesApi
 from omnigraph.graph.entity_apis import SnapshotApi as SnapshotApi
+from omnigraph.graph.upkeep_apis import MaintenanceApi as MaintenanceApi
+from omnigraph.graph.upkeep_apis import UpkeepApi as UpkeepApi
 from omnigraph.limits import FEED_CHANGES_DEFAULT
 from omnigraph.values.inspection import (
     HISTORY_COMMITS_DEFAULT,
@@ -314,16 +316,6 @@ class SchemaApi(Protocol):
         """Check queries (`gq`) or a schema (`pg`) against a state, and run nothing."""
 
 
-class MaintenanceApi(Protocol):
-    """How a graph is doing."""
-
-    def recoveries(self) -> list[RecoveryRecord]:
-        """Return every recovery this graph has seen, oldest first."""
-
-    def pending_writes(self) -> list[PendingWrite]:
-        """Return the writes that are under way or wait for recovery."""
-
-
 class GraphParts(Protocol):
     """What a graph is made of."""
 
@@ -360,7 +352,7 @@ class GraphParts(Protocol):
         """How it is doing."""
 
 
-class GraphApi(GraphParts, Protocol):
+class GraphApi(GraphParts, UpkeepApi, Protocol):
     """A graph that is open here, or served elsewhere.
 
     >>> def tasks(graph: og.GraphApi) -> int:

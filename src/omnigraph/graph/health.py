@@ -4,32 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec import Struct
-from msgspec.structs import asdict
-
 from omnigraph.catalog import Catalog, Entity
 from omnigraph.ops.indexing import declared_indexes
 from omnigraph.store import Table, Tables
-
-
-class TableHealth(Struct, frozen=True, kw_only=True):
-    """One table. Files and bytes are those of all its versions and branches on storage."""
-
-    table_key: str
-    rows: int
-    fragments: int
-    files: int
-    bytes: int
-    indexes: int
-    """How many indexes the schema declares."""
-    missing_indexes: tuple[str, ...]
-    """Columns whose index does not exist."""
-    uncovered_rows: int
-    """Rows that the index of at least one column does not cover, so that it is scanned for them."""
-
-    def to_json(self) -> dict[str, object]:
-        """Return it as plain JSON data."""
-        return asdict(self)
+from omnigraph.values.reports import TableHealth as TableHealth
 
 
 def tables_health(

@@ -26,6 +26,7 @@ from omnigraph.ops.indexing import (
     Indexing,
     PendingIndex,
     keep_searched_words,
+    partial_indexes,
     pending_indexes,
 )
 from omnigraph.ops.merge.merging import Merging
@@ -84,6 +85,24 @@ class Maintenance:
             pending = pending_indexes(base)
             tables = [_with_pending(item, pending) for item in tables]
         return OptimizeReport(uri=self._uri, branch=branch, commit=commit, tables=tuple(tables))
+
+    def optimize_plan(self, schema: AcceptedSchema, branch: str) -> OptimizeReport:
+        """Tell what an optimize would do; nothing is written."""
+        base = self._lines.get(branch).writer.base(schema)
+        tables = Optimize(columns_of=indexed_columns).look(base)
+        own = {item.table_key for item in tables if item.skipped is None}
+        entities = [item for item in schema.catalog.entities() if item.table_key in own]
+        pending = partial_indexes(base, entities)
+        if branch != MAIN:
+            probed = {(item.table_key, name) for item in entities for name in indexed_columns(item)}
+            pending = [item for item in pending if (item.table_key, item.column) in probed]
+        return OptimizeReport(
+            uri=self._uri,
+            branch=branch,
+            commit=None,
+            tables=tuple(_with_pending(item, pending) for item in tables),
+            dry_run=True,
+        )
 
     def keep_up(
         self, schema: AcceptedSchema, branches: Iterable[str], upkeep: Upkeep

@@ -340,6 +340,7 @@ class Session(Reads):
         self,
         branch: str = MAIN,
         *,
+        dry_run: bool = False,
         progress: Callable[[str], None] | None = None,
         workers: Workers | None = None,
     ) -> OptimizeReport:
@@ -349,10 +350,13 @@ class Session(Reads):
         'main'
 
         On main, indexes that the schema declares and that are not built yet are built as well.
-        `workers` do the long part, as those of `omnigraph.spark.optimize` do.
+        With `dry_run` it is only told what would be done. `workers` do the long part, as those of
+        `omnigraph.spark.optimize` do.
         """
         self._acting.check_maintainable()
         schema = self._engine.accepted_schema()
+        if dry_run:
+            return self._engine.maintenance.optimize_plan(schema, branch)
         return self._engine.maintenance.optimize(schema, branch, progress, workers)
 
     def repair(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -14,6 +15,7 @@ from omnigraph.read.word_files import keep_words
 from omnigraph.store import IndexSpec, lacking_indexes, missing_indexes, side_by_side
 from omnigraph.store.tables.workers import InProcess, Workers
 
+_PARTIAL = "it does not cover every row"
 _KINDS = {"vector": "IVF_FLAT", "label_list": "LABEL_LIST", "inverted": "INVERTED"}
 
 
@@ -87,6 +89,17 @@ class Indexing(PlainOperation):
             if specs
         ]
         return ChangeSet(indexes=tuple(found))
+
+
+def partial_indexes(base: Base, entities: Iterable[Entity]) -> list[PendingIndex]:
+    """Return the declared indexes of some types that do not cover every row."""
+    return [
+        PendingIndex(
+            table_key=entity.table_key, column=spec.column, kind=spec.kind, reason=_PARTIAL
+        )
+        for entity in entities
+        for spec in lacking_indexes(base.table(entity), declared_indexes(entity))
+    ]
 
 
 def pending_indexes(base: Base) -> list[PendingIndex]:

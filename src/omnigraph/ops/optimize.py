@@ -26,7 +26,7 @@ from omnigraph.limits import OPTIMIZE_ATTEMPTS_MAX
 from omnigraph.store import DRIFT, Pin, Standing, Table, Tables, side_by_side, standing
 from omnigraph.store.tables.compaction import auto_cleanup_settings, index_name
 from omnigraph.store.tables.steps import Compact
-from omnigraph.store.tables.workers import InProcess, Workers
+from omnigraph.store.tables.workers import InProcess, Workers, plan_rewrite
 from omnigraph.values.reports import OptimizedTable as OptimizedTable
 
 DRIFT_REASON = "drift_needs_repair"
@@ -90,7 +90,25 @@ class Optimize(PlainOperation):
             )
         )
 
+    def look(self, base: Base) -> list[OptimizedTable]:
+        """Tell what would be done, and do nothing: fragments that would go and come."""
+        self._cleared = True  # What an interrupted writer left is cleared by a real run.
+        wanted, skipped = self._sorted_out(base)
+        found = side_by_side(
+            lambda item: _planned(base.tables.open(item[0].path, item[0].version), item[0]),
+            wanted,
+            at_once=base.tables.files.calls_at_once,
+        )
+        return sorted([*found, *skipped], key=lambda item: item.table_key)
+
     def _plan(self, base: Base) -> tuple[list[_Work], list[OptimizedTable]]:
+        wanted, skipped = self._sorted_out(base)
+        works = self._prepared(base.tables, wanted)
+        idle = [OptimizedTable(table_key=w.pin.table_key) for w in works if not w.is_needed]
+        return [work for work in works if work.is_needed], skipped + idle
+
+    def _sorted_out(self, base: Base) -> tuple[list[tuple[Pin, Entity]], list[OptimizedTable]]:
+        """Return the tables to work on, and those that stay as they are."""
         skipped: list[OptimizedTable] = []
         wanted: list[tuple[Pin, Entity]] = []
         pins = base.capture.pins
@@ -116,9 +134,7 @@ class Optimize(PlainOperation):
                         head_version=head,
                     )
                 )
-        works = self._prepared(base.tables, wanted)
-        idle = [OptimizedTable(table_key=w.pin.table_key) for w in works if not w.is_needed]
-        return [work for work in works if work.is_needed], skipped + idle
+        return wanted, skipped
 
     def _reason_to_skip(
         self, tables: Tables, capture: BranchState, pin: Pin
@@ -152,6 +168,16 @@ class Optimize(PlainOperation):
         for pin, _entity in wanted:
             self._progress(pin.table_key)
         return [self._done[(pin.path, pin.version)] for pin, _entity in wanted]
+
+
+def _planned(table: Table, pin: Pin) -> OptimizedTable:
+    # Each task of a plan makes one fragment of the size that is wanted.
+    tasks = plan_rewrite(table) if pin.row_count else []
+    return OptimizedTable(
+        table_key=pin.table_key,
+        fragments_removed=sum(len(task.fragments) for task in tasks),
+        fragments_added=len(tasks),
+    )
 
 
 def _optimized(work: _Work) -> OptimizedTable:

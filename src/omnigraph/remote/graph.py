@@ -20,7 +20,7 @@ from omnigraph.remote.branches import RemoteBranches, RemoteTags
 from omnigraph.remote.connection import Connection, Json, moment_text, new_id, state_fields
 from omnigraph.remote.entities import RemoteEntities
 from omnigraph.remote.history import RemoteCommits, RemoteFeed
-from omnigraph.remote.maintenance import RemoteMaintenance, not_served
+from omnigraph.remote.maintenance import RemoteMaintenance, RemoteUpkeep, not_served
 from omnigraph.remote.rows import JsonRows, rows_from
 from omnigraph.remote.schema import RemoteSchema
 from omnigraph.remote.snapshots import RemoteSnapshot
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
     from omnigraph.ops.load import LoadMode
     from omnigraph.values.words import ChangeOp, EntityKind, ExportFormat, LoadWord
 
-_ON_STORAGE = frozenset({"optimize", "repair", "cleanup", "bulk"})
+_ON_STORAGE = frozenset({"bulk"})
 
 
-class RemoteGraph:
+class RemoteGraph(RemoteUpkeep):
     """One graph of a server. Threads may share it; close it when done.
 
     >>> with og.connect("http://127.0.0.1:8080", token="secret") as served:
     ...     served.uri
     'http://127.0.0.1:8080'
 
-    What works on storage itself (`optimize`, `cleanup` and their like) needs the embedded handle.
+    What works on storage itself (`bulk`, `dump` and their like) needs the embedded handle.
     """
 
     actor: str | None = None

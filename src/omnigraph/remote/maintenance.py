@@ -1,17 +1,18 @@
-"""How a served graph is doing."""
+"""The care of a served graph."""
 
 from __future__ import annotations
 
+import datetime
 from typing import TYPE_CHECKING, NoReturn
 
 from omnigraph.errors import BadRequestError
 from omnigraph.remote.connection import Connection
-from omnigraph.values.answers import RecoveryList
+from omnigraph.values.answers import RecoveryList, TableList
+from omnigraph.values.commits import MAIN
 from omnigraph.values.recoveries import PendingWrite, RecoveryRecord
+from omnigraph.values.reports import CleanupReport, OptimizeReport, RepairReport, TableHealth
 
-_ON_STORAGE = frozenset(
-    {"ensure_indices", "dump", "recover", "recovered", "tables", "upkeep", "cache_stats"}
-)
+_ON_STORAGE = frozenset({"ensure_indices", "dump", "recover", "recovered", "upkeep", "cache_stats"})
 
 
 def not_served(name: str) -> BadRequestError:
@@ -22,7 +23,7 @@ def not_served(name: str) -> BadRequestError:
 
 
 class RemoteMaintenance:
-    """Interrupted writes of a served graph, and what was recovered."""
+    """Interrupted writes of a served graph, what was recovered, and how its tables are doing."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -42,5 +43,50 @@ class RemoteMaintenance:
         """Return the writes that are under way or wait for recovery."""
         return list(self._found().pending)
 
+    def tables(self, branch: str = MAIN) -> list[TableHealth]:
+        """Return how each table of a branch is doing: rows, files, bytes, what indexes cover."""
+        found = self._connection.get("/tables", {"branch": branch})
+        return list(TableList.from_json(found).tables)
+
     def _found(self) -> RecoveryList:
         return RecoveryList.from_json(self._connection.get("/recoveries"))
+
+
+class RemoteUpkeep:
+    """Keeps a served graph fast and small. Its server does the work, and answers when it is done.
+
+    Each may be asked for twice: the second finds nothing left to do.
+    """
+
+    _connection: Connection
+
+    def optimize(self, branch: str = MAIN, *, dry_run: bool = False) -> OptimizeReport:
+        """Compact small fragments and index every row; no entity changes."""
+        found = self._connection.post("/optimize", {"branch": branch, "dry_run": dry_run})
+        return OptimizeReport.from_json(found.json())
+
+    def repair(
+        self,
+        branch: str = MAIN,
+        *,
+        confirm: bool = False,
+        force: bool = False,
+        discard: bool = False,
+    ) -> RepairReport:
+        """Find tables that another program changed; keep or drop the changes when told to."""
+        body = {"branch": branch, "confirm": confirm, "force": force, "discard": discard}
+        return RepairReport.from_json(self._connection.post("/repair", body).json())
+
+    def cleanup(
+        self,
+        *,
+        keep: int | None = None,
+        older_than: datetime.timedelta | float | None = None,
+        dry_run: bool = True,
+    ) -> CleanupReport:
+        """Remove old versions and the files only they used."""
+        age = older_than
+        if isinstance(age, datetime.timedelta):
+            age = age.total_seconds()
+        body = {"keep_versions": keep, "older_than_secs": age, "dry_run": dry_run}
+        return CleanupReport.from_json(self._connection.post("/cleanup", body).json())

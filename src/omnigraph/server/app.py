@@ -35,6 +35,7 @@ from omnigraph.server.routes import (
     exporting,
     history,
     inspecting,
+    maintaining,
     operations,
     querying,
     schema,
@@ -49,7 +50,10 @@ from omnigraph.version import __version__
 
 TITLE = "OmniGraph"
 NESTED = "/graphs/{graph_id}"
-_TOPICS = (*(querying, writing, exporting, branching, history, schema, stored, blobs, inspecting),)
+_TOPICS = (
+    *(querying, writing, exporting, branching, history, schema, stored, blobs, inspecting),
+    maintaining,
+)
 # What clients that were made from the published interface call these operations.
 _OPERATION_IDS = {
     "healthz": "health",

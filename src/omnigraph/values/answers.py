@@ -9,6 +9,7 @@ from omnigraph.values.commits import BranchInfo, GraphCommit, Tag
 from omnigraph.values.inspection import Subgraph
 from omnigraph.values.merges import MergeResult
 from omnigraph.values.recoveries import PendingWrite, RecoveryRecord
+from omnigraph.values.reports import TableHealth
 from omnigraph.values.results import Explanation, LoadResult
 from omnigraph.values.value import Json, Value
 
@@ -169,6 +170,12 @@ class RecoveryList(Value, frozen=True, kw_only=True):
 
     recoveries: tuple[RecoveryRecord, ...]
     pending: tuple[PendingWrite, ...]
+
+
+class TableList(Value, frozen=True, kw_only=True):
+    """How the tables of a branch are doing."""
+
+    tables: tuple[TableHealth, ...]
 
 
 class SchemaOutput(Value, frozen=True, kw_only=True):

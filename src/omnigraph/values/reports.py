@@ -75,14 +75,19 @@ else:
 
 
 class OptimizeReport(Value, frozen=True, kw_only=True):
-    """What an optimize did; `commit` is None when nothing needed it."""
+    """What an optimize did, or would do; `commit` is None when nothing needed it.
+
+    In a trial (`dry_run`) `pending_indexes` are those that do not cover every row.
+    """
 
     derived: ClassVar[Mapping[str, str]] = {"datasets": "tables"}
+    optional: ClassVar[frozenset[str]] = frozenset({"dry_run"})
 
     uri: str
     branch: str
     commit: GraphCommit | None
     tables: OptimizedTables
+    dry_run: bool = False
 
 
 class Classification(StrEnum):
@@ -131,7 +136,8 @@ class RepairReport(Value, frozen=True, kw_only=True):
     uri: str
     confirm: bool
     force: bool
-    commit: GraphCommit | None
+    commit: GraphCommit | None = None
+    """The commit that published what was found; of a served graph it is not told."""
     tables: tuple[RepairedTable, ...]
 
     @property
@@ -182,6 +188,26 @@ class CleanupReport(
     def bytes(self) -> int:
         """Bytes freed over all tables."""
         return sum(item.bytes_removed for item in self.tables)
+
+
+class TableHealth(Value, frozen=True, kw_only=True):
+    """How one table is doing. Files and bytes are those of all its versions and branches.
+
+    >>> graph.maintenance.tables()[0].table_key
+    'node:Person'
+    """
+
+    table_key: str
+    rows: int
+    fragments: int
+    files: int
+    bytes: int
+    indexes: int
+    """How many indexes the schema declares."""
+    missing_indexes: tuple[str, ...]
+    """Columns whose index does not exist."""
+    uncovered_rows: int
+    """Rows that the index of at least one column does not cover, so that it is scanned for them."""
 
 
 class DumpReport(Value, frozen=True, kw_only=True, rename={"heads": "branches"}):

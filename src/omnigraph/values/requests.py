@@ -212,6 +212,40 @@ class BaselineRequest(Request, frozen=True, kw_only=True):
     op: list[Literal["insert", "update", "delete"]] = msgspec.field(default_factory=list)
 
 
+class OptimizeRequest(Request, frozen=True, kw_only=True):
+    """A branch to optimize."""
+
+    may_be_missing: ClassVar[bool] = True
+
+    branch: str | None = None
+    dry_run: Annotated[bool, Meta(description="Only tell what would be done.")] = False
+
+
+class RepairRequest(Request, frozen=True, kw_only=True):
+    """A branch to repair; without `confirm` it is only looked at."""
+
+    may_be_missing: ClassVar[bool] = True
+
+    branch: str | None = None
+    confirm: Annotated[bool, Meta(description="Publish what provably changed no row.")] = False
+    force: Annotated[bool, Meta(description="With confirm: publish everything found.")] = False
+    discard: Annotated[bool, Meta(description="With confirm: undo what was found.")] = False
+
+
+class CleanupRequest(Request, frozen=True, kw_only=True):
+    """Which old versions go; by default it is only told which."""
+
+    may_be_missing: ClassVar[bool] = True
+
+    keep_versions: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="Versions of each branch that stay.")
+    ] = None
+    older_than_secs: Annotated[
+        Annotated[float, Meta(ge=0)] | None, Meta(description="Only older versions go.")
+    ] = None
+    dry_run: Annotated[bool, Meta(description="Only tell what would go.")] = True
+
+
 class ApplyCommitRequest(Request, frozen=True, kw_only=True):
     """A branch to make or undo the changes of a commit on."""
 

@@ -8,6 +8,7 @@ export const VIEWS = [
   "history",
   "compare",
   "data",
+  "operations",
 ] as const;
 export type View = (typeof VIEWS)[number];
 

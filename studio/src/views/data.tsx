@@ -3,7 +3,7 @@ import { send, type Problem, type Row } from "../api";
 import { isBranch, stateBody } from "../logic/address";
 import { writeExact } from "../logic/exact";
 import { download, ErrorBox, Panel, Spinner } from "../parts/basics";
-import { asProblem, useLoaded, useSession } from "../session";
+import { asProblem, useSession } from "../session";
 
 /** More is a matter for `omnigraph load`: the page holds the file in memory. */
 const FILE_BYTES_MAX = 30 * 1024 * 1024;
@@ -11,10 +11,9 @@ const FILE_BYTES_MAX = 30 * 1024 * 1024;
 export function Data() {
   return (
     <div class="stack">
-      <h1>Data and operations</h1>
+      <h1>Data</h1>
       <Load />
       <Export />
-      <Recoveries />
     </div>
   );
 }
@@ -170,28 +169,6 @@ function Export() {
         <button onClick={() => void run()}>Download JSON lines</button>
       </div>
       {problem !== null && <ErrorBox problem={problem} />}
-    </Panel>
-  );
-}
-
-function Recoveries() {
-  const { ask, graph } = useSession();
-  const found = useLoaded(
-    (signal) => ask<{ recoveries: Row[]; pending: Row[] }>("/recoveries", { signal }),
-    graph,
-  );
-  return (
-    <Panel title="Interrupted writes">
-      {found.error !== null && <p class="muted">{found.error.message}</p>}
-      {found.value !== null && (
-        <p>
-          {found.value.pending.length} under way or waiting for recovery, {found.value.recoveries.length}{" "}
-          recovered so far.
-        </p>
-      )}
-      {(found.value?.recoveries.length ?? 0) > 0 && (
-        <pre class="block">{writeExact(found.value?.recoveries.slice(-20), 2)}</pre>
-      )}
     </Panel>
   );
 }

@@ -6,12 +6,12 @@ import { editText, readValue, showMoment, showValue } from "../logic/values";
 import { ErrorBox, Panel, Spinner } from "../parts/basics";
 import { Picture, type DrawnEdge, type DrawnNode, type Places } from "../parts/picture";
 import { asProblem, useLoaded, useSession } from "../session";
+import { Search } from "./search";
 import type {
   EntityHistory,
   NeighbourPage,
   PictureEdge,
   PictureNode,
-  ReadOutput,
   Subgraph,
   TypeInfo,
 } from "../types";
@@ -195,78 +195,6 @@ function edgeOf(page: NeighbourPage, item: NeighbourPage["neighbours"][number]):
     target_type: out ? item.type : page.type,
     to: out ? item.id : page.id,
   };
-}
-
-function Search(props: { open: (found: { type: string; id: string }) => void }) {
-  const { types, ask, at } = useSession();
-  const nodes = types.filter((type) => type.kind === "node");
-  const [name, setName] = useState("");
-  const [text, setText] = useState("");
-  const [found, setFound] = useState<PictureNode[] | null>(null);
-  const [problem, setProblem] = useState<Problem | null>(null);
-  const type = nodes.find((item) => item.name === name) ?? nodes[0];
-  if (type === undefined) return null;
-  const search = async (): Promise<void> => {
-    try {
-      const result = await ask<ReadOutput>("/query", {
-        body: { query: searchText(type), params: { text }, form: "graph", ...stateBody(at) },
-      });
-      setFound(result.graph?.nodes ?? []);
-      setProblem(null);
-    } catch (error) {
-      setProblem(asProblem(error));
-    }
-  };
-  return (
-    <div>
-      <form
-        class="row"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void search();
-        }}
-      >
-        <label>
-          Type
-          <select value={type.name} onChange={(event) => setName(event.currentTarget.value)}>
-            {nodes.map((item) => (
-              <option value={item.name}>{item.name}</option>
-            ))}
-          </select>
-        </label>
-        <label>
-          Text in {type.label} or id (all when empty)
-          <input value={text} onInput={(event) => setText(event.currentTarget.value)} />
-        </label>
-        <button class="main">Search</button>
-      </form>
-      {problem !== null && <ErrorBox problem={problem} />}
-      {found !== null && (
-        <ul class="results" aria-label="Found">
-          {found.length === 0 && <li class="muted">Nothing was found.</li>}
-          {found.map((node) => (
-            <li>
-              <button
-                class="small"
-                onClick={() => {
-                  setFound(null);
-                  props.open(node);
-                }}
-              >
-                {node.label}
-              </button>
-            </li>
-          ))}
-        </ul>
-      )}
-    </div>
-  );
-}
-
-function searchText(type: TypeInfo): string {
-  const named = type.properties.find((item) => item.name === type.label && item.scalar === "String");
-  const also = named === undefined ? "" : ` or $n.${named.name} contains $text`;
-  return `query found($text: String) { match { $n: ${type.name}  $n.id contains $text${also} } return { $n } order { $n.id } limit 30 }`;
 }
 
 function Inspector(props: {

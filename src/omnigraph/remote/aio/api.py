@@ -9,12 +9,14 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from omnigraph.commits import MAIN, GraphCommit, PendingWrite, RecoveryRecord, Tag
+from omnigraph.commits import MAIN, GraphCommit, Tag
 from omnigraph.graph.api import BranchApi, Loadable, Moment, Params, Path, SchemaChangeApi
 from omnigraph.limits import FEED_CHANGES_DEFAULT
 from omnigraph.remote.aio.entity_apis import AsyncBlobsApi as AsyncBlobsApi
 from omnigraph.remote.aio.entity_apis import AsyncEntitiesApi as AsyncEntitiesApi
 from omnigraph.remote.aio.entity_apis import AsyncSnapshotApi as AsyncSnapshotApi
+from omnigraph.remote.aio.upkeep_apis import AsyncMaintenanceApi as AsyncMaintenanceApi
+from omnigraph.remote.aio.upkeep_apis import AsyncUpkeepApi as AsyncUpkeepApi
 from omnigraph.values.inspection import HISTORY_COMMITS_DEFAULT
 
 if TYPE_CHECKING:
@@ -259,16 +261,6 @@ class AsyncSchemaApi(Protocol):
         """Check queries (`gq`) or a schema (`pg`) against a state, and run nothing."""
 
 
-class AsyncMaintenanceApi(Protocol):
-    """How a graph is doing."""
-
-    async def recoveries(self) -> list[RecoveryRecord]:
-        """Return every recovery this graph has seen, oldest first."""
-
-    async def pending_writes(self) -> list[PendingWrite]:
-        """Return the writes that are under way or wait for recovery."""
-
-
 class AsyncGraphParts(Protocol):
     """What a graph is made of."""
 
@@ -305,7 +297,7 @@ class AsyncGraphParts(Protocol):
         """How it is doing."""
 
 
-class AsyncGraphApi(AsyncGraphParts, Protocol):
+class AsyncGraphApi(AsyncGraphParts, AsyncUpkeepApi, Protocol):
     """A graph that is open here, or served elsewhere.
 
     >>> def tasks(graph: og.GraphApi) -> int:

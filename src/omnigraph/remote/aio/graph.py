@@ -20,7 +20,7 @@ from omnigraph.remote.aio.branches import AsyncRemoteBranches, AsyncRemoteTags
 from omnigraph.remote.aio.connection import AsyncConnection
 from omnigraph.remote.aio.entities import AsyncRemoteEntities
 from omnigraph.remote.aio.history import AsyncRemoteCommits, AsyncRemoteFeed
-from omnigraph.remote.aio.maintenance import AsyncRemoteMaintenance
+from omnigraph.remote.aio.maintenance import AsyncRemoteMaintenance, AsyncRemoteUpkeep
 from omnigraph.remote.aio.schema import AsyncRemoteSchema
 from omnigraph.remote.aio.snapshots import AsyncRemoteSnapshot
 from omnigraph.remote.aio.waiting import aside, for_aside, parts_for_aside
@@ -50,14 +50,14 @@ if TYPE_CHECKING:
     from omnigraph.values.words import ChangeOp, EntityKind, ExportFormat, LoadWord
 
 
-class AsyncRemoteGraph:
+class AsyncRemoteGraph(AsyncRemoteUpkeep):
     """One graph of a server. Tasks of one event loop may share it; close it when done.
 
     >>> with og.connect("http://127.0.0.1:8080", token="secret") as served:
     ...     served.uri
     'http://127.0.0.1:8080'
 
-    What works on storage itself (`optimize`, `cleanup` and their like) needs the embedded handle.
+    What works on storage itself (`bulk`, `dump` and their like) needs the embedded handle.
     """
 
     actor: str | None = None

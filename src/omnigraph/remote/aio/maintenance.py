@@ -1,18 +1,21 @@
-"""How a served graph is doing."""
+"""The care of a served graph."""
 
 # Made from src/omnigraph/remote/maintenance.py by `make client`: change that, not this.
 from __future__ import annotations
 
+import datetime
 from typing import TYPE_CHECKING, NoReturn
 
 from omnigraph.remote.aio.connection import AsyncConnection
 from omnigraph.remote.maintenance import _ON_STORAGE, not_served
-from omnigraph.values.answers import RecoveryList
+from omnigraph.values.answers import RecoveryList, TableList
+from omnigraph.values.commits import MAIN
 from omnigraph.values.recoveries import PendingWrite, RecoveryRecord
+from omnigraph.values.reports import CleanupReport, OptimizeReport, RepairReport, TableHealth
 
 
 class AsyncRemoteMaintenance:
-    """Interrupted writes of a served graph, and what was recovered."""
+    """Interrupted writes of a served graph, what was recovered, and how its tables are doing."""
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
@@ -32,5 +35,50 @@ class AsyncRemoteMaintenance:
         """Return the writes that are under way or wait for recovery."""
         return list((await self._found()).pending)
 
+    async def tables(self, branch: str = MAIN) -> list[TableHealth]:
+        """Return how each table of a branch is doing: rows, files, bytes, what indexes cover."""
+        found = await self._connection.get("/tables", {"branch": branch})
+        return list(TableList.from_json(found).tables)
+
     async def _found(self) -> RecoveryList:
         return RecoveryList.from_json(await self._connection.get("/recoveries"))
+
+
+class AsyncRemoteUpkeep:
+    """Keeps a served graph fast and small. Its server does the work, and answers when it is done.
+
+    Each may be asked for twice: the second finds nothing left to do.
+    """
+
+    _connection: AsyncConnection
+
+    async def optimize(self, branch: str = MAIN, *, dry_run: bool = False) -> OptimizeReport:
+        """Compact small fragments and index every row; no entity changes."""
+        found = await self._connection.post("/optimize", {"branch": branch, "dry_run": dry_run})
+        return OptimizeReport.from_json(found.json())
+
+    async def repair(
+        self,
+        branch: str = MAIN,
+        *,
+        confirm: bool = False,
+        force: bool = False,
+        discard: bool = False,
+    ) -> RepairReport:
+        """Find tables that another program changed; keep or drop the changes when told to."""
+        body = {"branch": branch, "confirm": confirm, "force": force, "discard": discard}
+        return RepairReport.from_json((await self._connection.post("/repair", body)).json())
+
+    async def cleanup(
+        self,
+        *,
+        keep: int | None = None,
+        older_than: datetime.timedelta | float | None = None,
+        dry_run: bool = True,
+    ) -> CleanupReport:
+        """Remove old versions and the files only they used."""
+        age = older_than
+        if isinstance(age, datetime.timedelta):
+            age = age.total_seconds()
+        body = {"keep_versions": keep, "older_than_secs": age, "dry_run": dry_run}
+        return CleanupReport.from_json((await self._connection.post("/cleanup", body)).json())
