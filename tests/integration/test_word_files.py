@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from omnigraph.read import word_files
-from omnigraph.read.words import RULES
+from omnigraph.read import stems, word_files, words
 from omnigraph.store import measured
 
 pytestmark = pytest.mark.local
@@ -120,8 +119,29 @@ def test_rows_written_or_deleted_later_count(place: Path) -> None:
 
 
 def test_words_of_other_rules_are_passed_over(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_files, "RULES", RULES + 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(words, "RULES", words.RULES + 1)
+        assert found(place)[1] == 1
+    assert found(place)[1] == 0
+    monkeypatch.setattr(stems, "RULES", "snowball of tomorrow")
     assert found(place)[1] == 1
+
+
+def test_words_of_another_language_are_passed_over(place: Path) -> None:
+    english = files_of(place)
+    with og.open(place) as graph:
+        before = graph.commits.head().graph_commit_id
+        graph.schema.apply(SCHEMA.replace("@index  note", "@index @language(none)  note"))
+        assert graph.query(TEXT, {"q": "apples"}).to_pylist()[0]["d"] == "d4"
+        assert len(graph.query(TEXT, {"q": "apples"})) == 1
+        assert len(graph.query(TEXT, {"q": "apples"}, commit=before)) == 3
+    assert found(place, "apples")[1] == 1
+    with og.open(place) as graph:
+        graph.optimize()
+    assert len(files_of(place)) == len(english) + 1
+    rows, builds = found(place, "apples")
+    assert ([row[0] for row in rows], builds) == (["d4"], 0)
+    assert rows == without_files(place, "apples")
 
 
 def test_a_renamed_property_does_not_take_over_the_words_of_another(place: Path) -> None:

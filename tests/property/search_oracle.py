@@ -11,9 +11,11 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from omnigraph.read.stemmer import stem
+import Stemmer
 
 Document = dict[str, Any]
+
+stem = Stemmer.Stemmer("english").stemWord
 
 STOP = {
     *("a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is"),

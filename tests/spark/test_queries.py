@@ -26,6 +26,7 @@ node Person {
     name: String @key
     age: I64?
     about: String? @index
+    motto: String? @language(german)
     face: Vector(2)?
 }
 node Seen { name: String @key  friends: I64? }
@@ -34,7 +35,7 @@ edge Knows: Person -> Person
 PEOPLE: list[dict[str, Any]] = [
     {"name": "ann", "age": 30, "about": "sails old boats", "face": [0.0, 1.0]},
     {"name": "bob", "age": 40, "about": "boats and rivers", "face": [0.5, 0.5]},
-    {"name": "cay", "about": "reads", "face": [0.5, -0.5]},
+    {"name": "cay", "about": "reads", "motto": "alte Häuser", "face": [0.5, -0.5]},
     {"name": "dan", "age": 50},
 ]
 KNOWS = [("ann", "bob"), ("bob", "cay"), ("cay", "ann"), ("ann", "cay")]
@@ -130,7 +131,11 @@ def test_distances_and_text_predicates_are_the_local_ones(spark: Any, graph: og.
     here = graph.query(f"query q() {{ {near} }}").to_arrow()
     there = ogs.query(spark, graph, f"query q() {{ {near} }}").to_arrow()
     assert there.equals(here)
-    for predicate in ('search($p.about, "boat")', 'match_text($p.about, "old boats")'):
+    predicates = (
+        *('search($p.about, "boat")', 'match_text($p.about, "old boats")'),
+        'search($p.motto, "Haus")',
+    )
+    for predicate in predicates:
         found = both(spark, graph, f"match {{ $p: Person {predicate} }} return {{ $p.name }}")
         assert found
     both(

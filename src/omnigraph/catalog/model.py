@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
+from omnigraph.catalog.languages import ENGLISH, LANGUAGES
 from omnigraph.catalog.types import PropertyType, Scalar
 from omnigraph.errors import NotFoundError
 from omnigraph.wording import names_hint
@@ -109,6 +110,15 @@ class Property(Struct, frozen=True, kw_only=True):
     def required(self) -> bool:
         """Whether a row must have a value, and input must give it."""
         return not self.type.nullable
+
+    @property
+    def language(self) -> str:
+        """The language of its text, by which words are found."""
+        for item in self.annotations:
+            # Graphs of earlier releases may have an annotation of this name with any value.
+            if item.name == "language" and item.value in LANGUAGES:
+                return item.value
+        return ENGLISH
 
 
 class EntityType(Struct, frozen=True, kw_only=True):

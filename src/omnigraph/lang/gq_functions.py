@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from omnigraph.catalog import NUMERICS, TEMPORALS, PropertyType, Scalar, members_of
+from omnigraph.catalog import NUMERICS, TEMPORALS, Property, PropertyType, Scalar, members_of
+from omnigraph.catalog.languages import ENGLISH
 from omnigraph.lang.gq_ast import (
     CallNode,
     ClauseNode,
@@ -286,6 +287,7 @@ class ExpressionChecker(ValueChecker):
             property=target.property,
             query=query,
             max_edits=edits,
+            language=self._language(node.arguments[0], target),
         )
 
     def ranking(self, node: CallNode) -> Ranking | None:
@@ -334,7 +336,12 @@ class ExpressionChecker(ValueChecker):
         query = self._text_query(node.arguments[1], "T20", "bm25")
         if target is None or query is None:
             return None
-        return Bm25(variable=target.variable, property=target.property, query=query)
+        return Bm25(
+            variable=target.variable,
+            property=target.property,
+            query=query,
+            language=self._language(node.arguments[0], target),
+        )
 
     def _nearest(self, node: CallNode) -> Nearest | None:
         target = self._target(node.arguments[0], "T15", "nearest")
@@ -377,12 +384,17 @@ class ExpressionChecker(ValueChecker):
         )
         return None
 
-    def _embedding_model(self, node: ExpressionNode, target: PropertyOf) -> str | None:
+    def _declared(self, node: ExpressionNode, target: PropertyOf) -> Property | None:
         found = self.scope.lookup(node.variable) if isinstance(node, PropertyNode) else None
-        if not isinstance(found, NodeVariable):
-            return None
-        embedding = found.node.properties[target.property].embedding
-        return None if embedding is None else embedding.model
+        return found.node.properties[target.property] if isinstance(found, NodeVariable) else None
+
+    def _embedding_model(self, node: ExpressionNode, target: PropertyOf) -> str | None:
+        declared = self._declared(node, target)
+        return declared.embedding.model if declared and declared.embedding else None
+
+    def _language(self, node: ExpressionNode, target: PropertyOf) -> str:
+        declared = self._declared(node, target)
+        return ENGLISH if declared is None else declared.language
 
     # ---- aggregates -----------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from omnigraph.catalog import (
     TypeKind,
     scalar_range,
 )
+from omnigraph.catalog.languages import LANGUAGES
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.catalog.temporal import parse_date, parse_datetime
 from omnigraph.lang.pg_ast import AnnotationSyntax, Argument, PropertySyntax, Value, Word
@@ -41,7 +42,7 @@ LITERALS = ("true", "false", "null")
 """Words that a mutation's `where` takes for a value, so that no property may be meant by them."""
 
 FLAGS = ("key", "unique", "index")
-PROPERTY_ANNOTATIONS = (*FLAGS, "embed", "default", "description", "rename_from")
+PROPERTY_ANNOTATIONS = (*FLAGS, "language", "embed", "default", "description", "rename_from")
 TYPE_ANNOTATIONS = ("description", "instruction", "rename_from")
 
 
@@ -70,6 +71,30 @@ def refuse_literal_name(
             f"property name `{name}` is reserved on {kind} {owner}",
             hint=f'it is a literal; a property of this name gets another by @rename_from("{name}")',
         )
+
+
+def check_language(
+    syntax: PropertySyntax, kind: TypeKind, owner: str, diagnostics: Diagnostics
+) -> None:
+    """Check `@language`; in a graph of an earlier release it may be anything, without effect."""
+    where, declared = f"{owner}.{syntax.name.text}", syntax.type
+    for item in syntax.annotations:
+        if item.name.text != "language":
+            continue
+        text = item.argument.text if item.argument is not None else None
+        if kind is TypeKind.EDGE:
+            problem = f"@language is not supported on edge property {where}"
+            diagnostics.error("S14", item.span, problem, hint="only nodes are searched by words")
+        elif declared.scalar is not Scalar.STRING or declared.is_list or declared.enum_values:
+            problem = f"@language on {where} needs a String property, got {declared}"
+            diagnostics.error("S14", item.span, problem)
+        elif text is None or item.keywords:
+            problem = f"@language on {where} needs exactly one language"
+            diagnostics.error("S14", item.span, problem, hint="@language(german)")
+        elif text not in LANGUAGES:
+            problem = f"@language on {where}: unknown language '{text}'"
+            hint = did_you_mean(text, LANGUAGES) or f"one of {', '.join(LANGUAGES)}"
+            diagnostics.error("S14", item.span, problem, hint=hint)
 
 
 def check_property(
@@ -243,7 +268,8 @@ def _kept(item: AnnotationSyntax, where: str, diagnostics: Diagnostics) -> list[
     if word == "card":
         diagnostics.error("S12", item.span, "@card belongs to the head of an edge declaration")
         return []
-    warn_unknown(item, PROPERTY_ANNOTATIONS, diagnostics)
+    if word != "language":
+        warn_unknown(item, PROPERTY_ANNOTATIONS, diagnostics)
     return [keep_verbatim(item)]
 
 

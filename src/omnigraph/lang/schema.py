@@ -8,7 +8,7 @@ from omnigraph.catalog import Catalog
 from omnigraph.lang.pg_ast import SchemaSyntax
 from omnigraph.lang.pg_check import check_schema
 from omnigraph.lang.pg_parser import parse_schema
-from omnigraph.lang.pg_properties import refuse_literal_name
+from omnigraph.lang.pg_properties import check_language, refuse_literal_name
 from omnigraph.lang.source import Diagnostic, Diagnostics, SourceText
 
 
@@ -27,7 +27,7 @@ def compile_schema(text: str, *, name: str = "<schema>", stored: bool = False) -
     Args:
         text: Schema source.
         name: What messages call it, usually its path.
-        stored: Whether a graph has it already; names that earlier releases took are fine then.
+        stored: Whether a graph has it already; what earlier releases took is fine then.
     """
     source = SourceText(name, text)
     diagnostics = Diagnostics(source)
@@ -37,6 +37,7 @@ def compile_schema(text: str, *, name: str = "<schema>", stored: bool = False) -
     for item in () if stored else syntax.declarations:
         for declared in item.properties:
             refuse_literal_name(declared, item.kind, item.name.text, diagnostics)
+            check_language(declared, item.kind, item.name.text, diagnostics)
     catalog = check_schema(syntax, diagnostics)
     diagnostics.raise_errors()
     return CompiledSchema(

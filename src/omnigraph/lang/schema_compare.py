@@ -36,6 +36,7 @@ from omnigraph.lang.schema_steps import (
     AddType,
     ChangeCardinality,
     ChangeDefault,
+    ChangeLanguage,
     ChangeNullability,
     Constraint,
     DropConstraint,
@@ -199,9 +200,19 @@ class Comparison(Struct, frozen=True, kw_only=True):
                 had_default=old.has_default,
                 has_default=new.has_default,
             )
-        if _other(old.annotations) != _other(new.annotations):
+        if old.language != new.language:
+            yield ChangeLanguage(
+                type_kind=kind,
+                type_name=owner,
+                property_name=new.name,
+                old=old.language,
+                new=new.language,
+            )
+        if _other(old.annotations, "language") != _other(new.annotations, "language"):
             yield _refuse_annotations(entity)
-        if _metadata(old.annotations) != (wanted := _metadata(new.annotations)):
+        # `@language(english)` declares what holds anyway: no more than a remark.
+        respelled = old.language == new.language and _is_respelled(old, new)
+        if _metadata(old.annotations) != (wanted := _metadata(new.annotations)) or respelled:
             yield UpdatePropertyMetadata(
                 type_kind=kind, type_name=owner, property_name=new.name, annotations=wanted
             )
@@ -353,8 +364,15 @@ def _metadata(annotations: Iterable[Annotation]) -> tuple[Annotation, ...]:
     return tuple(item for item in annotations if item.name in _METADATA)
 
 
-def _other(annotations: Iterable[Annotation]) -> tuple[Annotation, ...]:
-    return tuple(item for item in annotations if item.name not in _METADATA)
+def _other(annotations: Iterable[Annotation], *known: str) -> tuple[Annotation, ...]:
+    return tuple(item for item in annotations if item.name not in (*_METADATA, *known))
+
+
+def _is_respelled(old: Property, new: Property) -> bool:
+    before, after = (
+        [item for item in side.annotations if item.name == "language"] for side in (old, new)
+    )
+    return before != after
 
 
 def _added_property(kind: TypeKind, owner: str, new: Property) -> Step:

@@ -341,6 +341,24 @@ class ChangeDefault(_OfType, frozen=True, kw_only=True):
         return self._line(f"change default of '{name}' ({old} -> {new})")
 
 
+class ChangeLanguage(_OfType, frozen=True, kw_only=True):
+    """The `@language` of a text changed. Metadata only: its words are found anew when searched."""
+
+    kind: ClassVar[str] = "change_language"
+    property_name: str
+    old: str
+    new: str
+
+    def to_json(self) -> Json:
+        """Return the step as plain JSON data."""
+        return self._json(property_name=self.property_name, **{"from": self.old, "to": self.new})
+
+    def render(self) -> str:
+        """Return one line for people."""
+        name = f"{self.type_name}.{self.property_name}"
+        return self._line(f"change language of '{name}' ({self.old} -> {self.new})")
+
+
 class UpdatePropertyMetadata(_OfType, frozen=True, kw_only=True):
     """`@description` of a property changed; `annotations` is the new list. Metadata only."""
 
@@ -489,6 +507,7 @@ Step = (
     | DropProperty
     | ExtendEnum
     | ChangeDefault
+    | ChangeLanguage
     | UpdatePropertyMetadata
     | AddConstraint
     | DropConstraint

@@ -78,6 +78,7 @@ SCHEMA_CONSTRAINTS: Final = {
 }
 SCHEMA_ANNOTATIONS: Final = {
     "default": "The value a new row gets when it is left out: `@default(0)`.",
+    "language": "The language of a text, which decides what its words are: `@language(german)`.",
     "embed": "The vector is made from a String property: `@embed(body)`.",
     "description": 'Documents a type or a property: `@description("...")`.',
     "instruction": 'Guides programs that use the type: `@instruction("...")`.',

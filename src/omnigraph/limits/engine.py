@@ -321,9 +321,6 @@ WORD_CHARS_MAX: Final = 40
 WORD_BYTES: Final = 200
 """Memory of one word of a vocabulary, about."""
 
-STEMS_CACHED_MAX: Final = 65_536
-"""Stems remembered: the vocabulary of a large collection."""
-
 WORD_FILE_ROWS_MIN: Final = 4096
 """Rows from which words that were found in texts are kept in a file."""
 

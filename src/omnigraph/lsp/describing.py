@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from omnigraph.catalog import Catalog, EdgeType, NodeType, Property
+from omnigraph.catalog.languages import ENGLISH
 from omnigraph.catalog.model import Annotation, Entity
 from omnigraph.lang.words import (
     QUERY_CONSTANTS,
@@ -56,6 +57,8 @@ def property_line(entity: Entity, item: Property) -> str:
     marks += ["@index" for rule in entity.indexes if rule.columns == (item.name,)]
     if item.embedding is not None:
         marks.append(f"@embed({item.embedding.source})")
+    if item.language != ENGLISH:
+        marks.append(f"@language({item.language})")
     return " ".join([f"{item.name}: {item.type}", *marks])
 
 

@@ -24,7 +24,9 @@ from omnigraph.lsp.answers import Completions, Help, Item, ItemKind, Place, Prob
 from omnigraph.lsp.describing import described, property_text, type_text
 from omnigraph.lsp.half_typed import Cursor, cursor_at, open_frames
 
-ON_PROPERTIES = ("key", "unique", "index", "default", "embed", "description", "rename_from")
+ON_PROPERTIES = (
+    *("key", "unique", "index", "language", "default", "embed", "description", "rename_from"),
+)
 ON_TYPES = ("description", "instruction", "rename_from")
 NO_ELEMENTS = ("Blob", "Vector")
 """Types that lists cannot hold."""

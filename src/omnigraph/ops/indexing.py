@@ -124,4 +124,5 @@ def keep_searched_words(base: Base) -> None:
             if spec.kind == _KINDS["inverted"]:
                 # Only a search is faster by it: no reason to fail.
                 with contextlib.suppress(StorageError):
-                    keep_words(base.tables, pin, spec.column)
+                    language = entity.properties[spec.column].language
+                    keep_words(base.tables, pin, spec.column, language)

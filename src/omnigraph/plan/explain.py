@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 
+from omnigraph.catalog.languages import ENGLISH
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.plan.expression import (
     ROW,
@@ -280,18 +281,23 @@ def _leaf_text(item: Parameter | Constant | Now | ColumnOf) -> str:
             return f"column {item.index + 1}"
 
 
+def _language(item: TextMatch | Bm25) -> str:
+    return "" if item.language == ENGLISH else f" in {item.language}"
+
+
 def _function_text(item: TextMatch | Nearest | Bm25 | Rrf | Aggregate) -> str:
     match item:
         case TextMatch():
             edits = "" if item.max_edits is None else f", {expression_text(item.max_edits)}"
             place = _dotted(item.variable, item.property)
-            return f"{item.op}({place}, {expression_text(item.query)}{edits})"
+            return f"{item.op}({place}, {expression_text(item.query)}{edits}){_language(item)}"
         case Nearest():
             place = _dotted(item.variable, item.property)
             metric = "" if item.metric is Metric.L2 else f", {item.metric}"
             return f"nearest({place}, {expression_text(item.query)}{metric})"
         case Bm25():
-            return f"bm25({_dotted(item.variable, item.property)}, {expression_text(item.query)})"
+            place = _dotted(item.variable, item.property)
+            return f"bm25({place}, {expression_text(item.query)}){_language(item)}"
         case Rrf():
             first, second = expression_text(item.first), expression_text(item.second)
             return f"rrf({first}, {second}, {expression_text(item.k)})"

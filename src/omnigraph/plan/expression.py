@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from omnigraph.catalog import PropertyType, Scalar
+from omnigraph.catalog.languages import ENGLISH
 from omnigraph.catalog.model import LiteralValue
 
 ROW: Final = ""
@@ -214,6 +215,7 @@ class TextMatch(Struct, frozen=True, kw_only=True):
     property: str
     query: Expression
     max_edits: Expression | None = None
+    language: str = ENGLISH
     type: PropertyType = BOOL
 
 
@@ -234,6 +236,7 @@ class Bm25(Struct, frozen=True, kw_only=True):
     variable: str
     property: str
     query: Expression
+    language: str = ENGLISH
     type: PropertyType = SCORE
 
 

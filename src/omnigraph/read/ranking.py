@@ -208,8 +208,10 @@ class _Run:
         if text is None:
             return np.full(self._frame.size, np.nan)
         source = self._frame.sources[ranking.variable]
-        words = meaningful(words_of(str(text), "bm25"))
-        scores = self._ranker.columns.text(source.pin, ranking.property).scores(words)
+        language = ranking.language
+        words = meaningful(words_of(str(text), "bm25", language), language)
+        column = self._ranker.columns.text(source.pin, ranking.property, language)
+        scores = column.scores(words)
         numbers = self._frame.numbers[ranking.variable]
         found = np.full(self._frame.size, np.nan)
         bound = numbers >= 0

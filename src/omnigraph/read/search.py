@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -95,16 +96,18 @@ class SearchColumns(TableColumns):
         """Keep a column computed elsewhere."""
         self._computed[(pin.path, name)] = values
 
-    def text(self, pin: Pin, name: str) -> TextColumn:
-        """Return the words of a column."""
-        load = WordFiles(self._tables).load
-        return TextColumn(self._segments.get(pin, name, "words", build_text_segment, load))
+    def text(self, pin: Pin, name: str, language: str) -> TextColumn:
+        """Return the words of a column in a language."""
+        load = WordFiles(self._tables, language).load
+        build = partial(build_text_segment, language=language)
+        segments = self._segments.get(pin, name, f"words, {language}", build, load)
+        return TextColumn(segments, language)
 
     def _matches(self, pin: Pin, match: TextMatch) -> pa.Array:
         wanted = text_query(match, self._constant)
         if wanted is None:
             return pa.nulls(len(super().column(pin, "id")), pa.bool_())
-        found = wanted.matches(self.text(pin, match.property))
+        found = wanted.matches(self.text(pin, match.property, match.language))
         return pa.array(found, pa.bool_(), mask=~found)
 
 
@@ -114,6 +117,7 @@ class TextQuery(Struct, frozen=True):
     op: TextOp
     words: tuple[tuple[int, str], ...]
     edits: int
+    language: str
 
     def matches(self, column: TextColumn) -> Mask:
         """Tell which rows of a column match."""
@@ -121,8 +125,8 @@ class TextQuery(Struct, frozen=True):
         if self.op is TextOp.PHRASE:
             return column.phrase(words)
         if self.op is TextOp.FUZZY:
-            return column.fuzzy(meaningful(words), edits=self.edits)
-        return column.search(meaningful(words))
+            return column.fuzzy(meaningful(words, self.language), edits=self.edits)
+        return column.search(meaningful(words, self.language))
 
 
 def text_query(match: TextMatch, constant: Constant) -> TextQuery | None:
@@ -133,12 +137,13 @@ def text_query(match: TextMatch, constant: Constant) -> TextQuery | None:
         return None
     if not isinstance(edits, int) or edits < 0:
         raise QueryError(f"max_edits of `fuzzy` must not be negative, got {edits}")
-    return TextQuery(match.op, tuple(words_of(str(text), str(match.op))), edits)
+    words = words_of(str(text), str(match.op), match.language)
+    return TextQuery(match.op, tuple(words), edits, match.language)
 
 
-def words_of(text: str, function: str) -> list[tuple[int, str]]:
+def words_of(text: str, function: str, language: str) -> list[tuple[int, str]]:
     """Return the words of a query. Raises `QueryError` when there are none."""
-    words = query_words(text)
+    words = query_words(text, language)
     if not words:
         raise QueryError(
             f"the query of `{function}` holds no word: {text!r}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
@@ -74,7 +74,7 @@ class TextSegment:
             found[(starts >> _ROW_SHIFT).astype(np.int64)] = True
         return found
 
-    def similar(self, word: str, *, edits: int, stop_words: bool) -> list[str]:
+    def similar(self, word: str, *, edits: int) -> list[str]:
         """Return the words within a number of edits of a word."""
         found: list[str] = []
         for size, (words, letters) in self._by_length.items():
@@ -82,7 +82,7 @@ class TextSegment:
                 continue
             near = _distances(word, letters) <= edits
             found += [words[index] for index in np.nonzero(near)[0]]
-        return found if stop_words else [item for item in found if not is_stop_word(item)]
+        return found
 
     @cached_property
     def _by_length(self) -> dict[int, tuple[list[str], Letters]]:
@@ -103,10 +103,10 @@ def _within(values: Rows, ordered: Rows) -> Mask:
     return found
 
 
-def build_text_segment(texts: pa.Array) -> TextSegment:
-    """Return the words of some texts."""
+def build_text_segment(texts: pa.Array, language: str) -> TextSegment:
+    """Return the words of some texts in a language."""
     vocabulary: dict[str, int] = {}
-    rows, places, words = split(texts, vocabulary)
+    rows, places, words = split(texts, vocabulary, language)
     # Sixteen bits sort by counting, which is several times faster.
     keys = words.astype(np.uint16) if len(vocabulary) <= U16_VALUES else words
     order = np.argsort(keys, kind="stable")
@@ -138,10 +138,11 @@ def _distances(word: str, letters: Letters) -> Rows:
 
 
 class TextColumn:
-    """The texts of one column of a table version."""
+    """The texts of one column of a table version, in a language."""
 
-    def __init__(self, segments: list[Segment[TextSegment]]) -> None:
+    def __init__(self, segments: list[Segment[TextSegment]], language: str) -> None:
         self._segments = segments
+        self._language = language
         self._size = sum(segment.rows for segment in segments)
 
     def search(self, words: Sequence[str]) -> Mask:
@@ -154,12 +155,15 @@ class TextColumn:
 
     def fuzzy(self, words: Sequence[str], *, edits: int) -> Mask:
         """Tell which rows hold a word within a number of edits of one of the words."""
-        only_stop_words = all(is_stop_word(word) for word in words)
+        is_stop = partial(is_stop_word, language=self._language)
+        only_stop_words = all(map(is_stop, words))
         found: list[Mask] = []
         for item in self._segments:
             near: list[str] = []
             for word in words:
-                near += item.value.similar(word, edits=edits, stop_words=only_stop_words)
+                near += item.value.similar(word, edits=edits)
+            if not only_stop_words:
+                near = [word for word in near if not is_stop(word)]
             found.append(item.live(item.value.any_of(near)))
         return self._gather(found)
 

@@ -9,6 +9,7 @@ is passed over, and the rows are read instead.
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from omnigraph.errors import StorageError
 from omnigraph.limits import SEGMENT_ROWS_MIN, WORD_FILE_BYTES_MAX, WORD_FILE_ROWS_MIN
 from omnigraph.read.segments import Kept, Segments
 from omnigraph.read.text import TextSegment, build_text_segment
-from omnigraph.read.words import RULES
+from omnigraph.read.words import rules_of
 from omnigraph.store import FragmentGroup, Pin, Table, Tables, count, fragment_groups
 from omnigraph.store.upkeep.words import (
     WordsHead,
@@ -42,23 +43,24 @@ _ARRAYS = {
 
 
 class WordFiles(Struct, frozen=True):
-    """Reads and writes the words of the tables of one graph."""
+    """Reads and writes the words of texts in a language, of the tables of one graph."""
 
     tables: Tables
+    language: str
 
     def load(self, table: Table, group: FragmentGroup, name: str) -> Kept[TextSegment] | None:
         """Return the words of a column of some fragments, None where no file says them."""
         if not _is_worth(group):
             return None
-        field = table.field_id(name)
+        field, rules = table.field_id(name), rules_of(self.language)
         data = None
         with contextlib.suppress(StorageError):
-            data = self.tables.files.read(word_file(self.tables, table, group, field, RULES))
+            data = self.tables.files.read(word_file(self.tables, table, group, field, rules))
         unpacked = None if data is None else unpack_words(data)
         if unpacked is None:
             return None
         head, parts = unpacked
-        if (head.rules, head.field, head.key) != (RULES, field, group.key):
+        if (head.rules, head.field, head.key) != (rules, field, group.key):
             return None
         count("word_files_read")
         return _decoded(head.signature, parts)
@@ -67,28 +69,29 @@ class WordFiles(Struct, frozen=True):
         """Write the words of a column of some fragments."""
         if kept.value.size_bytes > WORD_FILE_BYTES_MAX:
             return
-        field = table.field_id(name)
+        field, rules = table.field_id(name), rules_of(self.language)
         parts = _encoded(kept)
         head = WordsHead(
-            rules=RULES,
+            rules=rules,
             field=field,
             key=group.key,
             signature=kept.signature,
             data_files=data_files_of(group),
             sizes=tuple(len(part) for part in parts),
         )
-        path = word_file(self.tables, table, group, field, RULES)
+        path = word_file(self.tables, table, group, field, rules)
         # Not synced: one that a crash leaves half-written has a wrong checksum.
         self.tables.files.replace(path, pack_words(head, parts), sync=False)
 
 
-def keep_words(tables: Tables, pin: Pin, name: str) -> None:
+def keep_words(tables: Tables, pin: Pin, name: str, language: str) -> None:
     """Write the words of a column of a table version that no file says yet."""
-    files = WordFiles(tables)
+    files = WordFiles(tables, language)
+    build = partial(build_text_segment, language=language)
     table = tables.open(pin.path, pin.version)
     for group in fragment_groups(table, rows_min=SEGMENT_ROWS_MIN):
         if _is_worth(group) and files.load(table, group, name) is None:
-            found = Segments.computed(table, group, name, build_text_segment)
+            found = Segments.computed(table, group, name, build)
             files.save(table, group, name, found)
 
 

@@ -1,8 +1,9 @@
 """What a word of a text is: the one definition that every text predicate and score uses.
 
 Text is brought to Unicode form NFKC and split at everything that is not a letter, digit or mark.
-A word is case-folded, freed of accents and reduced to its English stem. Words that are longer than
-`WORD_CHARS_MAX` are not found by anything, but keep their place in the text.
+A word is case-folded, freed of accents and reduced to its stem in the language of the property.
+Words that are longer than `WORD_CHARS_MAX` are not found by anything, but keep their place in the
+text.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.catalog.languages import ENGLISH, NO_LANGUAGE
 from omnigraph.limits import TEXT_CHUNK_ROWS, WORD_CHARS_MAX
+from omnigraph.read import stems
 from omnigraph.read.arrays import Rows
-from omnigraph.read.stemmer import stem
 
-RULES = 1
+RULES = 2
 """Goes up with every change of what a word is: words in files are those of certain rules."""
 
 _SEPARATORS = r"[^\p{L}\p{N}\p{M}]+"
@@ -35,34 +37,64 @@ STOP_WORDS = frozenset(
 )
 """Words so common that a query means nothing by them, unless it has no others."""
 
-_STOP_STEMS = frozenset(stem(word) for word in STOP_WORDS)
+_STOP_STEMS = frozenset(stems.stem(word, ENGLISH) for word in STOP_WORDS)
 
 
-def is_stop_word(word: str) -> bool:
-    """Whether a word, as `normal_form` gives it, is a stop word."""
-    return word in _STOP_STEMS
+def rules_of(language: str) -> str:
+    """Return what names the rules by which words of a language are found."""
+    return f"{RULES}, {language}, {stems.RULES}"
 
 
-def normal_form(piece: str) -> str | None:
+def is_stop_word(word: str, language: str) -> bool:
+    """Whether a word, as `normal_form` gives it, is a stop word; only English ones are known."""
+    return language == ENGLISH and word in _STOP_STEMS
+
+
+def normal_form(piece: str, language: str) -> str | None:
     """Return the word a piece of text stands for, None when it is too long to be one."""
-    if piece.isascii():
-        word = piece.lower()
+    word = piece.lower() if piece.isascii() else unicodedata.normalize("NFC", piece.casefold())
+    if language == ENGLISH:
+        # English has no accents of its own: those of borrowed words are not always written.
+        word = _plain(word)
+        stemmed = word.isascii() and word.isalpha()
     else:
-        folded = unicodedata.normalize("NFD", piece.casefold())
-        word = unicodedata.normalize("NFC", _ACCENTS.sub("", folded))
-    if not word or len(word) > WORD_CHARS_MAX:
+        stemmed = language != NO_LANGUAGE and not any(map(str.isnumeric, word))
+    if not word or len(_plain(word)) > WORD_CHARS_MAX:
         return None
-    return stem(word) if word.isascii() and word.isalpha() else word
+    return _plain(stems.stem(word, language)) if stemmed else _plain(word)
 
 
-def split(texts: pa.Array, vocabulary: dict[str, int]) -> tuple[Rows, Rows, Rows]:
+def _plain(word: str) -> str:
+    """Return a word without accents."""
+    if word.isascii():
+        return word
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFD", word)))
+
+
+class _Numbers(dict[str, int]):
+    """The number of the word that each piece of text stands for, -1 where it is none."""
+
+    def __init__(self, vocabulary: dict[str, int], language: str) -> None:
+        super().__init__()
+        self._vocabulary = vocabulary
+        self._language = language
+
+    def __missing__(self, piece: str) -> int:
+        word = normal_form(piece, self._language)
+        words = self._vocabulary
+        number = -1 if word is None else words.setdefault(word, len(words))
+        self[piece] = number
+        return number
+
+
+def split(texts: pa.Array, vocabulary: dict[str, int], language: str) -> tuple[Rows, Rows, Rows]:
     """Return row, place in the row and word number of every word of some texts, in order.
 
     New words are added to the vocabulary. Words that are too long are left out.
     """
-    numbers: dict[str, int] = {}
+    numbers = _Numbers(vocabulary, language)
     found = [
-        _split_chunk(texts.slice(start, TEXT_CHUNK_ROWS), start, vocabulary, numbers)
+        _split_chunk(texts.slice(start, TEXT_CHUNK_ROWS), start, numbers)
         for start in range(0, len(texts), TEXT_CHUNK_ROWS)
     ]
     if not found:
@@ -72,15 +104,13 @@ def split(texts: pa.Array, vocabulary: dict[str, int]) -> tuple[Rows, Rows, Rows
     return rows, places, words
 
 
-def _split_chunk(
-    texts: pa.Array, start: int, vocabulary: dict[str, int], numbers: dict[str, int]
-) -> tuple[Rows, Rows, Rows]:
+def _split_chunk(texts: pa.Array, start: int, numbers: _Numbers) -> tuple[Rows, Rows, Rows]:
     texts = pc.fill_null(texts, "")
     plain = pc.string_is_ascii(texts)
     if pc.all(plain).as_py():
-        rows, words = _encoded(*_plain_pieces(texts), vocabulary, numbers)
+        rows, words = _encoded(*_plain_pieces(texts), numbers)
     else:
-        rows, words = _mixed(texts, plain, vocabulary, numbers)
+        rows, words = _mixed(texts, plain, numbers)
     counts = np.bincount(rows, minlength=len(texts))
     places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     real = words >= 0
@@ -91,15 +121,13 @@ def _split_chunk(
     )
 
 
-def _mixed(
-    texts: pa.Array, plain: pa.Array, vocabulary: dict[str, int], numbers: dict[str, int]
-) -> tuple[Rows, Rows]:
+def _mixed(texts: pa.Array, plain: pa.Array, numbers: _Numbers) -> tuple[Rows, Rows]:
     """Split ASCII texts the fast way and others the general way, and put them in order again."""
     flags = plain.to_numpy(zero_copy_only=False)
     parts: list[tuple[Rows, Rows]] = []
     for chosen, pieces_of in ((flags, _plain_pieces), (~flags, _pieces)):
         origin = np.nonzero(chosen)[0]
-        rows, words = _encoded(*pieces_of(texts.filter(pa.array(chosen))), vocabulary, numbers)
+        rows, words = _encoded(*pieces_of(texts.filter(pa.array(chosen))), numbers)
         parts.append((origin[rows], words))
     rows, words = (np.concatenate(part) for part in zip(*parts, strict=True))
     # A chunk has few enough rows for sixteen bits, which sort by counting.
@@ -142,32 +170,24 @@ def _plain_pieces(texts: pa.Array) -> tuple[Rows, pa.Array]:
     return np.searchsorted(ends - ends[0], starts, side="right") - 1, pieces
 
 
-def _encoded(
-    rows: Rows, pieces: pa.Array, vocabulary: dict[str, int], numbers: dict[str, int]
-) -> tuple[Rows, Rows]:
+def _encoded(rows: Rows, pieces: pa.Array, numbers: _Numbers) -> tuple[Rows, Rows]:
     """Return rows and the word number of each piece, -1 where it is no word."""
     encoded = pieces.dictionary_encode()
-    spelled = encoded.dictionary.to_pylist()
-    for piece in spelled:
-        if piece not in numbers:
-            word = normal_form(piece)
-            number = -1 if word is None else vocabulary.setdefault(word, len(vocabulary))
-            numbers[piece] = number
-    table = np.array([numbers[piece] for piece in spelled], dtype=np.int32)
+    table = np.array([numbers[piece] for piece in encoded.dictionary.to_pylist()], dtype=np.int32)
     codes = encoded.indices.to_numpy(zero_copy_only=False)
     return rows, table[codes] if len(codes) else np.empty(0, dtype=np.int32)
 
 
-def query_words(text: str) -> list[tuple[int, str]]:
+def query_words(text: str, language: str) -> list[tuple[int, str]]:
     """Return the words of a query with their places, by the same rules as any text."""
     vocabulary: dict[str, int] = {}
-    _rows, places, numbers = split(pa.array([text], pa.string()), vocabulary)
+    _rows, places, numbers = split(pa.array([text], pa.string()), vocabulary, language)
     words = list(vocabulary)
     pairs = zip(places.tolist(), numbers.tolist(), strict=True)
     return [(place, words[number]) for place, number in pairs]
 
 
-def meaningful(words: list[tuple[int, str]]) -> list[str]:
+def meaningful(words: list[tuple[int, str]], language: str) -> list[str]:
     """Return the distinct words of a query that count: stop words only if there are no others."""
     distinct = list(dict.fromkeys(word for _place, word in words))
-    return [word for word in distinct if not is_stop_word(word)] or distinct
+    return [word for word in distinct if not is_stop_word(word, language)] or distinct

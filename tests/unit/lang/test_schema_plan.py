@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from omnigraph.catalog import AcceptedSchema, TypeKind, accept_initial
 from omnigraph.catalog.identity import Identities
-from omnigraph.errors import InternalError
+from omnigraph.errors import CompileError, InternalError
 from omnigraph.lang.schema import compile_schema
 from omnigraph.lang.schema_plan import SchemaPlan, plan_schema
 from omnigraph.lang.schema_resolve import inert_hints
@@ -530,6 +530,34 @@ class TestSupportedChanges:
         head = {"kind": "change_default", "type_kind": "node", "type_name": "A"}
         assert steps(old, new) == [head | {"property_name": "x"} | ends]
         assert plan(old, new).steps[0].render() == f"change default of 'A.x' ({shown}) on node 'A'"
+
+    @pytest.mark.parametrize(
+        ("before", "after", "ends"),
+        [
+            ("x: String", "x: String @language(german)", ("english", "german")),
+            ("x: String @language(german)", "x: String", ("german", "english")),
+            ("x: String @language(none)", 'x: String @language("dutch")', ("none", "dutch")),
+        ],
+    )
+    def test_changed_language(self, before: str, after: str, ends: tuple[str, str]) -> None:
+        old, new = f"node A {{ {before} }}", f"node A {{ {after} }}"
+        head = {"kind": "change_language", "type_kind": "node", "type_name": "A"}
+        sides = dict(zip(("from", "to"), ends, strict=True))
+        assert steps(old, new) == [head | {"property_name": "x"} | sides]
+        shown = " -> ".join(ends)
+        assert plan(old, new).steps[0].render() == f"change language of 'A.x' ({shown}) on node 'A'"
+
+    def test_a_language_that_was_meant_anyway(self) -> None:
+        found = steps("node A { x: String }", "node A { x: String @language(english) }")
+        assert [item["kind"] for item in found] == ["update_property_metadata"]
+
+    def test_a_language_of_an_earlier_release_has_no_effect(self) -> None:
+        stored = 'node A { x: String @language("klingon") }'
+        assert compile_schema(stored, stored=True).catalog.nodes["A"].properties["x"].language == (
+            "english"
+        )
+        with pytest.raises(CompileError):
+            compile_schema(stored)
 
     @pytest.mark.parametrize(("allow_data_loss", "mode"), [(False, "soft"), (True, "hard")])
     def test_drops(self, allow_data_loss: bool, mode: str) -> None:

@@ -87,8 +87,9 @@ class Matches:
         """Return the column for the texts of some rows."""
         if self.query is None:
             return pa.nulls(len(texts), pa.bool_())
-        segment = Segment(build_text_segment(texts), 0, len(texts), None)
-        found = self.query.matches(TextColumn([segment]))
+        language = self.query.language
+        segment = Segment(build_text_segment(texts, language), 0, len(texts), None)
+        found = self.query.matches(TextColumn([segment], language))
         return pa.array(found, pa.bool_(), mask=~found)
 
 

@@ -33,7 +33,7 @@ _PREFIX = len(_MAGIC) + _NUMBER_BYTES
 class WordsHead(Struct, frozen=True, kw_only=True):
     """What the words in a file were found in, and by which rules."""
 
-    rules: int
+    rules: str
     field: int
     key: str
     signature: str
@@ -41,7 +41,7 @@ class WordsHead(Struct, frozen=True, kw_only=True):
     sizes: tuple[int, ...]
 
 
-def word_file(tables: Tables, table: Table, group: FragmentGroup, field: int, rules: int) -> str:
+def word_file(tables: Tables, table: Table, group: FragmentGroup, field: int, rules: str) -> str:
     """Return the path of the file with the words of a column of some fragments."""
     digest = hashlib.sha256(json.dumps([rules, field, group.key]).encode()).hexdigest()
     return f"{tables.folder(WORDS)}/{split_branch(table.path)[0]}/{digest}{WORD_FILE}"
