@@ -21,8 +21,8 @@ from opentelemetry import trace
 
 import omnigraph as og
 from omnigraph.failpoints import Failpoint, Pause, armed
+from omnigraph.server.listening import listen
 from omnigraph.server.logs import LOGGER, JsonFormatter
-from omnigraph.server.run import listen
 from tests.server.helpers import ADD, ALL, LINES, POLICY, TOKENS, Api, Serve, error
 
 LENA = "act-lena"

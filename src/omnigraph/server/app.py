@@ -19,7 +19,7 @@ from omnigraph.errors import OmniGraphError
 from omnigraph.limits import OPENAPI_FORMS
 from omnigraph.policy import ServerState
 from omnigraph.server.gate import Gate
-from omnigraph.server.graphs import GRAPH_ID
+from omnigraph.server.graph_ids import GRAPH_ID
 from omnigraph.server.http_errors import (
     Failure,
     HttpProblem,
