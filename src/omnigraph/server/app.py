@@ -43,6 +43,7 @@ from omnigraph.server.routes import (
 )
 from omnigraph.server.routes.describing import complete
 from omnigraph.server.service import Service
+from omnigraph.server.shortcuts import Shortcuts
 from omnigraph.values.headers import JSON
 from omnigraph.values.schemas import referenced
 from omnigraph.version import __version__
@@ -155,7 +156,7 @@ def create_app(service: Service) -> Gate:
         content = await asyncio.to_thread(published, secured)
         return Response(content, media_type=JSON)
 
-    return Gate(api, service)
+    return Gate(Shortcuts(api, [topic.router for topic in _TOPICS]), service)
 
 
 @functools.lru_cache(maxsize=OPENAPI_FORMS)

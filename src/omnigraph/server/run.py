@@ -91,11 +91,12 @@ def server_config(
         date_header=True,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=int(service.settings.drain_seconds),
-        h11_max_incomplete_event_size=HEADER_BYTES_MAX,
         lifespan="off",
         ws="none",
         http=patient(
-            service.settings.head_seconds_max, lambda: service.metrics.refused("slow_head")
+            service.settings.head_seconds_max,
+            lambda: service.metrics.refused("slow_head"),
+            head_bytes_max=HEADER_BYTES_MAX,
         ),
     )
     found.load()
@@ -178,4 +179,4 @@ def running(service: Service, port: int = 0) -> Iterator[str]:
 
 def _serve(server: Server, place: socket.socket) -> None:
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    asyncio.run(server.serve(sockets=[place]))
+    server.run(sockets=[place])
