@@ -58,12 +58,12 @@ class Server:
 
 
 @contextmanager
-def serving(store: Path) -> Iterator[Server]:
+def serving(store: Path, *more: str) -> Iterator[Server]:
     """Run a server while the block runs."""
     program = "from omnigraph.cli.main import main; main()"
     flags = ["--bind", "127.0.0.1:0", "--unauthenticated", "--log-level", "warning"]
     child = subprocess.Popen(  # noqa: S603  # our own program
-        [sys.executable, "-c", program, "serve", "--store", str(store), *flags],
+        [sys.executable, "-c", program, "serve", "--store", str(store), *flags, *more],
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -32,7 +32,7 @@ FREE_SHARE_MIN = 0.05
 
 LIBRARIES = ("pylance", "pyarrow", "obstore", "msgspec", "click")
 EXTRAS = {
-    "server": ("fastapi", "uvicorn", "prometheus-client"),
+    "server": ("fastapi", "uvicorn", "httptools", "prometheus-client"),
     "spark": ("pyspark", "pandas"),
     "policy": ("cedarpy",),
     "mcp": ("mcp",),

@@ -12,7 +12,7 @@ from omnigraph.cli.files import read_text
 from omnigraph.errors import BadRequestError
 
 if TYPE_CHECKING:
-    from omnigraph.server import Tokens
+    from omnigraph.server import Settings, Tokens
 
 
 @click.command()
@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     default=None,
     help="Publish small writes that wait for one branch together (on).",
 )
+@click.option(
+    "--workers", type=int, metavar="N", help="Serve with so many processes, for as many cores (1)."
+)
 @click.option("--config", metavar="FILE", help="Settings in YAML; flags and environment win.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]))
 def serve(config: str | None, **flags: object) -> None:
@@ -57,14 +60,11 @@ def serve(config: str | None, **flags: object) -> None:
     docs/server.md.
     """
     try:
-        from omnigraph.server import open_service, resolve, run, tokens_from
+        from omnigraph.server.logs import configure
+        from omnigraph.server.settings import resolve
+        from omnigraph.server.supervisor import supervise
     except ModuleNotFoundError as error:
-        raise BadRequestError(
-            f"the server needs {error.name}", hint="install omnigraph[server]"
-        ) from error
-    from omnigraph.server.logs import configure
-    from omnigraph.server.memory import save_memory
-
+        raise _missing(error) from error
     both = [name for name in ("OMNIGRAPH_STORE", "OMNIGRAPH_CLUSTER") if os.environ.get(name)]
     if len(both) == 2 and flags["store"] is None and flags["cluster"] is None:
         click.echo(f"{' and '.join(both)} are both set; unset one", err=True)
@@ -72,9 +72,27 @@ def serve(config: str | None, **flags: object) -> None:
     path = config or os.environ.get("OMNIGRAPH_SERVER_CONFIG")
     settings = resolve(flags, os.environ, read_text(path) if path else None)
     configure(settings.log_level)
+    if settings.workers > 1:
+        supervise(settings, os.environ, click.echo)
+    else:
+        _serve_alone(settings)
+
+
+def _serve_alone(settings: Settings) -> None:
+    """Serve in this process."""
+    try:
+        from omnigraph.server import open_service, run, tokens_from
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+    from omnigraph.server.memory import save_memory
+
     save_memory(os.environ)
 
     def read_tokens() -> Tokens:
         return tokens_from(os.environ, settings.tokens, settings.issuers)
 
     run(open_service(settings, read_tokens(), os.environ), click.echo, read_tokens)
+
+
+def _missing(error: ModuleNotFoundError) -> BadRequestError:
+    return BadRequestError(f"the server needs {error.name}", hint="install omnigraph[server]")

@@ -71,6 +71,18 @@ def request_keys(session: Session, *, kept_s: float) -> RequestKeys:
     return RequestKeys(engine.location, engine.syncer, kept_s=kept_s)
 
 
+def limit_cache(session: Session, bytes_max: int) -> None:
+    """Let a graph keep so many bytes at most of what was read."""
+    _acting(session).engine.reader.limit_cache(bytes_max)
+
+
+def note_commits(session: Session, branch: str, commits: int) -> None:
+    """Count commits that another process made, for the upkeep of this one."""
+    upkeep = _acting(session).engine.upkeep
+    if upkeep is not None:
+        upkeep.note_commit(branch, commits)
+
+
 def check_schema(session: Session) -> None:
     """Make sure that the schema a session knows is the one that is stored."""
     _acting(session).engine.accepted_schema()

@@ -85,10 +85,10 @@ class Caretaker:
         self.last_error: OmniGraphError | None = None
         self.runs = 0
 
-    def note_commit(self, branch: str) -> None:
-        """Count a commit, and start the work when it is time and the last run has ended."""
+    def note_commit(self, branch: str, commits: int = 1) -> None:
+        """Count commits, and start the work when it is time and the last run has ended."""
         with self._lock:
-            self._commits += 1
+            self._commits += commits
             self._written.add(branch)
             busy = self._running is not None and not self._running.done()
             due = (

@@ -76,6 +76,27 @@ SERVER_DRAIN_SECONDS: Final = 30.0
 SERVER_DRAIN_NOTICE_S: Final = 1.0
 """Time a server that stops still serves while it says that it is not ready."""
 
+WORKER_HOLD_BACK_S: Final = 0.005
+"""How long a worker with more connections than another leaves a new one to that one."""
+
+WORKER_PAUSE_S: Final = 1.0
+"""How long a worker takes no connection when its process has no room for one."""
+
+WORKER_CONNECT_S: Final = 2.0
+"""How long a worker tries to reach another one."""
+
+WORKER_TICKS_BETWEEN_NOTES: Final = 10
+"""Tenths of a second after which a worker tells what it has done."""
+
+WORKER_RESTART_S: Final = 0.5
+"""Pause before a worker is replaced that ended soon after its start; it doubles each time."""
+
+WORKER_RESTART_S_MAX: Final = 30.0
+"""Longest pause before a worker is replaced; one that ran for so long is replaced at once."""
+
+WORKER_STOP_S: Final = 5.0
+"""Time a worker that stops gets beside what its requests get; then it is killed."""
+
 STREAM_CHUNK_BYTES: Final = 64 * 1024
 """Bytes of a streamed answer made at once; the next part waits until this one is taken."""
 

@@ -52,6 +52,10 @@ class ResidentCache:
         """The newest version read of a column, to make the next one from: its number, its layout,
         and the number of the column, which another one of the same name does not have."""
 
+    def limit_to(self, bytes_max: int) -> None:
+        """Hold so much at most, beginning with the next value that comes."""
+        self._items.limit = bytes_max
+
     def turn(self, key: object) -> threading.Lock:
         """Return the lock of those who make a value: the others wait, and find it made."""
         with self._lock:

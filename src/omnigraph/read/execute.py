@@ -97,6 +97,10 @@ class Reader:
         self._columns = TableColumns(tables, cache)
         self._topologies = Topologies(self._columns, cache)
 
+    def limit_cache(self, bytes_max: int) -> None:
+        """Keep so many bytes of what is read at most."""
+        self._cache.limit_to(bytes_max)
+
     def cache_stats(self) -> CacheStats:
         """Return how much of what was read is kept, and how often it helped."""
         return self._cache.stats()

@@ -19,7 +19,7 @@ from omnigraph.errors import OmniGraphError
 from omnigraph.limits import OPENAPI_FORMS
 from omnigraph.policy import ServerState
 from omnigraph.server.gate import Gate
-from omnigraph.server.graphs import GRAPH_ID
+from omnigraph.server.graph_ids import GRAPH_ID
 from omnigraph.server.http_errors import (
     Failure,
     HttpProblem,
@@ -44,6 +44,7 @@ from omnigraph.server.routes import (
 )
 from omnigraph.server.routes.describing import complete
 from omnigraph.server.service import Service
+from omnigraph.server.shortcuts import Shortcuts
 from omnigraph.values.headers import JSON
 from omnigraph.values.schemas import referenced
 from omnigraph.version import __version__
@@ -159,7 +160,7 @@ def create_app(service: Service) -> Gate:
         content = await asyncio.to_thread(published, secured)
         return Response(content, media_type=JSON)
 
-    return Gate(api, service)
+    return Gate(Shortcuts(api, [topic.router for topic in _TOPICS]), service)
 
 
 @functools.lru_cache(maxsize=OPENAPI_FORMS)

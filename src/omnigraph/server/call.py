@@ -198,7 +198,7 @@ class Call:
     def committed(self, commit: GraphCommit | None, *, repeated: bool = False) -> None:
         """Count a commit this request made."""
         if commit is not None and not repeated:
-            self.service.metrics.committed(graph_id=self.served.graph_id, kind=commit.kind)
+            self.service.committed(self.served.graph_id, commit)
 
     def accepted(self, *forms: str) -> Chosen:
         """Return the form of the answer the caller likes best."""

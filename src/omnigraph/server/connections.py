@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 LINGER_S = 2.0
 """How long a client that is still sending gets to read its answer before it is hung up on."""
@@ -43,16 +42,21 @@ class _Ending:
         asyncio.get_running_loop().call_later(LINGER_S, self._transport.abort)
 
 
-def patient(seconds: float, given_up: Callable[[], None]) -> type[asyncio.Protocol]:
-    """Return a protocol that waits so long for the head of a request.
+def patient(
+    seconds: float, given_up: Callable[[], None], *, head_bytes_max: int
+) -> type[asyncio.Protocol]:
+    """Return a protocol that waits so long for the head of a request, which may be so large.
 
     A client that sends it byte by byte, or nothing at all, would hold its connection for ever:
     the body is timed where it is read, and the pause between requests by the server.
     """
 
-    class Patient(H11Protocol):
+    class Patient(HttpToolsProtocol):
         _waiting: asyncio.TimerHandle | None = None
         _ending: _Ending
+        _head_is_here = False
+        """Whether the head of the newest request has been read to its end."""
+        _head_bytes = 0
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             self._ending = _Ending(transport, self._is_sending)
@@ -60,16 +64,39 @@ def patient(seconds: float, given_up: Callable[[], None]) -> type[asyncio.Protoc
             self._wait()
 
         def _is_sending(self) -> bool:
-            return self.conn.their_state is h11.SEND_BODY
+            return self.cycle is not None and self.cycle.more_body
+
+        def _is_idle(self) -> bool:
+            """Whether the next thing to come is the head of a request."""
+            return self.cycle is None or (not self.cycle.more_body and self.cycle.response_complete)
 
         def data_received(self, data: bytes) -> None:
             if self._ending.lingers:
                 return
+            if not self._is_sending():
+                self._head_bytes += len(data)
             super().data_received(data)
-            if self.conn.their_state is not h11.IDLE:
+            if self._head_is_here:
                 self._stop_waiting()
-            elif self._waiting is None:
+                self._head_bytes = 0
+            elif self._head_bytes > head_bytes_max and not self.transport.is_closing():
+                self.send_400_response("The head of the request is too large.")
+            elif self._waiting is None and self._is_idle():
                 self._wait()
+
+        def on_message_begin(self) -> None:
+            self._head_is_here = False
+            super().on_message_begin()
+
+        def on_headers_complete(self) -> None:
+            if len(self.url) + sum(len(n) + len(v) for n, v in self.headers) > head_bytes_max:
+                raise ValueError("the head is too large")
+            self._head_is_here = True
+            super().on_headers_complete()
+
+        def on_response_complete(self) -> None:
+            self._head_is_here = False
+            super().on_response_complete()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_waiting()

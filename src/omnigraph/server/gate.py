@@ -22,13 +22,18 @@ from omnigraph.identity import Token
 from omnigraph.ids import UlidSource
 from omnigraph.policy import ServerState
 from omnigraph.server.browsers import Names, Origins, is_loopback, listed
-from omnigraph.server.graphs import ServedGraph, ServedGraphs, check_graph_id, unknown_graph
+from omnigraph.server.graph_ids import check_graph_id
+from omnigraph.server.graphs import ServedGraph, ServedGraphs, unknown_graph
+from omnigraph.server.handed_over import HANDED_OVER
 from omnigraph.server.http_errors import HttpProblem, failure
 from omnigraph.server.logs import log
+from omnigraph.server.peers import Answer, Ask
 from omnigraph.server.responses import error_response
+from omnigraph.server.routing import owners, write_of
 from omnigraph.server.service import Service, Serving
 from omnigraph.server.studio import front_door, is_page, page_response
 from omnigraph.server.tracing import tracing
+from omnigraph.values.headers import IDEMPOTENCY_KEY
 
 PROTECTED_RESOURCE = "/.well-known/oauth-protected-resource"
 Scope = MutableMapping[str, Any]
@@ -42,6 +47,7 @@ SERVER_WIDE = frozenset({"/graphs", "/metrics", "/whoami"})
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 LOADS = ("/load", "/ingest", "/load/ndjson")
 BUSY_RETRY_AFTER_S = 1
+_KEY = IDEMPOTENCY_KEY.lower().encode()
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -60,6 +66,11 @@ class Passing:
     started: bool = False
     is_read: bool = False
     """Whether all that was sent has been taken in."""
+    body: bytes = b""
+    """What was sent, until it is known where the request is worked on."""
+    route: str | None = None
+    worker: int | None = None
+    """The worker it was handed to, and its route there."""
 
 
 class Gate:
@@ -92,28 +103,67 @@ class Gate:
         request_id = asked if _REQUEST_ID.fullmatch(asked) else self._ids.next()
         passing = Passing(request_id, time.perf_counter(), self._service.serving)
         scope["state"] = {**scope.get("state", {}), "passing": passing, "service": self._service}
-        # Those who only ask how the server is are answered however much it has to do.
-        entered = not _is_health(scope["path"]) and self._service.enter()
+        handed_over = HANDED_OVER in scope
+        # Those who only ask how the server is are answered however much it has to do, and what
+        # was handed over has its place where it came from.
+        free = handed_over or _is_health(scope["path"])
+        entered = not free and self._service.enter()
         reply = _watched(send, passing, self._added(headers, passing))
         try:
             self._names.check(headers)
             if (early := self._origins.preflight(scope["method"], headers)) is not None:
                 await early(scope, receive, reply)
                 return passing
-            if not entered and not _is_health(scope["path"]):
+            if not entered and not free:
                 raise _busy(self._service, "busy", "the server is working on too many requests")
             if (page := _page(scope, headers)) is not None:
                 await page(scope, receive, reply)
                 return passing
-            receive = await self._admit(scope, headers, receive, passing)
-            await self._app(scope, receive, reply)
+            handed = await self._admit(scope, headers, receive, passing)
+            if not handed_over and (found := await self._elsewhere(scope, receive, passing)):
+                await found(scope, receive, reply)
+                return passing
+            await self._app(scope, handed, reply)
         except Exception as error:
             await self._fail(error, scope, receive, reply, passing)
         finally:
             if entered:
                 self._service.leave()
-            self._record(scope, passing)
+            if not handed_over:
+                self._record(scope, passing)
         return passing
+
+    async def _elsewhere(self, scope: Scope, receive: Receive, passing: Passing) -> Response | None:
+        """Return the answer of the worker that a write belongs to; None if it is run here."""
+        peers, served = self._service.peers, passing.served
+        body, passing.body = passing.body, b""
+        if peers is None or served is None:
+            return None
+        method, path, query = scope["method"], scope["path"], scope["query_string"]
+        write = write_of(method, path, query, body, served.queries)
+        if write is None:
+            return None
+        order = owners(served.graph_id, write.branch, peers.workers)
+        if order[0] == peers.worker:
+            return None
+
+        async def gone() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+        headers = [item for item in scope["headers"] if item[0] != b"x-request-id"]
+        headers.append((b"x-request-id", passing.request_id.encode()))
+        keyed = any(name == _KEY for name, _value in headers)
+        ask = Ask(
+            0, method, scope["scheme"], path, scope["raw_path"], query, headers, body,
+            scope["client"],
+        )  # fmt: skip
+        passing.route = write.route
+        found = await peers.forward(order, ask, gone, keyed=keyed)
+        if found is None:
+            return None
+        passing.worker = found.worker
+        return _HandedBack(found)
 
     async def _admit(
         self, scope: Scope, headers: Headers, receive: Receive, passing: Passing
@@ -166,7 +216,7 @@ class Gate:
                 f"the request body took longer than {settings.body_seconds_max:g} s to arrive",
                 type_="request_timeout",
             ) from None
-        passing.body_bytes = len(body)
+        passing.body_bytes, passing.body = len(body), body
         passing.is_read = True
         waiting = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -190,7 +240,7 @@ class Gate:
             await error_response(failure(error))(scope, receive, send)
 
     def _record(self, scope: Scope, passing: Passing) -> None:
-        route = getattr(scope.get("route"), "path", None) or "(none)"
+        route = getattr(scope.get("route"), "path", None) or passing.route or "(none)"
         seconds = time.perf_counter() - passing.begun
         self._service.metrics.answered(
             method=scope["method"] if scope["method"] in METHODS else "other",
@@ -198,6 +248,7 @@ class Gate:
             status=passing.status,
             seconds=seconds,
         )
+        more: dict[str, Any] = {} if passing.worker is None else {"handed_to": passing.worker}
         log(
             "request",
             request_id=passing.request_id,
@@ -210,7 +261,17 @@ class Gate:
             graph=None if passing.served is None else passing.served.graph_id,
             bytes_in=passing.body_bytes,
             bytes_out=passing.sent_bytes,
+            **more,
         )
+
+
+class _HandedBack(Response):
+    """An answer that another worker gave."""
+
+    def __init__(self, found: Answer) -> None:
+        super().__init__(found.body, status_code=found.status)
+        # Whether the connection goes on is for the process that has it to say.
+        self.raw_headers = [item for item in found.headers if item[0].lower() != b"connection"]
 
 
 def _page(scope: Scope, headers: Headers) -> Response | None:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from omnigraph.cluster import StoredQuery
-from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.errors import NotFoundError
 from omnigraph.graph import Graph, Session
 from omnigraph.graph.seam import request_keys
 from omnigraph.identity import Token
 from omnigraph.limits import IDEMPOTENCY_KEY_S
 from omnigraph.policy import Policy, with_roles
+from omnigraph.server.graph_ids import check_graph_id
 from omnigraph.store import RequestKeys
-
-GRAPH_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
-RESERVED_IDS = frozenset({"policies"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,14 +88,6 @@ class ServedGraphs:
         """Close every graph."""
         for item in self._graphs.values():
             item.graph.close()
-
-
-def check_graph_id(graph_id: str) -> None:
-    """Refuse what cannot be the id of a graph. Raises `BadRequestError`."""
-    if not GRAPH_ID.fullmatch(graph_id) or graph_id in RESERVED_IDS:
-        raise BadRequestError(
-            "that is not a graph id", hint="1 to 64 letters, digits and '-', and not 'policies'"
-        )
 
 
 def unknown_graph(graph_id: str) -> NotFoundError:

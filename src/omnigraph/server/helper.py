@@ -18,7 +18,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from omnigraph.clock import elapsed_s
 from omnigraph.errors import BadRequestError
 from omnigraph.identity import Tokens
-from omnigraph.server.run import BACKLOG, Server, server_config
+from omnigraph.server.listening import BACKLOG
+from omnigraph.server.run import Server, server_config
 from omnigraph.server.service import Service, open_service
 from omnigraph.server.settings import Settings
 from omnigraph.values.headers import HELPER

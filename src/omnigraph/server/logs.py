@@ -15,7 +15,11 @@ LOGGER = "omnigraph.server"
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes a record and its `fields` as one line."""
+    """Writes a record and its `fields` as one line; `common` fields are in each."""
+
+    def __init__(self, common: dict[str, object] | None = None) -> None:
+        super().__init__()
+        self._common = common or {}
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -24,6 +28,7 @@ class JsonFormatter(logging.Formatter):
             "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "event": record.getMessage(),
+            **self._common,
         }
         line |= getattr(record, "fields", {})
         if record.exc_info and record.exc_info[0] is not None:
@@ -45,10 +50,10 @@ class _ToStderr(logging.Handler):
         sys.stderr.flush()
 
 
-def configure(level: str = "info") -> None:
-    """Send the server's log to standard error, as JSON lines."""
+def configure(level: str = "info", **common: object) -> None:
+    """Send the server's log to standard error, as JSON lines that all have some fields."""
     handler = _ToStderr()
-    handler.setFormatter(JsonFormatter())
+    handler.setFormatter(JsonFormatter(common))
     for name in (LOGGER, "uvicorn.error"):
         logger = logging.getLogger(name)
         logger.handlers = [handler]

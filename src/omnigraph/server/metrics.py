@@ -12,6 +12,7 @@ from prometheus_client import (
     Histogram,
     generate_latest,
 )
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from omnigraph.errors import ConflictError, OmniGraphError
 from omnigraph.graph import Graph
@@ -21,9 +22,15 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 
 
 class Metrics:
-    """The counters of one server."""
+    """The counters of one server.
 
-    def __init__(self) -> None:
+    Workers of one server count in files of a folder, `shared_in`: each of them can tell the sums,
+    and what one has counted outlives it.
+    """
+
+    def __init__(self, *, shared_in: str | None = None) -> None:
+        self._shared_in = shared_in
+        self._watched: dict[str, Graph] = {}
         self._registry = registry = CollectorRegistry()
         self._requests = Counter(
             "omnigraph_requests",
@@ -39,7 +46,10 @@ class Metrics:
             registry=registry,
         )
         self.in_flight = Gauge(
-            "omnigraph_requests_in_flight", "Requests being worked on.", registry=registry
+            "omnigraph_requests_in_flight",
+            "Requests being worked on.",
+            registry=registry,
+            multiprocess_mode="livesum",
         )
         self._storage = Counter(
             "omnigraph_storage_operations",
@@ -61,15 +71,21 @@ class Metrics:
             "Interrupted writes resolved so far.",
             ("graph",),
             registry=registry,
+            multiprocess_mode="mostrecent",
         )
         self._cache_bytes = Gauge(
-            "omnigraph_cache_bytes", "Memory of the read cache.", ("graph",), registry=registry
+            "omnigraph_cache_bytes",
+            "Memory of the read cache.",
+            ("graph",),
+            registry=registry,
+            multiprocess_mode="livesum",
         )
         self._cache_reads = Gauge(
             "omnigraph_cache_reads",
             "Looks into the read cache so far.",
             ("graph", "outcome"),
             registry=registry,
+            multiprocess_mode="livesum",
         )
         self._refused = Counter(
             "omnigraph_requests_refused",
@@ -103,6 +119,9 @@ class Metrics:
 
     def watch(self, graph_id: str, graph: Graph) -> None:
         """Read a graph's own numbers whenever somebody looks."""
+        self._watched[graph_id] = graph
+        if self._shared_in is not None:
+            return  # Nobody can ask another process at that moment: each writes them down.
         about = graph.maintenance
         self._cache_bytes.labels(graph_id).set_function(lambda: about.cache_stats().size_bytes)
         hits = self._cache_reads.labels(graph_id, "hit")
@@ -111,16 +130,35 @@ class Metrics:
         misses.set_function(lambda: about.cache_stats().misses)
         self._recoveries.labels(graph_id).set_function(lambda: len(about.recoveries()))
 
+    def refresh(self) -> None:
+        """Write down what graphs hold in memory here, for those who ask another worker."""
+        for graph_id, graph in self._watched.items():
+            stats = graph.maintenance.cache_stats()
+            self._cache_bytes.labels(graph_id).set(stats.size_bytes)
+            self._cache_reads.labels(graph_id, "hit").set(stats.hits)
+            self._cache_reads.labels(graph_id, "miss").set(stats.misses)
+
     def forget(self, graph_id: str) -> None:
         """Stop reading the numbers of a graph that is not served any more."""
+        del self._watched[graph_id]
         for gauge, *labels in (
             (self._cache_bytes, graph_id),
             (self._cache_reads, graph_id, "hit"),
             (self._cache_reads, graph_id, "miss"),
             (self._recoveries, graph_id),
         ):
-            gauge.remove(*labels)
+            if self._shared_in is None:
+                gauge.remove(*labels)
+            else:
+                gauge.labels(*labels).set(0)  # What is in a file stays there.
 
     def render(self) -> bytes:
         """Return all of it as text."""
-        return generate_latest(self._registry)
+        if self._shared_in is None:
+            return generate_latest(self._registry)
+        self.refresh()
+        for graph_id, graph in self._watched.items():
+            self._recoveries.labels(graph_id).set(len(graph.maintenance.recoveries()))
+        together = CollectorRegistry()
+        MultiProcessCollector(together, path=self._shared_in)  # type: ignore[no-untyped-call]  # not ours
+        return generate_latest(together)

@@ -14,18 +14,17 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from omnigraph.clock import elapsed_s
-from omnigraph.errors import BadRequestError, OmniGraphError
+from omnigraph.errors import OmniGraphError
 from omnigraph.identity import Tokens
 from omnigraph.identity.certificates import load_certificate, tls_context
 from omnigraph.policy import ServerState
 from omnigraph.server.app import create_app, published
 from omnigraph.server.connections import patient
+from omnigraph.server.listening import LISTEN_RECORD, address_of, listen
 from omnigraph.server.logs import log
 from omnigraph.server.service import Service
 
-LISTEN_RECORD = "OMNIGRAPH_LISTEN_ADDR"
 KEEP_ALIVE_S = 75
-BACKLOG = 2048
 HEADER_BYTES_MAX = 64 * 1024
 
 
@@ -74,21 +73,6 @@ class Server(uvicorn.Server):
         self._captured_signals.clear()
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens. Raises `BadRequestError` for an address it cannot have."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # The protocol must be named: asyncio sends small answers at once only where it is.
-    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        found.bind((host, port))
-        found.listen(BACKLOG)
-    except (OSError, OverflowError) as error:
-        found.close()
-        raise BadRequestError(f"cannot listen on {host}:{port}: {error}") from error
-    return found
-
-
 def make_server(service: Service) -> Server:
     """Return a server that is ready to run."""
     return Server(server_config(service), service)
@@ -107,11 +91,12 @@ def server_config(
         date_header=True,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=int(service.settings.drain_seconds),
-        h11_max_incomplete_event_size=HEADER_BYTES_MAX,
         lifespan="off",
         ws="none",
         http=patient(
-            service.settings.head_seconds_max, lambda: service.metrics.refused("slow_head")
+            service.settings.head_seconds_max,
+            lambda: service.metrics.refused("slow_head"),
+            head_bytes_max=HEADER_BYTES_MAX,
         ),
     )
     found.load()
@@ -132,20 +117,29 @@ def run(
     host, port = service.settings.address()
     server = make_server(service)
     if read_tokens is not None:
-        signal.signal(signal.SIGHUP, lambda *_: _reload(server, service, read_tokens))
+        reload_on_hangup(server, service, read_tokens)
     with contextlib.closing(listen(host, port)) as place:
-        address = place.getsockname()
-        shown = f"[{address[0]}]" if ":" in address[0] else address[0]
+        shown = address_of(place)
         # The first who asks for the interface need not wait until it is made.
-        secured = service.serving.state is not ServerState.OPEN
-        threading.Thread(target=published, args=(secured,), name="openapi", daemon=True).start()
-        announce(f"{LISTEN_RECORD}={shown}:{address[1]}")
-        log("listening", address=f"{shown}:{address[1]}", state=str(service.serving.state))
+        publish_early(service)
+        announce(f"{LISTEN_RECORD}={shown}")
+        log("listening", address=shown, state=str(service.serving.state))
         try:
             server.run(sockets=[place])
         finally:
             service.close()
             log("stopped")
+
+
+def publish_early(service: Service) -> None:
+    """Make the published interface in the background."""
+    secured = service.serving.state is not ServerState.OPEN
+    threading.Thread(target=published, args=(secured,), name="openapi", daemon=True).start()
+
+
+def reload_on_hangup(server: Server, service: Service, read_tokens: Callable[[], Tokens]) -> None:
+    """Let SIGHUP reload what is served."""
+    signal.signal(signal.SIGHUP, lambda *_: _reload(server, service, read_tokens))
 
 
 def _reload(server: Server, service: Service, read_tokens: Callable[[], Tokens]) -> None:
@@ -185,4 +179,4 @@ def running(service: Service, port: int = 0) -> Iterator[str]:
 
 def _serve(server: Server, place: socket.socket) -> None:
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    asyncio.run(server.serve(sockets=[place]))
+    server.run(sockets=[place])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -12,16 +13,18 @@ import msgspec
 
 from omnigraph.cluster import ServedGraph as ClusterGraph
 from omnigraph.cluster import read_cluster
+from omnigraph.commits import MAIN, GraphCommit
 from omnigraph.embed import Embedder, embedder_from
 from omnigraph.errors import BadRequestError, OmniGraphError
 from omnigraph.graph import Graph, GroupWrites, Upkeep, open_graph
-from omnigraph.graph.seam import domain
+from omnigraph.graph.seam import domain, limit_cache, note_commits
 from omnigraph.identity import Tokens
 from omnigraph.policy import Policy, ServerState, load_policy, policy_for, server_state
 from omnigraph.server.admission import Admission
 from omnigraph.server.graphs import ServedGraph, ServedGraphs
 from omnigraph.server.logs import log
 from omnigraph.server.metrics import Metrics
+from omnigraph.server.peers import Peers
 from omnigraph.server.settings import Settings
 from omnigraph.server.stored import stored_in
 from omnigraph.server.threads import Threads
@@ -59,7 +62,10 @@ class Service:
     threads: Threads = field(init=False)
     admission: Admission = field(init=False)
     reading: Admission = field(init=False)
+    peers: Peers | None = None
+    """The other workers, if there are any."""
     _busy: int = 0
+    _noted: Counter[tuple[str, str]] = field(default_factory=Counter)
     _retired: list[Graph] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _reloading: threading.Lock = field(default_factory=threading.Lock)
@@ -112,6 +118,26 @@ class Service:
             graph.close()
         self.metrics.in_flight.dec()
 
+    def committed(self, graph_id: str, commit: GraphCommit) -> None:
+        """Count a commit that was made here."""
+        self.metrics.committed(graph_id=graph_id, kind=commit.kind)
+        if self.peers is not None and not self.settings.upkeep:
+            with self._lock:
+                self._noted[graph_id, commit.branch or MAIN] += 1
+
+    def take_noted(self) -> list[tuple[str, str, int]]:
+        """Return how many commits branches of graphs got here since this was asked last."""
+        with self._lock:
+            found, self._noted = self._noted, Counter()
+        return [(*key, number) for key, number in found.items()]
+
+    def note(self, commits: Iterable[tuple[str, str, int]]) -> None:
+        """Count commits that other workers made, for the upkeep of their graphs."""
+        served = {item.graph_id: item.graph for item in self.serving.graphs.all()}
+        for graph_id, branch, number in commits:
+            if graph_id in served:
+                note_commits(served[graph_id], branch, number)
+
     def reload(self, tokens: Tokens) -> None:
         """Serve what is there now: other tokens, policies, stored queries, graphs of the cluster.
 
@@ -139,11 +165,22 @@ class Service:
 
 
 def open_service(
-    settings: Settings, tokens: Tokens, env: Mapping[str, str], *, policy: Policy | None = None
+    settings: Settings,
+    tokens: Tokens,
+    env: Mapping[str, str],
+    *,
+    policy: Policy | None = None,
+    metrics: Metrics | None = None,
 ) -> Service:
     """Open what the settings name. Raises what a server must not start with."""
     serving = _read(settings, tokens, env, policy, {})
-    return Service(settings=settings, serving=serving, env=env, given_policy=policy)
+    return Service(
+        settings=settings,
+        serving=serving,
+        env=env,
+        given_policy=policy,
+        metrics=metrics or Metrics(),
+    )
 
 
 Known = Mapping[tuple[object, ...], Graph]
@@ -193,7 +230,7 @@ def open_one(
 ) -> Graph:
     """Open one graph the way servers do."""
     upkeep = Upkeep(keep=settings.retain_versions, older_than_s=settings.retain_seconds)
-    return open_graph(
+    graph = open_graph(
         uri,
         mode="ro" if settings.read_only else "rw",
         durability=cast("DurabilityWord", env.get("OMNIGRAPH_DURABILITY", "full")),
@@ -201,6 +238,8 @@ def open_one(
         upkeep=upkeep if settings.upkeep else False,
         group_writes=_grouping(settings),
     )
+    limit_cache(graph, settings.cache_bytes_max)
+    return graph
 
 
 def _grouping(settings: Settings) -> GroupWrites | bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from omnigraph.errors import BadRequestError
@@ -19,6 +19,7 @@ from omnigraph.limits import (
     REQUEST_BYTES_MAX,
     REQUEST_HEAD_SECONDS_MAX,
     REQUESTS_IN_FLIGHT_MAX,
+    RESIDENT_BYTES_MAX,
     RESULT_BYTES_MAX,
     RESULT_ROWS_MAX,
     RETAIN_S,
@@ -29,7 +30,7 @@ from omnigraph.limits import (
     SERVER_THREADS,
     SERVER_WRITE_THREADS,
 )
-from omnigraph.server.graphs import check_graph_id
+from omnigraph.server.graph_ids import check_graph_id
 from omnigraph.yaml_text import YamlError, parse_yaml
 
 
@@ -77,6 +78,8 @@ class Settings:
     ungrouped_actors: str = ""
     retain_versions: int = RETAIN_VERSIONS
     retain_seconds: float = RETAIN_S
+    cache_bytes_max: int = RESIDENT_BYTES_MAX
+    workers: int = 1
 
     def __post_init__(self) -> None:
         if (self.store is None) == (self.cluster is None):
@@ -94,6 +97,16 @@ class Settings:
         for name in _NUMBERS:
             if getattr(self, name) <= 0:
                 raise BadRequestError(f"{name} must be more than 0")
+
+    def of_worker(self, worker: int) -> Settings:
+        """Return the settings of one worker: its share of what all have together."""
+        return replace(
+            self,
+            requests_max=-(-self.requests_max // self.workers),
+            actor_reads_max=-(-self.actor_reads_max // self.workers),
+            cache_bytes_max=-(-self.cache_bytes_max // self.workers),
+            upkeep=self.upkeep and worker == 0,
+        )
 
     def certificate(self) -> tuple[str, str] | None:
         """Return the files of the certificate and its key, if connections are encrypted."""

@@ -34,7 +34,10 @@ async def deploy(call: CallOf) -> Response:
         service.reload(service.serving.tokens)
         return found
 
-    return await _deployment(call, await service.threads.write(work))
+    found = await service.threads.write(work)
+    if service.peers is not None:
+        await service.peers.reload_others()
+    return await _deployment(call, found)
 
 
 @router.get("/cluster/deployments", responses=answers(Deployment) | errors(404, 409))

@@ -1,0 +1,31 @@
+"""The socket a server listens on."""
+
+from __future__ import annotations
+
+import socket
+
+from omnigraph.errors import BadRequestError
+
+LISTEN_RECORD = "OMNIGRAPH_LISTEN_ADDR"
+BACKLOG = 2048
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens. Raises `BadRequestError` for an address it cannot have."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # The protocol must be named: asyncio sends small answers at once only where it is.
+    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host, port))
+        found.listen(BACKLOG)
+    except (OSError, OverflowError) as error:
+        found.close()
+        raise BadRequestError(f"cannot listen on {host}:{port}: {error}") from error
+    return found
+
+
+def address_of(place: socket.socket) -> str:
+    """Return the address a socket listens on, as text."""
+    host, port, *_more = place.getsockname()
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
