@@ -17,6 +17,7 @@ import pytest
 import omnigraph as og
 from omnigraph.cli.main import main
 from omnigraph.graph.seam import table_at
+from omnigraph.intake.csv_files import csv_chunks
 from omnigraph.store import fragment_ids, read_fragments, write_rows
 from tests.places import AnyPath
 
@@ -256,3 +257,73 @@ def test_lines_that_end_with_a_carriage_return_alone_are_counted(
     result = graph.bulk({"Person": files}, mode="append", allow_rejects=1)
     assert result.rejected == 1
     assert sorted(_people(graph)) == ["a1", "a3", "a4", "b1", "b2", "b3"]
+
+
+@pytest.mark.parametrize("mode", ["append", "apply"])
+def test_bad_lines_are_found_in_every_part_of_a_large_file(
+    graph: og.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Any
+) -> None:
+    monkeypatch.setattr("omnigraph.intake.envelopes.LOAD_BLOCK_BYTES", 64)
+    lines = [json.dumps({"name": f"p{n}", "op": "insert"}) for n in range(20)]
+    if mode == "append":
+        lines = [json.dumps({"name": f"p{n}"}) for n in range(20)]
+    lines[15] = "no json"
+    (tmp_path / "people.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(og.DataError, match="line 16: not valid JSON"):
+        graph.bulk({"Person": str(tmp_path / "people.jsonl")}, mode=mode)
+
+
+def test_a_large_csv_file_is_read_in_parts(
+    graph: og.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("omnigraph.intake.csv_files.LOAD_BLOCK_BYTES", 64)
+    monkeypatch.setattr(
+        "omnigraph.intake.csv_files.csv_chunks.__kwdefaults__",
+        {**csv_chunks.__kwdefaults__, "chunk_bytes": 100},
+    )
+    text = "".join(f'"p\n{n}",{n}\n' for n in range(50))
+    (tmp_path / "Person.csv").write_text(f"name,age\n{text}z,old\n", encoding="utf-8")
+    with pytest.raises(og.DataError, match="line 102: property 'age': 'old' is not of type"):
+        graph.bulk(str(tmp_path / "Person.csv"), mode="append")
+    (tmp_path / "Person.csv").write_text(f"name,age\n{text}", encoding="utf-8")
+    assert graph.bulk(str(tmp_path / "Person.csv"), mode="append").nodes == {"Person": 50}
+
+
+def test_a_place_that_rejects_cannot_be_written_to_is_noticed_first(
+    graph: og.Graph, tmp_path: Path
+) -> None:
+    before = graph.commits.head().graph_commit_id
+    people = pa.table({"name": ["ann"]})
+    for place in (tmp_path / "missing" / "rejects.jsonl", tmp_path):
+        with pytest.raises(og.BadRequestError, match="cannot write"):
+            graph.bulk(
+                {"Person": people}, mode="append", rejects=place, branch="b", create_from="main"
+            )
+    assert graph.commits.head().graph_commit_id == before
+    assert list(graph.branches.list()) == ["main"]
+
+
+@pytest.mark.parametrize("kept", ["first", "last"])
+def test_of_several_records_the_order_of_the_inputs_decides(
+    graph: og.Graph, tmp_path: Path, kept: Any
+) -> None:
+    (tmp_path / "a.csv").write_text("name,age\nann,1\n", encoding="utf-8")
+    (tmp_path / "b.jsonl").write_text(
+        '{"type":"Person","data":{"name":"ann","age":2}}\n', encoding="utf-8"
+    )
+    rows = og.Rows(type="Person", data=str(tmp_path / "a.csv"), duplicates=kept)
+    graph.bulk([rows, str(tmp_path / "b.jsonl")], mode="append")
+    assert _people(graph)["ann"]["age"] == (1 if kept == "first" else 2)
+
+
+def test_lines_are_numbered_by_file_wherever_envelopes_stand(
+    graph: og.Graph, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text("name,age\nann,1\nbob,x\n", encoding="utf-8")
+    (tmp_path / "b.jsonl").write_text('{"type":"Person","data":{"name":"cy"}}\nno\n', "utf-8")
+    (tmp_path / "c.csv").write_text("name,age\ndi,1\n\nann,4\nel,y\n", encoding="utf-8")
+    rows = [og.Rows(type="Person", data=str(tmp_path / name)) for name in ("a.csv", "c.csv")]
+    with pytest.raises(og.DataError) as caught:
+        graph.bulk([rows[0], str(tmp_path / "b.jsonl"), rows[1]], mode="append")
+    places = [(Path(str(item["file"])).name, item["line"]) for item in caught.value.problems]
+    assert places == [("a.csv", 3), ("b.jsonl", 2), ("c.csv", 5)]

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import omnigraph as og
+from omnigraph.pipeline import read_pipeline
 from omnigraph.store import locate, new_file, open_file
 from tests.integration.conftest import Cli
 from tests.places import S3Path, new_prefix
@@ -155,3 +156,15 @@ def test_objects_are_read_by_ranges(place: S3Path) -> None:
         raise ValueError("stop")
     with pytest.raises(FileNotFoundError):
         open_file(f"{place}/never")
+
+
+def test_a_pipeline_in_which_only_the_content_of_an_object_changes(
+    place: S3Path, tmp_path: Path
+) -> None:
+    mapping = f'[Person]\ndata = "{place}/people/1.csv"\ncolumns = {{ who = "name" }}\n'
+    _put(place, "crew.toml", mapping.encode())
+    (tmp_path / "in.toml").write_text(f'mapping = "{place}/crew.toml"\n', encoding="utf-8")
+    first = read_pipeline(tmp_path / "in.toml").input_id()
+    assert read_pipeline(tmp_path / "in.toml").input_id() == first
+    _put(place, "people/1.csv", b"who,age\ncy,4\n")
+    assert read_pipeline(tmp_path / "in.toml").input_id() != first

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -294,14 +295,13 @@ def test_a_long_name_runs_without_a_run_id(folder: Path) -> None:
     assert (len(report.run_id), report.pipeline) == (64, "n" * 64)
 
 
-def test_what_was_loaded_before_is_not_counted_from_changed_files(folder: Path) -> None:
+def test_what_was_loaded_before_is_not_counted_again(folder: Path) -> None:
     def stop(name: str, ended: bool) -> None:
         if (name, ended) == ("load", True):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         _run(folder, run_id="r1", progress=stop)
-    (folder / "people.csv").write_text("who,age\nann,1\nbob,2\ncy,3\n")
     report = _run(folder, run_id="r1")
     assert (report.rows_in, report.steps[0].outcome) == (0, StepOutcome.DONE_BEFORE)
     assert report.steps[0].detail == "on branch in-r1"
@@ -323,3 +323,36 @@ def test_files_that_the_mapping_of_a_folder_names_are_part_of_the_run(folder: Pa
     third = _run(folder)
     assert len({first.run_id, second.run_id, third.run_id}) == 3
     assert third.changed == {"Person": {"insert": 0, "update": 2, "delete": 0}}
+
+
+@pytest.mark.parametrize("at", ["load", "delete_branch"])
+def test_a_run_does_not_go_on_with_other_input(folder: Path, at: str) -> None:
+    def stop(name: str, ended: bool) -> None:
+        if (name, ended) == (at, True):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        _run(folder, run_id="r1", progress=stop)
+    before = _state(folder)
+    (folder / "people.csv").write_text("who,age\nann,1\nbob,2\ncy,3\n")
+    with pytest.raises(og.ConflictError, match="run r1 has loaded other input"):
+        _run(folder, run_id="r1")
+    assert _state(folder) == before
+    assert _run(folder, run_id="r2").ok
+
+
+def test_input_may_change_until_it_was_loaded(folder: Path) -> None:
+    (folder / "people.csv").write_text("who,age\nann,old\n")
+    with pytest.raises(og.DataError):
+        _run(folder, run_id="r1")
+    (folder / "people.csv").write_text("who,age\nann,41\n")
+    assert _run(folder, run_id="r1").rows == {"Person": {"before": 0, "after": 1}}
+
+
+def test_a_load_says_what_it_loaded(folder: Path) -> None:
+    text = (folder / "in.toml").read_text()
+    (folder / "in.toml").write_text('message = "nightly"\n' + text)
+    report = _run(folder)
+    with og.open(folder / "g", mode="ro") as graph:
+        message = graph.commits.get(report.merge_commit).message
+    assert re.fullmatch(r"nightly\n\nInput: [0-9a-f]{16}", message)

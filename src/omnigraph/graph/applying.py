@@ -75,9 +75,8 @@ def event_inputs(sources: Sources, catalog: Catalog) -> list[Input]:
 def _events(item: Input, mode: str, problems: Problems, *, several: bool) -> Iterator[EventFrame]:
     """Yield a file or a frame as events; what is wrong with its records goes to `problems`."""
     file = item.label if several else None
-    found = Problems()
-    for records, _lines in record_chunks(item, found):
-        frame = event_frame(item.entity, item.reading, records, found, applies=mode == APPLY)
+    for chunk in record_chunks(item):
+        found = chunk.problems
+        frame = event_frame(item.entity, item.reading, chunk.records, found, applies=mode == APPLY)
         problems.take(found, file=file)
-        found = Problems()
         yield replace(frame, file=file)

@@ -44,9 +44,10 @@ def bulk(
     sources = held(sources)
     refused = Rejects(allow_rejects, rejects)
     work = Writing(acting, terms)
-    line, created = work.line_or_new()
     if mode in ("apply", "delete") and (allow_rejects or rejects is not None):
         raise BadRequestError("events cannot be left out")
+    refused.check_path()
+    line, created = work.line_or_new()
     check_sources(sources, acting.engine.accepted_schema().catalog)
     with reaching(acting.engine.location.given):
         on_spark = _on_spark(sources, engine, spark)

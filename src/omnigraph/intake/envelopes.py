@@ -181,7 +181,11 @@ class EnvelopeReader:
 
     def read_blocks(self, blocks: Iterable[Sequence[bytes]]) -> None:
         """Take in lines, of which each block holds as many as fit into memory several times."""
-        first = 1
+        self.take_blocks(blocks, 1)
+        self.types = {key: found for key, found in self.types.items() if found.count}
+
+    def take_blocks(self, blocks: Iterable[Sequence[bytes]], first: int) -> None:
+        """Take in lines; `first` is the number of the first one. More may come later."""
         for block in blocks:
             numbers: Sequence[int] = range(first, first + len(block))
             first += len(block)
@@ -192,7 +196,13 @@ class EnvelopeReader:
             if not self._batch(numbers, texts):
                 break
         self._flush_all()
-        self.types = {key: found for key, found in self.types.items() if found.count}
+
+    def take_rows(self, entity: Entity, rows: Any, lines: bytes) -> None:
+        """Take in rows that were read by other means, with the numbers of their lines."""
+        found = self._type_rows(entity)
+        found.keep(rows)
+        found.lines.frombytes(lines)
+        self._make_room()
 
     def _batch(self, numbers: Sequence[int], texts: list[bytes]) -> bool:
         """Take in lines; False when too much is wrong."""

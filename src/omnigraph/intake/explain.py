@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 
 from omnigraph.catalog import EdgeType, Entity
 from omnigraph.errors import BadRequestError
+from omnigraph.intake.csv_files import csv_header
 from omnigraph.intake.inputs import Input, as_arrow
-from omnigraph.intake.records import CsvForm, csv_records, open_input
+from omnigraph.intake.records import open_input
 from omnigraph.limits import HEADER_BYTES_MAX
-from omnigraph.rows.problems import Problems
 from omnigraph.store import readable
 from omnigraph.wording import counted
 
@@ -115,7 +115,8 @@ def _unknown(item: Input, entity: Entity, header: Sequence[str]) -> list[str]:
 def _header(item: Input) -> list[str] | None:
     """Return the columns of an input; records of JSON have none."""
     if item.form == "csv":
-        return list(item.reading.csv.header) or _csv_header(item.path, item.reading.csv)
+        with open_input(item.path) as handle:
+            return csv_header(handle, item.reading.csv, HEADER_BYTES_MAX)
     if item.form == "parquet":
         try:
             return list(pq.read_schema(readable(item.path)).names)
@@ -127,13 +128,6 @@ def _header(item: Input) -> list[str] | None:
             return list(columns)
         return list(as_arrow(item.data).column_names)
     return None
-
-
-def _csv_header(path: str, form: CsvForm) -> list[str]:
-    with open_input(path) as handle:
-        line = handle.readline(HEADER_BYTES_MAX)
-    found, _lines = csv_records(line, form, Problems())
-    return found.names()
 
 
 def plan_text(plans: Sequence[dict[str, Any]]) -> str:

@@ -96,32 +96,26 @@ class InputReader:
         progress: Callable[[int], None] | None = None,
     ) -> None:
         self.places = Places([item.label for item in inputs])
-        self.types: dict[str, TypeRows] = {}
+        self._reader = EnvelopeReader(catalog, problems, memory_bytes=bulk_memory_bytes())
+        self.types: dict[str, TypeRows] = self._reader.types
         self._catalog = catalog
         self._inputs = inputs
         self._problems = problems
         self._skip = skip
         self._progress = progress or (lambda _done: None)
         self._done = 0
-        self._memory_bytes = bulk_memory_bytes()
         self._general: set[Problem] = set()
         problems.place_of = self.places.of
 
     def read(self) -> None:
-        """Take in everything."""
-        envelopes = [item for item in self._inputs if item.form == "jsonl"]
-        if envelopes:
-            reader = EnvelopeReader(self._catalog, self._problems, memory_bytes=self._memory_bytes)
-            self.types = reader.types
-            try:
-                reader.read_blocks(self._blocks(envelopes))
-            finally:
-                self.types = reader.types
+        """Take in everything, in the order of the input."""
         for item in self._inputs:
             if item.entity is not None:
                 self._frames(item, item.entity)
             elif item.form == "graphml":
                 self._graphml(item)
+            else:
+                self._envelopes(item)
         self.types = {key: found for key, found in self.types.items() if found.count}
 
     def close(self) -> None:
@@ -130,19 +124,22 @@ class InputReader:
             if found.spill is not None:
                 found.spill.close()
 
-    def _blocks(self, inputs: Sequence[Input]) -> Iterator[list[bytes]]:
-        for item in inputs:
-            offset, lines = self.places.enter(item.label), 0
-            with open_input(item.path) as handle:
-                start = self._done
-                for block in file_blocks(handle, self._counted(start)):
-                    # A place is known while its line is judged.
-                    self.places.leave(lines + len(block))
-                    for index in self._skipped(offset + lines, len(block)):
-                        block[index] = b""
-                    lines += len(block)
-                    yield block
-            self._done = start + item.size_bytes
+    def _envelopes(self, item: Input) -> None:
+        """Take in envelopes; types know their rows of other inputs already."""
+        offset = self.places.enter(item.label)
+        self._reader.take_blocks(self._blocks(item, offset), offset + 1)
+        self._done += item.size_bytes
+
+    def _blocks(self, item: Input, offset: int) -> Iterator[list[bytes]]:
+        lines = 0
+        with open_input(item.path) as handle:
+            for block in file_blocks(handle, self._counted(self._done)):
+                # A place is known while its line is judged.
+                self.places.leave(lines + len(block))
+                for index in self._skipped(offset + lines, len(block)):
+                    block[index] = b""
+                lines += len(block)
+                yield block
 
     def _skipped(self, before: int, lines: int) -> list[int]:
         """Return which of the next lines are left out."""
@@ -156,13 +153,11 @@ class InputReader:
     def _frames(self, item: Input, entity: Entity) -> None:
         """Take in rows of one type, chunk by chunk."""
         offset = self.places.enter(item.label)
-        found = Problems(limit=self._problems.limit)
-        for records, lines in record_chunks(item, found, skip=self._left_out(offset)):
-            self.places.leave(lines)
-            frame, at = item.reading.rows(entity, records, found)
-            self._chunk(item, entity, frame, at, offset, found)
-            found = Problems(limit=self._problems.limit)
-        self._report(item, found, offset)
+        skip, limit = self._left_out(offset), self._problems.limit
+        for chunk in record_chunks(item, skip=skip, problems_max=limit):
+            self.places.leave(chunk.lines)
+            frame, at = item.reading.rows(entity, chunk.records, chunk.problems)
+            self._chunk(item, entity, frame, at, offset, chunk.problems)
         self._done += item.size_bytes
         self._progress(self._done)
 
@@ -200,12 +195,7 @@ class InputReader:
         self._report(item, problems, offset)
         if rows is None or problems.items or not rows.num_rows:
             return
-        key = entity.table_key
-        kept = self.types.setdefault(key, TypeRows(entity, None, ()))
-        kept.keep(rows)
-        kept.lines.frombytes((at + offset).tobytes())
-        if sum(found.kept_bytes for found in self.types.values()) > self._memory_bytes:
-            max(self.types.values(), key=lambda found: found.kept_bytes).move_to_file()
+        self._reader.take_rows(entity, rows, (at + offset).tobytes())
 
     def _report(self, item: Input, found: Problems, offset: int) -> None:
         for problem in found.items:

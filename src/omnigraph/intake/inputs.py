@@ -359,18 +359,14 @@ def form_of(path: str) -> str:
     return FORMS[suffix]
 
 
-def source_files(
-    sources: Sources, *, within: frozenset[str] = frozenset()
-) -> list[tuple[str, int, int]]:
-    """Return name, size and time of change of every file; what is no local file has no time."""
-    found: list[tuple[str, int, int]] = []
+def source_files(sources: Sources, *, within: frozenset[str] = frozenset()) -> list[FoundFile]:
+    """Return every file with what tells it from what it was before."""
+    found: list[FoundFile] = []
     for name, rows in _entries(sources):
         if is_frame(rows.data):
             continue
         files = _files(rows.data)
-        for file in files:
-            changed = 0 if is_object(file.name) else os.stat(file.name).st_mtime_ns
-            found.append((file.name, file.size_bytes, changed))
+        found += files
         mapping = _mapping_in(files) if name is None else None
         if mapping is not None:
             found += source_files(_mapped(mapping, within), within=within | {mapping})

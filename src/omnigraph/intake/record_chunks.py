@@ -10,40 +10,60 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from omnigraph.errors import BadRequestError
+from omnigraph.intake.csv_files import csv_chunks
 from omnigraph.intake.envelopes import file_blocks
 from omnigraph.intake.inputs import Input, as_arrow
-from omnigraph.intake.records import Records, csv_records, json_records, open_input
-from omnigraph.limits import SPARK_FRAME_ROWS
+from omnigraph.intake.records import Chunk, Records, json_records, open_input
+from omnigraph.limits import (
+    COLUMN_BATCH_ROWS,
+    COLUMN_CHUNK_BYTES,
+    OBJECT_READ_BYTES,
+    PROBLEMS_MAX,
+    SPARK_FRAME_ROWS,
+    SPARK_PIECE_BYTES,
+)
 from omnigraph.rows.problems import Problems
-from omnigraph.store import readable
+from omnigraph.store import is_object, readable
 
 Skip = Callable[[int], bool] | None
 
 
 def record_chunks(
-    item: Input, problems: Problems, *, skip: Skip = None
-) -> Iterator[tuple[Records, int]]:
-    """Yield records of an input, and the number of lines up to their end.
-
-    What is wrong with lines goes to `problems`. `skip` tells lines to leave out.
-    """
+    item: Input, *, skip: Skip = None, problems_max: int = PROBLEMS_MAX
+) -> Iterator[Chunk]:
+    """Yield the records of an input. `skip` tells lines to leave out."""
     if item.form == "csv":
         with open_input(item.path) as handle:
-            raw = handle.read()
-        yield csv_records(raw, item.reading.csv, problems, skip=skip)
+            form = item.reading.csv
+            yield from csv_chunks(handle, form, skip=skip, problems_max=problems_max)
     elif item.form == "records":
-        lines = 0
         with open_input(item.path) as handle:
-            for block in file_blocks(handle, None):
-                found = json_records(block, lines + 1, problems, skip=skip)
-                lines += len(block)
-                yield found, lines
+            yield from json_chunks(file_blocks(handle, None), skip=skip, problems_max=problems_max)
+    elif item.form == "frame":
+        yield from table_chunks(_slices(as_arrow(item.data)), skip=skip)
     else:
-        lines = 0
-        for table in _tables(item):
-            found = table_records(table, lines + 1, skip=skip)
-            lines += table.num_rows
-            yield found, lines
+        yield from table_chunks(parquet_tables(item.path), skip=skip)
+
+
+def json_chunks(
+    blocks: Iterator[list[bytes]], *, skip: Skip = None, problems_max: int = PROBLEMS_MAX
+) -> Iterator[Chunk]:
+    """Yield lines of JSON as records."""
+    lines = 0
+    for block in blocks:
+        problems = Problems(limit=problems_max)
+        found = json_records(block, lines + 1, problems, skip=skip)
+        lines += len(block)
+        yield Chunk(records=found, lines=lines, problems=problems)
+
+
+def table_chunks(tables: Iterator[Any], *, skip: Skip = None) -> Iterator[Chunk]:
+    """Yield rows of tables as records."""
+    lines = 0
+    for table in tables:
+        found = table_records(table, lines + 1, skip=skip)
+        lines += table.num_rows
+        yield Chunk(records=found, lines=lines, problems=Problems())
 
 
 def table_records(table: Any, first: int = 1, *, skip: Skip = None) -> Records:
@@ -54,18 +74,73 @@ def table_records(table: Any, first: int = 1, *, skip: Skip = None) -> Records:
     return found.chosen(np.array([not skip(line) for line in found.lines.tolist()], dtype=bool))
 
 
-def _tables(item: Input) -> Iterator[Any]:
-    if item.form == "frame":
-        whole = as_arrow(item.data)
-        if not whole.num_rows:
-            # Its columns are checked; a slice of a table without columns would have rows.
-            yield whole
-        for start in range(0, whole.num_rows, SPARK_FRAME_ROWS):
-            yield whole.slice(start, min(SPARK_FRAME_ROWS, whole.num_rows - start))
-        return
+def _slices(whole: Any) -> Iterator[Any]:
+    if not whole.num_rows:
+        # Its columns are checked; a slice of a table without columns would have rows.
+        yield whole
+    rows = rows_at_once(whole.nbytes, whole.num_rows)
+    for start in range(0, whole.num_rows, rows):
+        yield whole.slice(start, min(rows, whole.num_rows - start))
+
+
+def rows_at_once(size_bytes: int, rows: int) -> int:
+    """Return how many rows to take in at once, of so many that have so many bytes."""
+    fitting = COLUMN_CHUNK_BYTES * rows // max(size_bytes, 1)
+    return max(1, min(SPARK_FRAME_ROWS, fitting))
+
+
+def parquet_tables(path: str, start: int = 0, stop: int | None = None) -> Iterator[Any]:
+    """Yield rows of a Parquet file, from one row to another, as many at a time as fit in memory.
+
+    Raises `BadRequestError` for what is no such file.
+    """
     try:
-        with pq.ParquetFile(readable(item.path)) as found:
-            for batch in found.iter_batches(batch_size=SPARK_FRAME_ROWS):
-                yield pa.Table.from_batches([batch])
+        with pq.ParquetFile(readable(path), buffer_size=_buffer_bytes(path)) as found:
+            yield from _bounded(_parquet_batches(found, start, stop))
     except pa.ArrowInvalid as error:
-        raise BadRequestError(f"{item.path} is no Parquet file: {error}") from error
+        raise BadRequestError(f"{path} is no Parquet file: {error}") from error
+
+
+def _buffer_bytes(path: str) -> int:
+    """Return how much of a column is read ahead: without a number, a whole row group is."""
+    return OBJECT_READ_BYTES if is_object(path) else SPARK_PIECE_BYTES // 16
+
+
+def _parquet_batches(found: Any, start: int, stop: int | None) -> Iterator[Any]:
+    meta = found.metadata
+    stop = meta.num_rows if stop is None else stop
+    groups: list[int] = []
+    at = before = 0
+    batch_rows = COLUMN_BATCH_ROWS
+    for number in range(meta.num_row_groups):
+        group = meta.row_group(number)
+        if before < stop and before + group.num_rows > start:
+            at = at if groups else before
+            groups.append(number)
+            batch_rows = min(batch_rows, rows_at_once(group.total_byte_size, group.num_rows))
+        before += group.num_rows
+    if not groups:
+        return
+    for batch in found.iter_batches(batch_size=batch_rows, row_groups=groups):
+        low, high = max(start - at, 0), min(stop - at, batch.num_rows)
+        at += batch.num_rows
+        if low < high:
+            yield batch.slice(low, high - low)
+        if at >= stop:
+            return
+
+
+def _bounded(batches: Iterator[Any]) -> Iterator[Any]:
+    """Put batches together until they are as large as a chunk may be."""
+    held: list[Any] = []
+    rows = size = 0
+    for batch in batches:
+        more = batch.num_rows
+        if held and (rows + more > SPARK_FRAME_ROWS or size + batch.nbytes > COLUMN_CHUNK_BYTES):
+            yield pa.Table.from_batches(held)
+            held, rows, size = [], 0, 0
+        held.append(batch)
+        rows += more
+        size += batch.nbytes
+    if held:
+        yield pa.Table.from_batches(held)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import gzip
-import io
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, cast
@@ -17,7 +15,6 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from omnigraph.errors import BadRequestError
-from omnigraph.limits import LINE_BYTES_MAX
 from omnigraph.rows.problems import Problem, Problems
 from omnigraph.store import open_file
 
@@ -80,6 +77,33 @@ class Records(Struct, kw_only=True):
             else [item for item, kept in zip(self.objects, keep.tolist(), strict=True) if kept],
             texts=self.texts,
         )
+
+
+class Chunk(Struct, frozen=True, kw_only=True):
+    """Some records of an input, the number of lines up to their end, and what is wrong with them.
+
+    After a `broken` chunk the rest of the input could not be read.
+    """
+
+    records: Records
+    lines: int
+    problems: Problems
+    broken: bool = False
+
+
+def joined_records(found: Sequence[Records]) -> Records:
+    """Return records of one input, which came some at a time, all together."""
+    if len(found) == 1:
+        return found[0]
+    first = found[0]
+    return Records(
+        lines=np.concatenate([item.lines for item in found]),
+        table=None if first.table is None else pa.concat_tables([item.table for item in found]),
+        objects=None
+        if first.objects is None
+        else [one for item in found for one in item.objects or ()],
+        texts=first.texts,
+    )
 
 
 def _arrow_column(table: Any, path: str) -> Any | None:
@@ -156,62 +180,3 @@ def json_records(
         objects.append(found)
         lines.append(line)
     return Records(lines=np.array(lines, dtype=np.int64), objects=objects)
-
-
-def csv_records(
-    raw: bytes, form: CsvForm, problems: Problems, *, skip: Callable[[int], bool] | None = None
-) -> tuple[Records, int]:
-    """Return the records of a CSV file, as texts, and the number of its lines."""
-    try:
-        text = raw.removeprefix(_BOM).decode()
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        problems.add(Problem(message=f"not valid UTF-8 ({error.reason})", line=line))
-        return Records(lines=np.array([], np.int64), table=pa.table({})), raw.count(b"\n") + 1
-    header, rows, lines, end = _csv_rows(text, form, problems, skip)
-    twice = [name for at, name in enumerate(header) if name in header[:at]]
-    for name in dict.fromkeys(twice):
-        problems.add(Problem(message=f"column '{name}' appears twice", field=name))
-    if twice:
-        return Records(lines=np.array([], np.int64), table=pa.table({})), end
-    nulls = frozenset(form.nulls)
-    columns = [
-        pa.array([None if row[at] in nulls else row[at] for row in rows], pa.string())
-        for at in range(len(header))
-    ]
-    table = pa.Table.from_arrays(columns, names=header)
-    found = Records(lines=np.array(lines, np.int64), table=table, texts=True)
-    return found, end
-
-
-def _csv_rows(
-    text: str, form: CsvForm, problems: Problems, skip: Callable[[int], bool] | None
-) -> tuple[list[str], list[list[str]], list[int], int]:
-    """Split CSV text; a record's line is the one it starts on. The last number is where it ends."""
-    # The module refuses long values by a limit that all its readers share; it is only ever raised.
-    csv.field_size_limit(max(csv.field_size_limit(), LINE_BYTES_MAX))
-    reader = csv.reader(
-        io.StringIO(text, newline=""), strict=True, delimiter=form.delimiter, quotechar=form.quote
-    )
-    header = list(form.header)
-    records: list[list[str]] = []
-    lines: list[int] = []
-    start = 1
-    try:
-        for record in reader:
-            line, start = start, reader.line_num + 1
-            if not record:
-                continue
-            if not header:
-                header = record
-            elif skip is not None and skip(line):
-                continue
-            elif len(record) != len(header):
-                message = f"expected {len(header)} values, got {len(record)}"
-                problems.add(Problem(message=message, line=line))
-            else:
-                records.append(record)
-                lines.append(line)
-    except csv.Error as error:
-        problems.add(Problem(message=f"not valid CSV: {error}", line=start))
-    return header, records, lines, max(start, reader.line_num)

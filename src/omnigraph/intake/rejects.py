@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO
 
 from omnigraph.errors import BadRequestError, DataError
 from omnigraph.limits import PROBLEMS_MAX
@@ -56,18 +58,29 @@ class Rejects:
         self._rows |= found
         self.lines |= {number for row in found for number in place(*row)}
 
+    def check_path(self) -> None:
+        """Make sure that the reasons can be written down. Raises `BadRequestError`."""
+        if self._path is not None:
+            with self._opened("a"):
+                pass
+
     def write(self) -> None:
         """Write the reasons down, if somebody asked for a file."""
         if self._path is None:
             return
+        with self._opened("w") as out:
+            for item in self._reasons:
+                out.write(json.dumps(item, ensure_ascii=False) + "\n")
+
+    @contextlib.contextmanager
+    def _opened(self, mode: str) -> Iterator[IO[str]]:
+        path = os.fspath(self._path or "")
         try:
-            with open(self._path, "w", encoding="utf-8") as out:
-                for item in self._reasons:
-                    out.write(json.dumps(item, ensure_ascii=False) + "\n")
-        except OSError as error:
-            raise BadRequestError(
-                f"cannot write {os.fspath(self._path)}: {error.strerror or error}"
-            ) from error
+            with open(path, mode, encoding="utf-8") as out:
+                yield out
+        except (OSError, ValueError) as error:
+            told = getattr(error, "strerror", None) or error
+            raise BadRequestError(f"cannot write {path}: {told}") from error
 
 
 def _all(error: DataError) -> list[Mapping[str, object]]:

@@ -202,6 +202,12 @@ LOAD_BLOCK_BYTES: Final = 4 * 1024 * 1024
 LOAD_CHUNK_BYTES: Final = 16 * 1024 * 1024
 """Input text parsed before it becomes Arrow chunks; parsed rows take several times as much."""
 
+COLUMN_CHUNK_BYTES: Final = 32 * 1024 * 1024
+"""Columns of an input, as Arrow holds them, taken in at once; typed rows are copies of them."""
+
+COLUMN_BATCH_ROWS: Final = 8192
+"""Rows of a Parquet file decoded at once: only then it is known how many bytes they have."""
+
 LOAD_MEMORY_BYTES: Final = 64 * 1024 * 1024
 """Arrow chunks of one load kept in memory; the largest types beyond it go to temporary files."""
 

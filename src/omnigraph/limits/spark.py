@@ -8,7 +8,21 @@ SPARK_INPUT_BYTES_MIN: Final = 2 * 1024**3
 """Size of an input from which `load` in a single process would fill memory: Spark takes over."""
 
 SPARK_PIECE_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of JSONL one Spark task parses: seconds of work, so that a repeated task costs little."""
+"""Bytes of JSONL or CSV one Spark task parses: seconds of work, so that a repeated task costs
+little. Small files are put together up to it."""
+
+SPARK_OPEN_BYTES: Final = 64 * 1024
+"""What it costs to open one more file, as bytes to parse: so a task opens 256 files at most."""
+
+SPARK_COLUMNS_BYTES: Final = 256 * 1024 * 1024
+"""Bytes of Parquet, decompressed, that one task reads, some at a time. A larger row group is cut by
+rows, and each task decodes what stands before its own: so smaller parts would cost more."""
+
+SPARK_EVENT_BYTES: Final = 64 * 1024 * 1024
+"""The same for events, which a task holds all at once."""
+
+SPARK_FOOTERS_MAX: Final = 32
+"""Footers of Parquet files that the driver reads by itself; more of them are read by workers."""
 
 SPARK_FRAME_ROWS: Final = 262_144
 """Rows of a Spark frame or Parquet file parsed at once; bounds a worker's memory."""

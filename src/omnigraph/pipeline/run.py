@@ -13,7 +13,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from omnigraph.errors import BadRequestError, CheckFailedError, NotFoundError, OmniGraphError
+from omnigraph.errors import (
+    BadRequestError,
+    CheckFailedError,
+    ConflictError,
+    NotFoundError,
+    OmniGraphError,
+)
 from omnigraph.graph import Session
 from omnigraph.graph.seam import (
     check_names,
@@ -22,11 +28,14 @@ from omnigraph.graph.seam import (
     explain_sources,
 )
 from omnigraph.lang.queries import parse_file
-from omnigraph.limits import PIPELINE_DIFF_ROWS_MAX
+from omnigraph.limits import COMMIT_MESSAGE_BYTES_MAX, PIPELINE_DIFF_ROWS_MAX
 from omnigraph.pipeline.spec import Pipeline, check_run_id
 from omnigraph.values.commits import GraphCommit
 from omnigraph.values.pipelines import PipelineReport, PipelineStep, StepOutcome
 from omnigraph.wording import counted
+
+_INPUT = "Input: "
+"""Begins the last line of the messages of a load and of its merge, which names the input."""
 
 Listener = Callable[[str, bool], None]
 """Called with the name of a step before it begins (False) and after it ended (True)."""
@@ -129,6 +138,18 @@ def planned_steps(pipeline: Pipeline) -> list[str]:
     return found
 
 
+def _with_input(message: str | None, given: str) -> str | None:
+    """Return the message of a load or its merge, which also tells what was loaded."""
+    told = f"{message or ''}\n\n{_INPUT}{given}".strip()
+    return told if len(told.encode()) <= COMMIT_MESSAGE_BYTES_MAX else message
+
+
+def _input_in(commit: GraphCommit) -> str | None:
+    """Return what the message of a load, or of its merge, says was loaded."""
+    last = (commit.message or "").rpartition("\n")[2]
+    return last.removeprefix(_INPUT) if last.startswith(_INPUT) else None
+
+
 def _reason(error: BaseException) -> str:
     if isinstance(error, OmniGraphError):
         return error.message
@@ -152,6 +173,7 @@ class _Run:
         self._progress = progress or (lambda _name, _ended: None)
         self._engine = options.engine or pipeline.engine
         self._steps: list[PipelineStep] = []
+        self._input = ""
         self._started = time.monotonic()
         self._parts: list[dict[str, Any]] = []
         self._loaded: GraphCommit | None = None
@@ -217,8 +239,29 @@ class _Run:
 
     # ---- steps ----------------------------------------------------------------------------
 
+    def _check_input(self) -> str:
+        """Return what names the input. Raises if the run has loaded another one."""
+        given = self._pipeline.files_id()
+        commit = self._merged or self._load_commit()
+        known = None if commit is None else _input_in(commit)
+        if known not in (None, given):
+            raise ConflictError(
+                f"run {self._run_id} has loaded other input: files have changed since",
+                hint="give another run id",
+            )
+        return given
+
+    def _load_commit(self) -> GraphCommit | None:
+        """Return the commit of the load, if an earlier call made it."""
+        try:
+            return commit_of_operation(self._graph, self._pipeline.branch, self._operation("load"))
+        except NotFoundError:
+            # The branch is made by the load.
+            return None
+
     def _load(self) -> tuple[StepOutcome, str | None]:
         pipeline, options = self._pipeline, self._options
+        self._input = self._check_input()
         if self._merged is not None:
             return StepOutcome.DONE_BEFORE, None
         more: dict[str, Any] = {}
@@ -233,7 +276,7 @@ class _Run:
             allow_rejects=pipeline.allow_rejects,
             rejects=pipeline.rejects,
             operation_id=self._operation("load"),
-            message=pipeline.message,
+            message=_with_input(pipeline.message, self._input),
             actor=options.actor,
             dry_run=options.dry_run,
             **more,
@@ -275,7 +318,7 @@ class _Run:
         terms: dict[str, Any] = {
             "checks": [check_text(self._graph, pipeline, name) for name in pipeline.checks],
             "operation_id": self._operation("merge"),
-            "message": pipeline.message,
+            "message": _with_input(pipeline.message, self._input),
             "actor": self._options.actor,
         }
         if self._engine == "spark":

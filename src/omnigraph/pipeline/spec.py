@@ -15,6 +15,7 @@ from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.intake.declared import Path, Rows, Sources
 from omnigraph.intake.inputs import source_files
 from omnigraph.intake.mapping import mapped, read_mapping
+from omnigraph.store import open_file
 from omnigraph.wording import resembling
 
 _OWN = (
@@ -73,15 +74,20 @@ class Pipeline(Struct, frozen=True, kw_only=True):
         return replace(self, branch=self.branch.replace(RUN, run_id), tag=tag)
 
     def input_id(self) -> str:
-        """Return a run id that is the same while the files of the pipeline and its input are.
-
-        Input counts by name, size and time of change; its content is not read.
-        """
-        found = hashlib.sha256(self.text.encode())
-        for name, size_bytes, changed_at in source_files(self.sources):
-            found.update(f"\n{name}\0{size_bytes}\0{changed_at}".encode())
-        number = found.hexdigest()[:16]
+        """Return a run id that is the same while the files of the pipeline and its input are."""
+        number = hashlib.sha256(f"{self.text}\n\0{self.files_id()}".encode()).hexdigest()[:16]
         return f"{self.name[: RUN_ID_MAX - len(number) - 1]}-{number}"
+
+    def files_id(self) -> str:
+        """Return what is the same while the input is.
+
+        Files count by name, size and time of change, objects in a bucket by name, size and ETag;
+        what they hold is not read.
+        """
+        found = hashlib.sha256()
+        for file in source_files(self.sources):
+            found.update(f"{file.name}\0{file.size_bytes}\0{file.mark}\n".encode())
+        return found.hexdigest()[:16]
 
 
 def read_pipeline(path: Path) -> Pipeline:
@@ -222,8 +228,8 @@ class _Reader:
 
 def _read(name: str) -> str:
     try:
-        with open(name, encoding="utf-8") as handle:
-            return handle.read()
+        with open_file(name) as handle:
+            return handle.read().decode()
     except FileNotFoundError:
         raise NotFoundError(f"file not found: {name}") from None
     except UnicodeDecodeError as error:

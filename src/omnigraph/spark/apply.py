@@ -20,7 +20,7 @@ from omnigraph.intake.event_records import event_frame
 from omnigraph.intake.events import check_same_columns
 from omnigraph.intake.record_chunks import table_records
 from omnigraph.intake.records import Records
-from omnigraph.limits import SPARK_EVENT_PARTS, SPARK_FRAME_ROWS
+from omnigraph.limits import SPARK_EVENT_BYTES, SPARK_EVENT_PARTS, SPARK_FRAME_ROWS
 from omnigraph.ops.row_events import cascade
 from omnigraph.rows import Problem, Problems, RowFile, TableChange, validate
 from omnigraph.spark.engine import Engine
@@ -36,7 +36,7 @@ from omnigraph.spark.events import (
 from omnigraph.spark.outcomes import joined_change
 from omnigraph.spark.parse import piece_records
 from omnigraph.spark.progress import Reporter
-from omnigraph.spark.sources import plan
+from omnigraph.spark.sources import Cut, plan
 from omnigraph.spark.staging import RowWorkers, is_plain
 from omnigraph.spark.tasks import Job, Piece, Tuning, bundled, in_input_order
 from omnigraph.store import Pin, StagedTable, Table
@@ -72,7 +72,10 @@ class SparkEvents(PlainOperation):
         job = self._job
         with self.reporter.stage("parse") as counter:
             catalog = job.schema.catalog
-            pieces, frames = plan(sources, catalog, job.scratch, self._tuning.piece_bytes)
+            cut = Cut(
+                piece_bytes=self._tuning.piece_bytes, columns_bytes=SPARK_EVENT_BYTES, packs=False
+            )
+            pieces, frames = plan(sources, catalog, job.scratch, cut, self._engine.run)
             event_inputs(sources, catalog)
             fixed = tuple(pieces)
             applies = self.mode == APPLY
@@ -275,11 +278,14 @@ def _named_piece(piece: Piece, job: Job, applies: bool) -> Named:
     """Name the events of a piece of a file."""
     problems = Problems(limit=job.problems_max)
     try:
-        records, lines = piece_records(piece, problems)
+        found = piece_records(piece, problems)
     except (FileNotFoundError, pa.ArrowInvalid) as error:
         return Named(refused=f"{piece.label}: {error}")
     except BadRequestError as error:
         return Named(refused=error.message)
+    if found is None:
+        return Named()
+    records, lines = found
     return _named_records(piece, job, records, lines, problems, applies)
 
 

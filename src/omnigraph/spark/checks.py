@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from omnigraph.catalog import Cardinality, Catalog, EdgeType, Entity
@@ -47,6 +47,8 @@ class Checks(Struct):
     places: Places
     scratch: str
     held_rows: int = SPARK_HELD_ROWS_MAX
+    dropped_rows: dict[str, int] = field(default_factory=dict)
+    """Rows, by table key, that stand in the files and do not count."""
 
     def entities(self) -> list[Entity]:
         """Return the types of the input, by table key."""
@@ -137,6 +139,7 @@ class Checks(Struct):
         """
         from pyspark.sql import functions as F
 
+        self.dropped_rows = {}
         asked = [item for item in self.entities() if policies.get(item.table_key) != "refuse"]
         if not asked:
             return
@@ -169,13 +172,14 @@ class Checks(Struct):
                 .applyInArrow(write, "tag int, piece long, path string, rows long")
                 .collect()
             )
-        found = {(asked[row["tag"]].table_key, int(row["piece"])): row for row in made}
+        found: dict[tuple[str, int], str] = {}
+        for row in made:
+            key = asked[row["tag"]].table_key
+            found[key, int(row["piece"])] = str(row["path"])
+            self.dropped_rows[key] = self.dropped_rows.get(key, 0) + int(row["rows"])
         for key, files in self.files.items():
             self.files[key] = [
-                item
-                if (row := found.get((key, item.piece))) is None
-                else replace(item, dropped=str(row["path"]), rows=item.rows - int(row["rows"]))
-                for item in files
+                replace(item, dropped=found.get((key, item.piece))) for item in files
             ]
 
     def is_dropped(self, piece: int, problem: Problem) -> bool:

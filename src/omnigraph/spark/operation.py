@@ -21,16 +21,24 @@ from omnigraph.commits import Base, ChangeSet, PlainOperation
 from omnigraph.commits.forks import owned_table
 from omnigraph.errors import BadRequestError, EmbeddingError
 from omnigraph.intake.declared import Sources
-from omnigraph.limits import SPARK_FRAME_ROWS
+from omnigraph.limits import COLUMN_CHUNK_BYTES, SPARK_FRAME_ROWS
 from omnigraph.ops.load import LoadMode, empty_overwrite, existing_id
 from omnigraph.rows import Problem, Problems, RowFile, RowsElsewhere, TableChange
 from omnigraph.spark.checks import Checks, Taken
 from omnigraph.spark.engine import Engine
 from omnigraph.spark.parse import parse, parse_frame
 from omnigraph.spark.progress import Reporter
-from omnigraph.spark.sources import plan
+from omnigraph.spark.sources import Cut, plan
 from omnigraph.spark.staging import RowWorkers, is_plain
-from omnigraph.spark.tasks import Job, Parsed, Piece, Places, Tuning, in_input_order
+from omnigraph.spark.tasks import (
+    Job,
+    Parsed,
+    Piece,
+    Places,
+    Tuning,
+    in_input_order,
+    places_of,
+)
 from omnigraph.store import StagedTable, Table, new_file
 
 
@@ -61,7 +69,7 @@ class SparkLoad(PlainOperation):
         self._source = "the input"
         self._rows: dict[str, int] = {}
         self._values: list[Problem] = []
-        places = Places(labels=(), offsets=())
+        places = Places(labels=(), ends=(), offsets=())
         catalog, scratch = job.schema.catalog, job.scratch
         self._checks = Checks(engine, catalog, {}, places, scratch, tuning.held_rows)
         self._judged: tuple[dict[str, int], ChangeSet] | None = None
@@ -73,7 +81,11 @@ class SparkLoad(PlainOperation):
         """Parse the whole input in workers. Raises `DataError` with every problem found."""
         with self.reporter.stage("parse") as counter:
             pieces, frames = plan(
-                sources, self._job.schema.catalog, self._job.scratch, self._tuning.piece_bytes
+                sources,
+                self._job.schema.catalog,
+                self._job.scratch,
+                Cut(piece_bytes=self._tuning.piece_bytes),
+                self._engine.run,
             )
             self._pieces, self._parsed = pieces, self._parse(pieces)
             for piece, frame in frames:
@@ -101,11 +113,15 @@ class SparkLoad(PlainOperation):
     def _kept(self, piece: Piece, frame: Any) -> list[Piece]:
         """Write a frame down as it is: computed again, its rows might come in another order."""
         paths = self._engine.map_frame(frame, partial(_frame_files, self._job.scratch))
-        return [replace(piece, form="parquet", path=path.decode()) for path in paths]
+        (part,) = piece.parts
+        return [
+            replace(piece, form="parquet", parts=(replace(part, path=path.decode()),))
+            for path in paths
+        ]
 
     def leave_out(self, lines: Iterable[int]) -> None:
         """Read again, without some lines, the pieces that hold them."""
-        starts = [0, *accumulate(item.lines for item in self._parsed)]
+        starts = [0, *accumulate(item.lines_all for item in self._parsed)]
         gone: dict[int, set[int]] = {}
         for line in lines:
             number = bisect_left(starts, line) - 1
@@ -126,10 +142,13 @@ class SparkLoad(PlainOperation):
     def line_at(self, file: str | None, line: int) -> list[int]:
         """Return the numbers, through all pieces, of a line of a file: one for each use of it."""
         first: dict[int, int] = {}
-        for number, item in enumerate(self._pieces):
-            if file in (None, item.label):
-                first.setdefault(item.source, number)
-        return [line + sum(item.lines for item in self._parsed[:n]) for n in first.values()]
+        before = 0
+        for piece, item in zip(self._pieces, self._parsed, strict=True):
+            for part, lines in zip(piece.parts, item.lines, strict=True):
+                if file in (None, part.label):
+                    first.setdefault(part.source, before)
+                before += lines
+        return [line + start for start in first.values()]
 
     @property
     def only_source(self) -> str | None:
@@ -141,24 +160,20 @@ class SparkLoad(PlainOperation):
         refused = next((item.refused for item in parsed if item.refused is not None), None)
         if refused is not None:
             raise BadRequestError(refused)
-        names = list(dict.fromkeys(piece.label for piece in pieces))
+        names = list(dict.fromkeys(part.label for piece in pieces for part in piece.parts))
         if len(names) == 1:
             self._source = names[0]
-        offsets: list[int] = []
-        counted: dict[int, int] = {}
-        for piece, item in zip(pieces, parsed, strict=True):
-            offsets.append(counted.get(piece.source, 0))
-            counted[piece.source] = offsets[-1] + item.lines
-        labels = [None if len(names) == 1 else piece.label for piece in pieces]
-        self._checks.places = Places(labels=labels, offsets=offsets)
-        self._located([item.syntax for item in parsed]).raise_any()
+        lines = [item.lines for item in parsed]
+        self._checks.places = places_of(pieces, lines, named=len(names) > 1)
+        self._located(_up_to_broken(pieces, parsed)).raise_any()
         for number, item in enumerate(parsed):
             for made in item.written:
                 found = self._checks.files.setdefault(made.table_key, [])
                 found.append(RowFile(piece=number, path=made.path, rows=made.rows))
         self._checks.once_each(self._policies())
         for key, files in self._checks.files.items():
-            self._rows[key] = sum(item.rows for item in files)
+            dropped = self._checks.dropped_rows.get(key, 0)
+            self._rows[key] = sum(item.rows for item in files) - dropped
         problems = self._located([item.ids for item in parsed])
         self._checks.duplicates(problems)
         problems.raise_any()
@@ -190,6 +205,8 @@ class SparkLoad(PlainOperation):
         for number, found in enumerate(by_piece):
             for item in found:
                 file, line = self._checks.places.of(number, item.line)
+                if line is None and file is not None:
+                    file = item.file or file
                 located = replace(item, file=file, line=line)
                 if line is None:
                     # What is wrong with a column is wrong in every piece.
@@ -284,29 +301,41 @@ class SparkLoad(PlainOperation):
         return self._rows_workers.stage(change, parent, properties)
 
 
+def _up_to_broken(pieces: list[Piece], parsed: list[Parsed]) -> list[list[Problem]]:
+    """Return what is wrong with records; of a file, only as far as it could be read."""
+    ended: set[int] = set()
+    found: list[list[Problem]] = []
+    for piece, item in zip(pieces, parsed, strict=True):
+        found.append([] if piece.source in ended else item.syntax)
+        if item.broken and len(piece.parts) == 1:
+            ended.add(piece.source)
+    return found
+
+
 def _frame_answers(piece: Piece, job: Job, _task: int, batches: Any) -> Iterator[bytes]:
     """Parse a partition of a frame, some batches at a time."""
+    for held in _together(batches):
+        yield msgspec.json.encode(parse_frame(piece, job, pa.Table.from_batches(held)))
+
+
+def _together(batches: Any) -> Iterator[list[Any]]:
+    """Yield some batches at a time, as many as a worker parses at once."""
     held: list[Any] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
         held.append(batch)
         rows += batch.num_rows
-        if rows >= SPARK_FRAME_ROWS:
-            yield _frame_answer(piece, job, held)
-            held, rows = [], 0
+        size += batch.nbytes
+        if rows >= SPARK_FRAME_ROWS or size >= COLUMN_CHUNK_BYTES:
+            yield held
+            held, rows, size = [], 0, 0
     if rows:
-        yield _frame_answer(piece, job, held)
+        yield held
 
 
 def _frame_files(scratch: str, _task: int, batches: Any) -> Iterator[bytes]:
     """Write a partition of a frame to files."""
-    held: list[Any] = []
-    for batch in batches:
-        held.append(batch)
-        if sum(item.num_rows for item in held) >= SPARK_FRAME_ROWS:
-            yield _frame_file(scratch, held)
-            held = []
-    if sum(item.num_rows for item in held):
+    for held in _together(batches):
         yield _frame_file(scratch, held)
 
 
@@ -315,9 +344,3 @@ def _frame_file(scratch: str, batches: list[Any]) -> bytes:
     with new_file(path) as out:
         pq.write_table(pa.Table.from_batches(batches), out)
     return path.encode()
-
-
-def _frame_answer(piece: Piece, job: Job, batches: list[Any]) -> bytes:
-    parsed = Parsed()
-    parse_frame(piece, job, pa.Table.from_batches(batches), parsed)
-    return msgspec.json.encode(parsed)

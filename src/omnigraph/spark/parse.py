@@ -8,46 +8,48 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.feather as feather
-import pyarrow.parquet as pq
+from msgspec.structs import replace
 
 from omnigraph.catalog import Entity
 from omnigraph.errors import EmbeddingError, OmniGraphError, StorageError
 from omnigraph.ids import UlidSource
-from omnigraph.intake.envelopes import EnvelopeReader, read_line, skip_line
+from omnigraph.intake.csv_files import csv_chunks
+from omnigraph.intake.envelopes import EnvelopeReader, file_blocks, read_line, skip_line
 from omnigraph.intake.frames import complete_ids, frame_rows
-from omnigraph.intake.record_chunks import table_records
-from omnigraph.intake.records import (
-    Records,
-    csv_records,
-    is_compressed,
-    json_records,
-    open_input,
+from omnigraph.intake.record_chunks import (
+    json_chunks,
+    parquet_tables,
+    table_chunks,
+    table_records,
 )
-from omnigraph.rows import Problems
+from omnigraph.intake.records import Chunk, Records, joined_records, open_input
+from omnigraph.limits import COLUMN_CHUNK_BYTES, LOAD_CHUNK_BYTES, SPARK_FRAME_ROWS
+from omnigraph.rows import Problem, Problems
 from omnigraph.rows.embeddings import Embeddings
 from omnigraph.rows.validate import check_values
-from omnigraph.spark.tasks import GENERATED, LINE, Job, Parsed, Piece, Written
-from omnigraph.store import new_file, open_file, readable
+from omnigraph.spark.tasks import GENERATED, LINE, Job, Parsed, Part, Piece, Written
+from omnigraph.store import new_file, open_file
 
 _BOM = b"\xef\xbb\xbf"
 
 
 def parse(piece: Piece, job: Job) -> Parsed:
-    """Read a piece and leave its rows in scratch files."""
+    """Read a piece and leave its rows in scratch files, each with as many as fit in memory."""
     parsed = Parsed()
+    kept = _Kept(job, parsed)
     try:
         if piece.form == "jsonl":
-            _parse_lines(piece, job, parsed)
+            _parse_envelopes(piece, job, parsed, kept)
         else:
-            problems = Problems(limit=job.problems_max)
-            records, parsed.lines = piece_records(piece, problems)
-            _take_records(piece, job, records, problems, parsed)
+            _parse_records(piece, job, parsed, kept)
+        kept.write()
     except StorageError:
         raise
     except OmniGraphError as error:
@@ -59,6 +61,19 @@ def parse(piece: Piece, job: Job) -> Parsed:
         else:
             raise
     return parsed
+
+
+def parse_frame(piece: Piece, job: Job, frame: Any) -> Parsed:
+    """Take in rows of one type that come as columns."""
+    parsed = Parsed(lines=[frame.num_rows])
+    kept = _Kept(job, parsed)
+    found = Chunk(records=table_records(frame), lines=frame.num_rows, problems=Problems())
+    _take(piece, piece.parts[0], job, found, 0, parsed, kept)
+    kept.write()
+    return parsed
+
+
+# ---- lines --------------------------------------------------------------------------------
 
 
 def lines_starting_in(path: str, start: int, stop: int) -> bytes:
@@ -75,67 +90,113 @@ def lines_starting_in(path: str, start: int, stop: int) -> bytes:
         return body if body.endswith(b"\n") else body + read_line(handle)
 
 
-def _lines(piece: Piece) -> list[bytes]:
-    if is_compressed(piece.path):
-        with open_input(piece.path) as handle:
-            lines = handle.read().split(b"\n")
-    else:
-        lines = lines_starting_in(piece.path, piece.start, piece.stop).split(b"\n")
+def _blocks(part: Part) -> Iterator[list[bytes]]:
+    """Yield lines of a part, about a piece of them at a time."""
+    if part.stop is None:
+        with open_input(part.path) as handle:
+            held: list[bytes] = []
+            for block in file_blocks(handle, None):
+                held += block
+                if sum(map(len, held)) >= LOAD_CHUNK_BYTES:
+                    yield held
+                    held = []
+            yield held
+        return
+    lines = lines_starting_in(part.path, part.start, part.stop).split(b"\n")
     if not lines[-1]:
         lines.pop()
-    return lines
-
-
-def _parse_lines(piece: Piece, job: Job, parsed: Parsed) -> None:
-    lines = _lines(piece)
-    parsed.lines = len(lines)
-    if lines and piece.start == 0:
+    if lines and part.start == 0:
         lines[0] = lines[0].removeprefix(_BOM)
+    yield lines
+
+
+def _parse_envelopes(piece: Piece, job: Job, parsed: Parsed, kept: _Kept) -> None:
+    """Read the lines of all parts, those of small ones together."""
+    before = 0
+    held: list[bytes] = []
+    size = 0
+    for part in piece.parts:
+        parsed.lines.append(0)
+        for block in _blocks(part):
+            parsed.lines[-1] += len(block)
+            held += block
+            size += sum(map(len, block))
+            if size >= LOAD_CHUNK_BYTES:
+                before = _take_lines(piece, job, held, before, parsed, kept)
+                held, size = [], 0
+    _take_lines(piece, job, held, before, parsed, kept)
+
+
+def _take_lines(
+    piece: Piece, job: Job, lines: list[bytes], before: int, parsed: Parsed, kept: _Kept
+) -> int:
     for skipped in piece.skip:
-        lines[skipped - 1] = b""
+        if before < skipped <= before + len(lines):
+            lines[skipped - before - 1] = b""
     problems = Problems(limit=job.problems_max)
     reader = EnvelopeReader(job.schema.catalog, problems)
     reader.read(lines)
-    parsed.syntax = problems.items
-    if parsed.syntax:
-        return
+    parsed.syntax += [_moved(item, before) for item in problems.items]
     for found in reader.types.values():
-        _keep(job, parsed, found.entity, found.table(), found.lines)
+        kept.add(found.entity, found.table(), np.frombuffer(found.lines, np.int64) + before)
         found.chunks = []
+    return before + len(lines)
 
 
-def piece_records(piece: Piece, problems: Problems) -> tuple[Records, int]:
-    """Return the records of a piece of one type, and how many lines it has."""
-    gone = frozenset(piece.skip)
+# ---- records ------------------------------------------------------------------------------
+
+
+def part_chunks(piece: Piece, part: Part, before: int, problems_max: int) -> Iterator[Chunk]:
+    """Yield the records of a part; `before` are the lines of the piece that stand before it."""
+    gone = frozenset(line - before for line in piece.skip)
     skip = gone.__contains__ if gone else None
-    if piece.form == "csv":
-        with open_input(piece.path) as handle:
-            raw = handle.read()
-        return csv_records(raw, piece.reading.csv, problems, skip=skip)
-    if piece.form == "records":
-        lines = _lines(piece)
-        if lines and piece.start == 0:
-            lines[0] = lines[0].removeprefix(_BOM)
-        return json_records(lines, 1, problems, skip=skip), len(lines)
-    groups = list(range(piece.start, piece.stop))
-    with pq.ParquetFile(readable(piece.path)) as found:
-        frame = found.read_row_groups(groups) if groups else found.read()
-    return table_records(frame, skip=skip), frame.num_rows
+    if piece.form == "parquet":
+        yield from table_chunks(parquet_tables(part.path, part.start, part.stop), skip=skip)
+    elif piece.form == "records":
+        yield from json_chunks(_blocks(part), skip=skip, problems_max=problems_max)
+    else:
+        with open_input(part.path) as handle:
+            if part.start:
+                handle.seek(part.start)
+            yield from csv_chunks(
+                handle,
+                piece.reading.csv,
+                header=part.header if part.start else None,
+                size_bytes=None if part.stop is None else part.stop - part.start,
+                skip=skip,
+                problems_max=problems_max,
+            )
 
 
-def parse_frame(piece: Piece, job: Job, frame: Any, parsed: Parsed) -> None:
-    """Take in rows of one type that come as columns."""
-    parsed.lines = frame.num_rows
-    problems = Problems(limit=job.problems_max)
-    _take_records(piece, job, table_records(frame), problems, parsed)
+def piece_records(piece: Piece, problems: Problems) -> tuple[Records, int] | None:
+    """Return all records of a piece of one part, and how many lines it has; None without any."""
+    found = list(part_chunks(piece, piece.parts[0], 0, problems.limit))
+    for chunk in found:
+        for item in chunk.problems.items:
+            problems.add(item)
+    if not found:
+        return None
+    return joined_records([chunk.records for chunk in found]), found[-1].lines
 
 
-def _take_records(
-    piece: Piece, job: Job, records: Records, problems: Problems, parsed: Parsed
+def _parse_records(piece: Piece, job: Job, parsed: Parsed, kept: _Kept) -> None:
+    before = 0
+    for part in piece.parts:
+        parsed.lines.append(0)
+        for chunk in part_chunks(piece, part, before, job.problems_max):
+            parsed.lines[-1] = chunk.lines
+            parsed.broken |= chunk.broken
+            _take(piece, part, job, chunk, before, parsed, kept)
+        before += parsed.lines[-1]
+
+
+def _take(
+    piece: Piece, part: Part, job: Job, chunk: Chunk, before: int, parsed: Parsed, kept: _Kept
 ) -> None:
+    """Turn records into rows of a type."""
     entity = job.schema.catalog.entity_named(piece.type_name or "")
-    frame, at = piece.reading.rows(entity, records, problems)
-    lines = at.tolist()
+    problems = chunk.problems
+    frame, at = piece.reading.rows(entity, chunk.records, problems)
     rows = None
     if not problems.items:
         rows = frame_rows(
@@ -143,12 +204,57 @@ def _take_records(
             frame,
             from_col=piece.reading.from_col,
             to_col=piece.reading.to_col,
-            lines=lines,
+            lines=at.tolist(),
             problems=problems,
         )
-    parsed.syntax += problems.items
-    if rows is not None and rows.num_rows and not parsed.syntax:
-        _keep(job, parsed, entity, rows, lines)
+    # What is wrong with a column has no line that would tell the file.
+    parsed.syntax += [
+        replace(item, file=part.label) if item.line is None else _moved(item, before)
+        for item in problems.items
+    ]
+    if rows is not None and not problems.items:
+        kept.add(entity, rows, at + before)
+
+
+def _moved(problem: Problem, lines: int) -> Problem:
+    return problem if problem.line is None else replace(problem, line=problem.line + lines)
+
+
+# ---- rows ---------------------------------------------------------------------------------
+
+
+class _Kept:
+    """Rows of a piece that are not written down yet."""
+
+    def __init__(self, job: Job, parsed: Parsed) -> None:
+        self._job = job
+        self._parsed = parsed
+        self._held: dict[str, tuple[Entity, list[Any], list[Any]]] = {}
+        self._rows = self._bytes = 0
+
+    def add(self, entity: Entity, rows: Any, lines: Any) -> None:
+        """Take in rows with their lines; nothing is kept of an input that is wrong."""
+        if self._parsed.syntax:
+            self._held.clear()
+            return
+        if not rows.num_rows:
+            return
+        full = self._rows + rows.num_rows > SPARK_FRAME_ROWS
+        if full or self._bytes + rows.nbytes > 2 * COLUMN_CHUNK_BYTES:
+            self.write()
+        _entity, tables, places = self._held.setdefault(entity.table_key, (entity, [], []))
+        tables.append(rows)
+        places.append(lines)
+        self._rows += rows.num_rows
+        self._bytes += rows.nbytes
+
+    def write(self) -> None:
+        """Write down what is held, one file for each type."""
+        for entity, tables, places in self._held.values():
+            lines = np.concatenate(places).tolist()
+            _keep(self._job, self._parsed, entity, pa.concat_tables(tables), lines)
+        self._held.clear()
+        self._rows = self._bytes = 0
 
 
 def _keep(job: Job, parsed: Parsed, entity: Entity, rows: Any, lines: Sequence[int]) -> None:

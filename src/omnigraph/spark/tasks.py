@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any, TypeVar
 
 from msgspec import Struct, field
@@ -24,31 +26,50 @@ GENERATED = "#generated"
 """Columns of scratch files beside a type's own; no property can have such a name."""
 
 
-class Piece(Struct, frozen=True, kw_only=True):
-    """A part of the input that one task reads.
+class Part(Struct, frozen=True, kw_only=True):
+    """A file, a range of one, or a frame. `source` numbers the input it is from.
 
-    `start` and `stop` are bytes of a JSONL file or row groups of a Parquet file; a CSV file is one
-    piece, because a quoted value may hold line breaks, and so is what is compressed. A piece of a
-    frame has no path. `source` numbers the input it is from. `skip` are lines of the piece that
-    are left out.
+    `start` and `stop` are bytes, or rows of a Parquet file; without `stop` it is the whole file. A
+    part from the middle of a CSV file comes with the names of its columns. A frame has no path.
     """
 
     label: str
-    form: str
     path: str = ""
     start: int = 0
-    stop: int = 0
+    stop: int | None = None
+    source: int = 0
+    header: tuple[str, ...] = ()
+
+
+class Piece(Struct, frozen=True, kw_only=True):
+    """What one task reads: neighbours in the input, of the same form and type.
+
+    Lines are counted through all parts; `skip` are those that are left out.
+    """
+
+    form: str
+    parts: tuple[Part, ...]
     type_name: str | None = None
     reading: Reading = Reading()
-    source: int = 0
     skip: tuple[int, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The name of the input, or of the first of several."""
+        return self.parts[0].label
+
+    @property
+    def source(self) -> int:
+        """The number of the input, or of the first of several."""
+        return self.parts[0].source
 
 
 class Tuning(Struct, frozen=True, kw_only=True):
     """Sizes at which a load divides its work.
 
-    `piece_bytes` of a JSONL file are one task; from `merge_rows` rows of a type workers merge them
-    instead of the driver; up to `held_rows` ids of a type each worker looks ends up by itself.
+    `piece_bytes` of JSONL or CSV are one task, of one file or of many; from `merge_rows` rows of a
+    type workers merge them instead of the driver; up to `held_rows` ids of a type each worker looks
+    ends up by itself.
     About `event_rows` events of a type are applied by one task.
     """
 
@@ -76,30 +97,62 @@ class Written(Struct, frozen=True):
 
 
 class Parsed(Struct):
-    """A task's answer: lines seen, rows kept, and problems by the stage that finds them.
+    """A task's answer: lines of each part, rows kept, and problems by the stage that finds them.
 
-    A load in one process stops after the first stage with problems; so does the driver.
+    A load in one process stops after the first stage with problems; so does the driver. What comes
+    after a part that is `broken` cannot be told from what comes before.
     """
 
-    lines: int = 0
+    lines: list[int] = field(default_factory=list)
     written: list[Written] = field(default_factory=list)
     syntax: list[Problem] = field(default_factory=list)
     ids: list[Problem] = field(default_factory=list)
     values: list[Problem] = field(default_factory=list)
     refused: str | None = None
     not_embedded: str | None = None
+    broken: bool = False
+
+    @property
+    def lines_all(self) -> int:
+        """Lines of all parts."""
+        return sum(self.lines)
 
 
 class Places(Struct, frozen=True, kw_only=True):
-    """Turns a line of a piece into a line of its file."""
+    """Turns a line of a piece into a line of its file.
 
-    labels: Sequence[str | None]
-    offsets: Sequence[int]
+    For each part of each piece: its name, the lines of the piece up to its end, and what to add to
+    a line that is counted from its start.
+    """
+
+    labels: Sequence[Sequence[str | None]]
+    ends: Sequence[Sequence[int]]
+    offsets: Sequence[Sequence[int]]
 
     def of(self, piece: int, line: int | None) -> tuple[str | None, int | None]:
         """Return file and line; the file is None when the input is one file."""
-        label = self.labels[piece]
-        return label, None if line is None else line + self.offsets[piece]
+        if line is None:
+            return self.labels[piece][0], None
+        ends = self.ends[piece]
+        part = min(bisect_left(ends, line), len(ends) - 1)
+        start = ends[part - 1] if part else 0
+        return self.labels[piece][part], line - start + self.offsets[piece][part]
+
+
+def places_of(pieces: Sequence[Piece], answers: Sequence[Sequence[int]], *, named: bool) -> Places:
+    """Return where lines of pieces stand; `answers` are the lines of their parts."""
+    counted: dict[int, int] = {}
+    labels: list[list[str | None]] = []
+    ends: list[list[int]] = []
+    offsets: list[list[int]] = []
+    for piece, lines in zip(pieces, answers, strict=True):
+        labels.append([part.label if named else None for part in piece.parts])
+        ends.append(list(accumulate(lines)))
+        offsets.append([])
+        for part, size in zip(piece.parts, lines, strict=True):
+            offsets[-1].append(counted.get(part.source, 0))
+            counted[part.source] = offsets[-1][-1] + size
+    return Places(labels=labels, ends=ends, offsets=offsets)
 
 
 Answer = TypeVar("Answer")

@@ -8,7 +8,8 @@ import obstore
 from obstore.exceptions import BaseError
 
 from omnigraph.environment import variables
-from omnigraph.store.files.object_files import MISSING, ObjectFiles, object_failure
+from omnigraph.store.files.object_files import MISSING, ObjectFiles, entry_of, object_failure
+from omnigraph.store.files.protocol import Entry
 from omnigraph.store.files.storage_options import given_for, storage_options
 
 
@@ -24,8 +25,13 @@ class Bucket(ObjectFiles):
 
     def size_of(self, name: str) -> int | None:
         """Return the size of an object, None when it does not exist."""
+        found = self.look(name)
+        return None if found is None else found.size_bytes
+
+    def look(self, name: str) -> Entry | None:
+        """Return what is known about an object, None when it does not exist."""
         try:
-            return int(obstore.head(self._store, self._key(name))["size"])
+            return entry_of(name, obstore.head(self._store, self._key(name)))
         except MISSING:
             return None
         except BaseError as error:

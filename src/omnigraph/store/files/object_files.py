@@ -60,6 +60,12 @@ class Tag(Struct, frozen=True):
         return found
 
 
+def entry_of(path: str, found: ObjectMeta) -> Entry:
+    """Return what a store says about an object."""
+    changed_at_s = found["last_modified"].timestamp()
+    return Entry(path, int(found["size"]), changed_at_s, found.get("e_tag") or str(changed_at_s))
+
+
 class ObjectFiles:
     """Objects below one prefix of a bucket."""
 
@@ -170,7 +176,7 @@ class ObjectFiles:
         for page in self._pages(folder):
             for item in page:
                 path = f"{self._root}/{item['path']}"
-                yield Entry(path, int(item["size"]), item["last_modified"].timestamp())
+                yield entry_of(path, item)
 
     def has_folder(self, folder: str) -> bool:
         """Whether anything lies below a prefix."""

@@ -46,10 +46,11 @@ def _bucket(name: str) -> Bucket:
 
 
 class FoundFile(Struct, frozen=True):
-    """A file and its size."""
+    """A file and its size; `mark` is another one when it was written again."""
 
     name: str
     size_bytes: int
+    mark: str = ""
 
 
 def find_files(name: str, suffixes: frozenset[str]) -> list[FoundFile] | None:
@@ -69,14 +70,15 @@ def find_files(name: str, suffixes: frozenset[str]) -> list[FoundFile] | None:
 
 
 def _sized(paths: list[str]) -> list[FoundFile]:
-    return [FoundFile(path, os.path.getsize(path)) for path in sorted(paths)]
+    known = [(path, os.stat(path)) for path in sorted(paths)]
+    return [FoundFile(path, found.st_size, str(found.st_mtime_ns)) for path, found in known]
 
 
 def _find_objects(name: str, suffixes: frozenset[str]) -> list[FoundFile] | None:
     files = _bucket(name)
-    size = files.size_of(name)
-    if size is not None:
-        return [FoundFile(name, size)]
+    alone = files.look(name)
+    if alone is not None:
+        return _listed([alone])
     if has_magic(name):
         wanted = name.split("/")
         fixed = next(n for n, part in enumerate(wanted) if has_magic(part))
@@ -88,7 +90,7 @@ def _find_objects(name: str, suffixes: frozenset[str]) -> list[FoundFile] | None
 
 
 def _listed(entries: Iterable[Entry]) -> list[FoundFile]:
-    return [FoundFile(item.path, item.size_bytes) for item in sorted(entries)]
+    return [FoundFile(item.path, item.size_bytes, item.mark) for item in sorted(entries)]
 
 
 def _matches(parts: list[str], wanted: list[str]) -> bool:

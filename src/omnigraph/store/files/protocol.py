@@ -11,11 +11,12 @@ from typing import IO, NamedTuple, Protocol
 
 
 class Entry(NamedTuple):
-    """Something that lies below a folder."""
+    """Something that lies below a folder; `mark` of an object is another one for other content."""
 
     path: str
     size_bytes: int
     changed_at_s: float
+    mark: str = ""
 
 
 class Files(Protocol):
