@@ -59,6 +59,8 @@ class Rules:
     late_by_time: bool = True
     """A publish is late also when a cleanup may have removed what was newest since."""
     verify_by_listing: bool = True
+    plans_anew: bool = True
+    """An attempt moves tables from what it captured itself, not from what the first one did."""
     outcome_by_lineage: bool = True
     recovery_minds_head: bool = True
     recovery_by_transaction: bool = True
@@ -98,6 +100,8 @@ class Writing(NamedTuple):
     recover: Recover | None = None
     life: int = 0
     """The life of the branch it captured."""
+    planned: tuple[int, ...] = ()
+    """The versions that the first attempt moved tables from, if a later one still does."""
 
 
 DONE = "done"
@@ -331,7 +335,8 @@ class Writer(Actor):
         if local.attempt + 1 >= self.attempts:
             return Writing(DONE, local.line)
         tried = bool(local.landed) or local.parent > 0 or local.at in ("table", "restore")
-        return Writing("capture", local.line, local.attempt + 1, local.stage + tried)
+        after = Writing("capture", local.line, local.attempt + 1, local.stage + tried)
+        return after._replace(planned=local.planned)
 
     def _lost(self, local: Writing, shared: Shared, label: str) -> list[Step]:
         """Give the attempt up; the slot goes only while the lease is good."""
@@ -383,13 +388,20 @@ class Writer(Actor):
         if self.commit in ids(view) and self.rules.outcome_by_lineage:
             acked = self._acknowledged(local, shared)
             return [(f"{label}: the commit is there", Writing(DONE, local.line), acked)]
-        return [(label, local._replace(at="slot", view=view, life=line.life), shared)]
+        after = local._replace(at="slot", view=view, life=line.life)
+        if not self.rules.plans_anew:
+            after = after._replace(planned=local.planned or view[-1][1])
+        return [(label, after, shared)]
+
+    def _planned(self, local: Writing) -> tuple[int, ...]:
+        """Return the versions that an attempt moves its tables from."""
+        return local.planned or local.view[-1][1]
 
     def _transaction(self, local: Writing, place: int) -> int:
         return UNSTAGED if self.fold else (self.number + 1) * 64 + local.stage * 8 + place
 
     def _take(self, local: Writing, shared: Shared) -> list[Step]:
-        head, pins = local.view[-1]
+        head, pins = local.view[-1][0], self._planned(local)
         slot = slot_at(shared.lines[local.line], head)
         if slot is None:
             tables = tuple(
@@ -433,7 +445,7 @@ class Writer(Actor):
         line = shared.lines[local.line]
         place = len(local.landed)
         table = self.tables[place]
-        parent = local.parent or local.view[-1][1][table]
+        parent = local.parent or self._planned(local)[table]
         transaction = self._transaction(local, place + (4 if local.parent else 0))
         found: list[Step] = []
         numbers = [head_of(line, table) + 1]
@@ -458,7 +470,7 @@ class Writer(Actor):
 
     def _restore(self, local: Writing, shared: Shared) -> list[Step]:
         table = self.tables[len(local.landed)]
-        pin = local.view[-1][1][table]
+        pin = self._planned(local)[table]
         line = restored(shared.lines[local.line], table, pin)
         if line is None or local.restores >= RESTORES_MAX or self.fold:
             left = self.leave(shared, local.line, local.view[-1][0])

@@ -85,6 +85,7 @@ def test_every_interleaving_keeps_every_property(
     [
         (SHORT, {"look_when_late": False}, "P1: write 1 was acknowledged and is not in"),
         (CLEANED, {"verify_by_listing": False}, "P1: write 2 was acknowledged and is not in"),
+        (RECOVERY, {"plans_anew": False}, "P3"),
         (RECOVERY, {"recovery_minds_head": False}, "P3"),
         (RECOVERY, {"recovery_by_transaction": False}, "P3"),
         (RECOVERY, {"outcome_by_lineage": False}, "P1: a commit is twice"),

@@ -107,9 +107,7 @@ def test_a_property_is_edited_on_a_branch_and_the_schema_is_planned(
     page.get_by_text(re.compile("supported: yes")).wait_for()
 
 
-def test_maintenance_is_shown_before_it_is_done(
-    own_url: str, copied: Path, desk: MakeDesk
-) -> None:
+def test_maintenance_is_shown_before_it_is_done(own_url: str, copied: Path, desk: MakeDesk) -> None:
     found = desk(own_url)
     page = found.page
     found.go("operations")

@@ -342,6 +342,7 @@ class _Attempts:
                         raise
                     self._publishing = False
                     self._writer.clear_leftovers()
+                    prepared = None
                     continue
                 self._publishing = False
                 return self._published(commit, prepared)
@@ -472,6 +473,8 @@ class _Attempts:
         """Whether every table the attempt rests on is still at the version it read."""
         if self._request.merged_parent is not None:
             # A merge rests on the whole history of its target, not on tables alone.
+            return False
+        if not all(item.is_published_in(capture) for item in prepared.tables):
             return False
         return all(
             capture.pins[key].version == version for key, version in prepared.read_pins.items()

@@ -37,6 +37,11 @@ class PlannedTable(Struct, frozen=True, kw_only=True):
         """The table's own line of versions, which moves."""
         return self.step.path if isinstance(self.step, StagedTable) else self.pin.path
 
+    def is_published_in(self, capture: BranchState) -> bool:
+        """Whether a state has the table at the very version that it is to be moved from."""
+        known = capture.pins.get(self.pin.table_key)
+        return known is not None and known.place == self.pin.place
+
     @property
     def announced(self) -> IntentTable | None:
         """What recovery has to know of it; None when there is nothing to finish or undo."""

@@ -33,6 +33,7 @@ from omnigraph.commits.records import (
 from omnigraph.errors import (
     ConflictError,
     DriftError,
+    InternalError,
     NotFoundError,
     OmniGraphError,
     OutcomeUnknownError,
@@ -205,6 +206,7 @@ class Publisher:
         first, `ConflictError` when another writer does not finish, and `OutcomeUnknownError` when
         it cannot be told whether the commit landed.
         """
+        _check_base(plan, capture)
         intent = plan.intent(capture)
         body = encode_intent(intent)
         ahead = self._stage_ahead(capture, plan)
@@ -468,6 +470,16 @@ class Publisher:
                 f"the commit is visible but may not survive a power loss: {error.message}",
                 operation_id=identity.operation_id,
             ) from error
+
+
+def _check_base(plan: PublishPlan, capture: BranchState) -> None:
+    """Refuse a plan that was made for other versions than those its intent would speak of.
+
+    Undoing it would undo what was published since.
+    """
+    for item in plan.tables:
+        if not item.is_published_in(capture):
+            raise InternalError(f"the plan for {item.pin.table_key} rests on an older state")
 
 
 def _interrupted(identity: CommitIdentity, error: OmniGraphError) -> OutcomeUnknownError:

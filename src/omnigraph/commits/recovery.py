@@ -6,7 +6,7 @@ one, and the slot itself. The right to act is the slot's lock, which only a dead
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from enum import StrEnum
 
 from msgspec import Struct
@@ -69,16 +69,30 @@ class TableEvidence(Struct, frozen=True, kw_only=True):
         return self.head_version > self.table.expected_version and self.verdict in UNDOABLE
 
 
-def judge(intent: Intent | None, lineage: Container[str], head: str) -> Verdict | None:
-    """Decide what can be told without looking at tables; None when they must be looked at."""
+def judge(
+    intent: Intent | None, lineage: Container[str], head: str, pins: Mapping[str, Pin]
+) -> Verdict | None:
+    """Decide what can be told without looking at tables; None when they must be looked at.
+
+    `pins` are what the head published.
+    """
     if intent is None or not intent.tables:
         return Verdict.NEVER_ARMED
     if intent.commit_id in lineage or intent.rollback_id in lineage:
         return Verdict.ALREADY_DECIDED
-    if intent.head_commit_id != head:
-        # The tables belong to somebody else now: touching them would undo live work.
+    if intent.head_commit_id != head or not all(_is_of(item, pins) for item in intent.tables):
+        # The tables are those of later commits now: touching them would undo these.
         return Verdict.HEAD_MOVED
     return None
+
+
+def _is_of(table: IntentTable, pins: Mapping[str, Pin]) -> bool:
+    """Whether an owner was to move a table from the version that is published.
+
+    The first write of a branch moves a line of its own, which is not published yet.
+    """
+    pin = pins.get(table.table_key)
+    return pin is None or pin.path != table.path or pin.version == table.expected_version
 
 
 def judge_tables(evidence: list[TableEvidence]) -> Verdict:
@@ -197,9 +211,9 @@ class Recovery:
         """Whether a slot asks for an undo, told without taking it: whoever wants it would wait."""
         seen = self._publisher.slots.peek(name)
         intent = None if seen is None or seen[1] else decode_intent(seen[0])
-        head = self._publisher.manifest.capture().head.graph_commit_id
-        lineage = self._publisher.manifest.history.commits
-        if intent is None or judge(intent, lineage, head) is not None:
+        capture = self._publisher.manifest.capture()
+        head, lineage = capture.head.graph_commit_id, self._publisher.manifest.history.commits
+        if intent is None or judge(intent, lineage, head, capture.pins) is not None:
             return False
         evidence = [self._evidence(table, intent.kind) for table in intent.tables]
         return judge_tables(evidence) is Verdict.ROLLED_BACK
@@ -220,7 +234,7 @@ class Recovery:
         capture = self._publisher.manifest.capture()
         lineage = self._publisher.manifest.history.commits
         fire(Failpoint.RECOVERY_POST_SEIZE)
-        verdict = judge(intent, lineage, capture.head.graph_commit_id)
+        verdict = judge(intent, lineage, capture.head.graph_commit_id, capture.pins)
         if verdict is not None or intent is None:
             if intent is not None and verdict is Verdict.ALREADY_DECIDED:
                 commit = lineage.get(intent.commit_id) or lineage[intent.rollback_id]

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from omnigraph.commits.intents import Intent, IntentTable
 from omnigraph.commits.recovery import TableEvidence, Verdict, judge, judge_tables
+from omnigraph.store import Pin
 
 TABLE = IntentTable(
     table_key="node:A", incarnation=1, path="nodes/a", expected_version=4, transaction_uuid="mine"
+)
+
+PIN = Pin(
+    table_key="node:A",
+    incarnation=1,
+    path="nodes/a",
+    version=4,
+    row_count=0,
+    transaction_uuid="before",
+    seq=7,
 )
 
 
@@ -45,7 +57,23 @@ def intent(*, tables: tuple[IntentTable, ...] = (TABLE,), head: str = "H") -> In
 def test_lineage_and_head_decide_before_any_table_is_read(
     found: Intent | None, lineage: set[str], head: str, verdict: Verdict | None
 ) -> None:
-    assert judge(found, lineage, head) is verdict
+    assert judge(found, lineage, head, {"node:A": PIN}) is verdict
+
+
+@pytest.mark.parametrize(
+    ("pins", "verdict"),
+    [
+        ({"node:A": replace(PIN, version=5)}, Verdict.HEAD_MOVED),
+        ({"node:A": replace(PIN, version=3)}, Verdict.HEAD_MOVED),
+        # The first write of a branch: its own line is not published yet.
+        ({"node:A": replace(PIN, path="nodes/b", version=9)}, None),
+        ({}, None),
+    ],
+)
+def test_an_intent_on_other_versions_than_the_published_ones_touches_no_table(
+    pins: dict[str, Pin], verdict: Verdict | None
+) -> None:
+    assert judge(intent(), {"H"}, "H", pins) is verdict
 
 
 def seen(head_version: int, *, ours: bool) -> TableEvidence:
