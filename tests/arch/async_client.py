@@ -62,6 +62,7 @@ RECEIVERS = {
     "graph.branches": "BranchesApi",
     "self.branches": "RemoteBranches",
     "self.schema": "RemoteSchema",
+    "self.entities": "RemoteEntities",
     "view": "BranchView",
 }
 AWAITED = {"self._http.request", "self._http.pause", "self._http.close", "self.ask", "aside"} | {

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from omnigraph.commits import MAIN, GraphCommit, Tag
 from omnigraph.graph.entity_apis import BlobsApi as BlobsApi
 from omnigraph.graph.entity_apis import EntitiesApi as EntitiesApi
+from omnigraph.graph.entity_apis import PicturesApi as PicturesApi
 from omnigraph.graph.entity_apis import SnapshotApi as SnapshotApi
 from omnigraph.graph.upkeep_apis import MaintenanceApi as MaintenanceApi
 from omnigraph.graph.upkeep_apis import UpkeepApi as UpkeepApi
@@ -25,6 +26,7 @@ from omnigraph.values.inspection import (
 
 if TYPE_CHECKING:
     from omnigraph.catalog import Catalog
+    from omnigraph.drawing import Drawing
     from omnigraph.graph.changes import Baseline, ChangeBlock, Diff, FeedPage
     from omnigraph.graph.explanation import Explanation
     from omnigraph.graph.prepared import PreparedQuery
@@ -303,6 +305,16 @@ class SchemaApi(Protocol):
     ) -> SchemaDescription:
         """Return the types of a state as data: of the newest one, or of one in the past."""
 
+    def draw(
+        self,
+        *,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+    ) -> Drawing:
+        """Draw the types of a state and what connects them."""
+
     def lint(
         self,
         source: str,
@@ -352,7 +364,7 @@ class GraphParts(Protocol):
         """How it is doing."""
 
 
-class GraphApi(GraphParts, UpkeepApi, Protocol):
+class GraphApi(GraphParts, UpkeepApi, PicturesApi, Protocol):
     """A graph that is open here, or served elsewhere.
 
     >>> def tasks(graph: og.GraphApi) -> int:

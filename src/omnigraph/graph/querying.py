@@ -5,17 +5,20 @@ from __future__ import annotations
 import importlib
 import threading
 import time
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
 from msgspec import Struct
 
 from omnigraph.catalog import Catalog
 from omnigraph.commits import BranchState
+from omnigraph.drawing import Drawing, draw_subgraph
 from omnigraph.errors import BadRequestError, ResourceLimitError
 from omnigraph.graph.acting import Acting
 from omnigraph.graph.api import Params
 from omnigraph.graph.engine import ReadQuery
+from omnigraph.graph.entities import Entities
 from omnigraph.graph.explanation import Explanation
 from omnigraph.graph.result import Result
 from omnigraph.graph.targets import At
@@ -73,6 +76,7 @@ class Asked(Struct, frozen=True):
             branch=None if self.at.commit else capture.branch.name,
             snapshot=self.at.commit,
             column_types=acting.engine.column_types(compiled),
+            draw=_drawn_by(acting),
         )
 
     def explain(self, acting: Acting, graph: object) -> Explanation:
@@ -160,6 +164,19 @@ class Asked(Struct, frozen=True):
         joins = [f"  {note}" for note in found.notes] or ["  none"]
         text = "\n".join([explain(asked.plan), f"engine: spark, {choice.reason}", "joins:", *joins])
         return Explanation(plan=text, stages=(), rows=rows, seconds=seconds, io={})
+
+
+def _drawn_by(acting: Acting) -> Callable[[Result], Drawing]:
+    """Return what draws an answer; it does not keep a graph that nobody uses any more."""
+    asked = weakref.ref(acting)
+
+    def draw(result: Result) -> Drawing:
+        found = asked()
+        if found is None:
+            raise BadRequestError("the graph of these rows is gone", hint="open it, and ask again")
+        return draw_subgraph(Entities(found).subgraph(result, commit=result.commit_id))
+
+    return draw
 
 
 def _spark() -> Any:

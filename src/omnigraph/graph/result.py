@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, overload
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import pyarrow as pa
 
@@ -15,6 +15,9 @@ from omnigraph.errors import BadRequestError, QueryError
 from omnigraph.extras import needed
 from omnigraph.limits import RESULT_BATCH_ROWS
 from omnigraph.wording import counted
+
+if TYPE_CHECKING:
+    from omnigraph.drawing import Drawing
 
 SAFE_INTEGER = 2**53 - 1
 HTML_ROWS_MAX = 100
@@ -40,8 +43,10 @@ class Result:
         branch: str | None = "main",
         snapshot: str | None = None,
         column_types: Sequence[Mapping[str, object]] = (),
+        draw: Callable[[Result], Drawing] | None = None,
     ) -> None:
         self._table = table
+        self._draw = draw
         self.column_types = tuple(dict(item) for item in column_types)
         """What each column holds; ids of nodes and edges name their type as `entity`."""
         self.query_name = query_name
@@ -255,6 +260,25 @@ class Result:
                 f"expected one column from '{self.query_name}', got {len(self.columns)}"
             )
         return next(iter(self.one().values()))
+
+    def plot(self) -> Drawing:
+        """Draw the nodes of the rows and all edges between them; a notebook shows the picture.
+
+        >>> graph.query("query q() { match { $p: Person $p owns $t } return { $p, $t } }").plot()
+        Drawing(2 nodes and 1 edge)
+
+        Raises `QueryError` for rows without nodes, `BadRequestError` when their graph is not open
+        here any more; `graph.draw(result)` draws rows of a served graph.
+        """
+        if not any(isinstance(item.get("entity"), Mapping) for item in self.column_types):
+            raise QueryError(
+                f"the rows of '{self.query_name}' hold no nodes", hint="return { $n } itself"
+            )
+        if self._draw is None:
+            raise BadRequestError(
+                "these rows are not of a graph that is open here", hint="use graph.draw(result)"
+            )
+        return self._draw(self)
 
     def _repr_html_(self) -> str:
         import html

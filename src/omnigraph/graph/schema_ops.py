@@ -7,6 +7,7 @@ from functools import partial
 
 from omnigraph.catalog import AcceptedSchema
 from omnigraph.commits import MAIN, BranchState, GraphCommit
+from omnigraph.drawing import Drawing, draw_schema
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.graph.acting import Acting
 from omnigraph.graph.describing import describe_types
@@ -133,6 +134,21 @@ class SchemaOps:
             types=describe_types(schema.catalog),
             interfaces=tuple(schema.catalog.interfaces),
         )
+
+    def draw(
+        self,
+        *,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+    ) -> Drawing:
+        """Draw the types of a state and what connects them, as SVG and as Mermaid text.
+
+        >>> graph.schema.draw().mermaid.splitlines()[-1]
+        '    Person --> Task : Owns'
+        """
+        return draw_schema(self.describe(branch=branch, commit=commit, version=version, tag=tag))
 
     def lint(
         self,

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Self
 
 from omnigraph.commits import MAIN, BranchName
+from omnigraph.drawing import (
+    Drawing,
+    draw_subgraph,
+    drawn_first,
+    drawn_state,
+    with_neighbours,
+)
+from omnigraph.errors import OmniGraphError
 from omnigraph.graph.acting import Caller
 from omnigraph.graph.api import Loadable, Params, Path
 from omnigraph.graph.blobs import Blobs
@@ -19,7 +27,9 @@ from omnigraph.graph.entities import Entities
 from omnigraph.graph.history import Commits
 from omnigraph.graph.maintaining import MaintenanceOps
 from omnigraph.graph.maintenance import CleanupReport, OptimizeReport, RepairReport
+from omnigraph.graph.notebook import state_html
 from omnigraph.graph.reading import Reads
+from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult
 from omnigraph.graph.revisions import has_branch
 from omnigraph.graph.schema_ops import SchemaOps
@@ -31,6 +41,7 @@ from omnigraph.ops.cleanup import Retention
 from omnigraph.ops.load import LoadMode
 from omnigraph.policy import Action, Policy
 from omnigraph.store.tables.workers import Workers
+from omnigraph.values.inspection import Subgraph
 from omnigraph.values.words import BulkWord, EngineWord, LoadWord
 
 
@@ -333,6 +344,49 @@ class Session(Reads):
         self._acting.permit(Action.BRANCH_MERGE, branch=branch, target_branch=base)
         self._acting.permit(Action.BRANCH_DELETE, target_branch=branch)
         return transaction(self, branch, base, self._view)
+
+    # ---- pictures -------------------------------------------------------------------------
+
+    def draw(
+        self,
+        what: Result | Subgraph | Iterable[Sequence[str]],
+        *,
+        neighbours: int = 0,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+    ) -> Drawing:
+        """Draw nodes and the edges between them; a notebook shows the picture.
+
+        >>> graph.draw([("Person", "ann")], neighbours=10).summary
+        '2 nodes and 1 edge'
+
+        Args:
+            what: Nodes, each as type and id, the answer of a query, or a subgraph.
+            neighbours: How many neighbours of each of them are drawn as well.
+            branch: Branch to look at; the answer of a query is drawn at the state it is of.
+            commit: Commit id to look at, instead of the newest state.
+            version: Graph version of the branch to look at.
+            tag: Tag to look at.
+        """
+        at = drawn_state(what, branch, commit, version, tag)
+        picture = what if isinstance(what, Subgraph) else self.entities.subgraph(what, **at)
+        if neighbours > 0:
+            at = {"commit": picture.graph_commit_id}
+            pages = [
+                self.entities.neighbours(item.type, item.id, limit=neighbours, **at)
+                for item in drawn_first(picture)
+            ]
+            picture = self.entities.subgraph(with_neighbours(picture, pages), **at)
+        return draw_subgraph(picture)
+
+    def _repr_html_(self) -> str:
+        try:
+            return state_html(self.uri, self.snapshot(), self.branches.list())
+        except OmniGraphError as error:
+            # A notebook shows what it can of a graph that is closed, or may not be read.
+            return state_html(self.uri, None, [], error.message)
 
     # ---- maintenance ----------------------------------------------------------------------
 

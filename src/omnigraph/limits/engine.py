@@ -503,6 +503,9 @@ LEASE_MARGIN_S: Final = 0.5
 LEASE_POLL_S: Final = 0.2
 """Pause between looks at somebody else's slot; at first an eighth of it."""
 
+DRAWN_NODES_MAX: Final = 300
+"""Nodes of a picture for a notebook; more would hide each other."""
+
 MERGE_PAIRS_MAX: Final = 2_000
 """Pairs of branches whose common states a cleanup keeps, beside those with parents and main."""
 

@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from omnigraph.drawing import (
+    Drawing,
+    draw_subgraph,
+    drawn_first,
+    drawn_state,
+    with_neighbours,
+)
 from omnigraph.errors import BadRequestError
 from omnigraph.remote.connection import Connection, Json, state_fields
 from omnigraph.values.commits import MAIN
@@ -73,6 +80,34 @@ class RemoteEntities:
         named = _pairs(nodes)
         body = state_fields(branch, commit, version, tag, None) | {"nodes": [*map(list, named)]}
         return Subgraph.from_json(self._connection.post("/subgraph", body).json())
+
+
+class RemotePictures:
+    """Pictures of a served graph, made here."""
+
+    entities: RemoteEntities
+
+    def draw(
+        self,
+        what: Result | Subgraph | Iterable[Sequence[str]],
+        *,
+        neighbours: int = 0,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+    ) -> Drawing:
+        """Draw nodes and the edges between them; a notebook shows the picture."""
+        at = drawn_state(what, branch, commit, version, tag)
+        picture = what if isinstance(what, Subgraph) else self.entities.subgraph(what, **at)
+        if neighbours > 0:
+            at = {"commit": picture.graph_commit_id}
+            pages = [
+                self.entities.neighbours(item.type, item.id, limit=neighbours, **at)
+                for item in drawn_first(picture)
+            ]
+            picture = self.entities.subgraph(with_neighbours(picture, pages), **at)
+        return draw_subgraph(picture)
 
 
 def _pairs(nodes: Iterable[Sequence[str]] | Result) -> Iterable[Sequence[str]]:

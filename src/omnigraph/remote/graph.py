@@ -18,7 +18,7 @@ from omnigraph.limits import CLIENT_RETRIES, CLIENT_TIMEOUT_S
 from omnigraph.remote.blobs import RemoteBlobs
 from omnigraph.remote.branches import RemoteBranches, RemoteTags
 from omnigraph.remote.connection import Connection, Json, moment_text, new_id, state_fields
-from omnigraph.remote.entities import RemoteEntities
+from omnigraph.remote.entities import RemoteEntities, RemotePictures
 from omnigraph.remote.history import RemoteCommits, RemoteFeed
 from omnigraph.remote.maintenance import RemoteMaintenance, RemoteUpkeep, not_served
 from omnigraph.remote.rows import JsonRows, rows_from
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _ON_STORAGE = frozenset({"bulk"})
 
 
-class RemoteGraph(RemoteUpkeep):
+class RemoteGraph(RemoteUpkeep, RemotePictures):
     """One graph of a server. Threads may share it; close it when done.
 
     >>> with og.connect("http://127.0.0.1:8080", token="secret") as served:

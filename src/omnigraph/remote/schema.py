@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from omnigraph.drawing import Drawing, draw_schema
 from omnigraph.errors import BadRequestError
 from omnigraph.remote.connection import Connection, Json, state_fields
 from omnigraph.values.inspection import LintReport, SchemaDescription
@@ -60,6 +61,18 @@ class RemoteSchema:
         """Return the types of a state as data: of the newest one, or of one in the past."""
         params: Json = {"branch": branch, "commit": commit, "version": version, "tag": tag}
         return SchemaDescription.from_json(self._connection.get("/schema/types", params))
+
+    def draw(
+        self,
+        *,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+    ) -> Drawing:
+        """Draw the types of a state and what connects them, as SVG and as Mermaid text."""
+        found = self.describe(branch=branch, commit=commit, version=version, tag=tag)
+        return draw_schema(found)
 
     def lint(
         self,

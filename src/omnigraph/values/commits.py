@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from omnigraph.errors import BadRequestError
+from omnigraph.values.notebook import html_table
 from omnigraph.values.value import Value, form
 
 MAIN = "main"
@@ -85,6 +86,19 @@ class GraphCommit(
     def created_at(self) -> datetime.datetime:
         """When the commit was made, UTC."""
         return moment(self.created_at_us)
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "kind": self.kind,
+            "branch": self.branch or MAIN,
+            "by": self.actor_id,
+            "at": self.created_at.isoformat(sep=" ", timespec="seconds"),
+            "parent": self.parent_commit_id,
+            "merged": self.merged_parent_commit_id,
+            "message": self.message,
+        }
+        told = [(name, value) for name, value in facts.items() if value is not None]
+        return html_table(("commit", self.graph_commit_id), told)
 
 
 class BranchId(msgspec.Struct, frozen=True):

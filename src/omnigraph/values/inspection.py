@@ -14,6 +14,7 @@ from omnigraph.values.networks import (
     networkx_graph,
     type_attribute,
 )
+from omnigraph.values.notebook import html_table
 from omnigraph.values.value import Json, Value
 
 HISTORY_COMMITS_DEFAULT = 200
@@ -128,6 +129,25 @@ class SchemaDescription(Value, frozen=True, kw_only=True):
     """Its text; null for a schema of the past."""
     types: tuple[TypeInfo, ...]
     interfaces: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (f"{item.kind} {item.name}", _ends(item), prop.name, prop.type, _rules(item, prop))
+            for item in self.types
+            for prop in item.properties
+        ]
+        bare = [item for item in self.types if not item.properties]
+        rows += [(f"{item.kind} {item.name}", _ends(item), "", "", "") for item in bare]
+        return html_table(("type", "from and to", "property", "holds", "rules"), rows)
+
+
+def _ends(item: TypeInfo) -> str:
+    return "" if item.source is None else f"{item.source} -> {item.target}"
+
+
+def _rules(item: TypeInfo, prop: PropertyInfo) -> str:
+    rules = {"key": prop.name in item.key, "unique": prop.unique, "index": prop.indexed}
+    return ", ".join(name for name, holds in rules.items() if holds)
 
 
 class BranchHead(Value, frozen=True, kw_only=True):

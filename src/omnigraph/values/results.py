@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from omnigraph.values.commits import MAIN, GraphCommit
+from omnigraph.values.notebook import html_table
 from omnigraph.values.value import Value, form
 
 Mode = Annotated[str, Meta(extra_json_schema={"enum": ["append", "merge", "overwrite"]})]
@@ -115,6 +116,13 @@ class LoadResult(Value, frozen=True, kw_only=True):
             for kind, counts in (("node", self.nodes), ("edge", self.edges))
             for name, rows in counts.items()
         )
+
+    def _repr_html_(self) -> str:
+        what = "a trial of a load into" if self.dry_run else "loaded into"
+        rows = [(item.table_key, item.rows_loaded) for item in self.tables]
+        rows += [("rejected", self.rejected)] if self.rejected else []
+        commit = "no commit" if self.commit is None else f"commit {self.commit.graph_commit_id}"
+        return html_table(("table", "rows"), rows, caption=f"{what} {self.branch}: {commit}")
 
 
 class Stage(Value, frozen=True, kw_only=True, rename={"text": "step", "seconds": "ms"}):

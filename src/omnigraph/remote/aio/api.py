@@ -14,6 +14,7 @@ from omnigraph.graph.api import BranchApi, Loadable, Moment, Params, Path, Schem
 from omnigraph.limits import FEED_CHANGES_DEFAULT
 from omnigraph.remote.aio.entity_apis import AsyncBlobsApi as AsyncBlobsApi
 from omnigraph.remote.aio.entity_apis import AsyncEntitiesApi as AsyncEntitiesApi
+from omnigraph.remote.aio.entity_apis import AsyncPicturesApi as AsyncPicturesApi
 from omnigraph.remote.aio.entity_apis import AsyncSnapshotApi as AsyncSnapshotApi
 from omnigraph.remote.aio.upkeep_apis import AsyncMaintenanceApi as AsyncMaintenanceApi
 from omnigraph.remote.aio.upkeep_apis import AsyncUpkeepApi as AsyncUpkeepApi
@@ -21,6 +22,7 @@ from omnigraph.values.inspection import HISTORY_COMMITS_DEFAULT
 
 if TYPE_CHECKING:
     from omnigraph.catalog import Catalog
+    from omnigraph.drawing import Drawing
     from omnigraph.graph.changes import Baseline, ChangeBlock, Diff, FeedPage
     from omnigraph.graph.explanation import Explanation
     from omnigraph.graph.result import Result
@@ -248,6 +250,16 @@ class AsyncSchemaApi(Protocol):
     ) -> SchemaDescription:
         """Return the types of a state as data: of the newest one, or of one in the past."""
 
+    async def draw(
+        self,
+        *,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+    ) -> Drawing:
+        """Draw the types of a state and what connects them."""
+
     async def lint(
         self,
         source: str,
@@ -297,7 +309,7 @@ class AsyncGraphParts(Protocol):
         """How it is doing."""
 
 
-class AsyncGraphApi(AsyncGraphParts, AsyncUpkeepApi, Protocol):
+class AsyncGraphApi(AsyncGraphParts, AsyncUpkeepApi, AsyncPicturesApi, Protocol):
     """A graph that is open here, or served elsewhere.
 
     >>> def tasks(graph: og.GraphApi) -> int:

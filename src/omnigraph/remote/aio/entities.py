@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from omnigraph.drawing import Drawing, draw_subgraph, drawn_first, drawn_state, with_neighbours
 from omnigraph.errors import BadRequestError
 from omnigraph.remote.aio.connection import AsyncConnection
 from omnigraph.remote.connection import Json, state_fields
@@ -76,3 +77,31 @@ class AsyncRemoteEntities:
         named = _pairs(nodes)
         body = state_fields(branch, commit, version, tag, None) | {"nodes": [*map(list, named)]}
         return Subgraph.from_json((await self._connection.post("/subgraph", body)).json())
+
+
+class AsyncRemotePictures:
+    """Pictures of a served graph, made here."""
+
+    entities: AsyncRemoteEntities
+
+    async def draw(
+        self,
+        what: Result | Subgraph | Iterable[Sequence[str]],
+        *,
+        neighbours: int = 0,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+    ) -> Drawing:
+        """Draw nodes and the edges between them; a notebook shows the picture."""
+        at = drawn_state(what, branch, commit, version, tag)
+        picture = what if isinstance(what, Subgraph) else await self.entities.subgraph(what, **at)
+        if neighbours > 0:
+            at = {"commit": picture.graph_commit_id}
+            pages = [
+                await self.entities.neighbours(item.type, item.id, limit=neighbours, **at)
+                for item in drawn_first(picture)
+            ]
+            picture = await self.entities.subgraph(with_neighbours(picture, pages), **at)
+        return draw_subgraph(picture)

@@ -10,11 +10,28 @@ from omnigraph.values.commits import MAIN
 from omnigraph.values.inspection import NEIGHBOURS_DEFAULT, VERSIONS_DEFAULT
 
 if TYPE_CHECKING:
+    from omnigraph.drawing import Drawing
     from omnigraph.graph.blobs import BlobStat
     from omnigraph.graph.result import Result
     from omnigraph.values.commits import GraphCommit, PublishedTable
     from omnigraph.values.inspection import EntityHistory, NeighbourPage, Subgraph
     from omnigraph.values.words import EntityKind
+
+
+class AsyncPicturesApi(Protocol):
+    """Pictures of a graph."""
+
+    async def draw(
+        self,
+        what: Result | Subgraph | Iterable[Sequence[str]],
+        *,
+        neighbours: int = 0,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+    ) -> Drawing:
+        """Draw nodes and the edges between them."""
 
 
 class AsyncSnapshotApi(Protocol):

@@ -18,7 +18,7 @@ from omnigraph.limits import CLIENT_RETRIES, CLIENT_TIMEOUT_S
 from omnigraph.remote.aio.blobs import AsyncRemoteBlobs
 from omnigraph.remote.aio.branches import AsyncRemoteBranches, AsyncRemoteTags
 from omnigraph.remote.aio.connection import AsyncConnection
-from omnigraph.remote.aio.entities import AsyncRemoteEntities
+from omnigraph.remote.aio.entities import AsyncRemoteEntities, AsyncRemotePictures
 from omnigraph.remote.aio.history import AsyncRemoteCommits, AsyncRemoteFeed
 from omnigraph.remote.aio.maintenance import AsyncRemoteMaintenance, AsyncRemoteUpkeep
 from omnigraph.remote.aio.schema import AsyncRemoteSchema
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from omnigraph.values.words import ChangeOp, EntityKind, ExportFormat, LoadWord
 
 
-class AsyncRemoteGraph(AsyncRemoteUpkeep):
+class AsyncRemoteGraph(AsyncRemoteUpkeep, AsyncRemotePictures):
     """One graph of a server. Tasks of one event loop may share it; close it when done.
 
     >>> with og.connect("http://127.0.0.1:8080", token="secret") as served:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 
+from omnigraph.drawing import Drawing, draw_schema
 from omnigraph.errors import BadRequestError
 from omnigraph.remote.aio.connection import AsyncConnection
 from omnigraph.remote.connection import Json, state_fields
@@ -63,6 +64,18 @@ class AsyncRemoteSchema:
         """Return the types of a state as data: of the newest one, or of one in the past."""
         params: Json = {"branch": branch, "commit": commit, "version": version, "tag": tag}
         return SchemaDescription.from_json(await self._connection.get("/schema/types", params))
+
+    async def draw(
+        self,
+        *,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+    ) -> Drawing:
+        """Draw the types of a state and what connects them, as SVG and as Mermaid text."""
+        found = await self.describe(branch=branch, commit=commit, version=version, tag=tag)
+        return draw_schema(found)
 
     async def lint(
         self,
