@@ -78,14 +78,41 @@ def test_data_is_tried_before_it_is_loaded(own_url: str, desk: MakeDesk) -> None
     found = desk(own_url, "400")
     found.go("data")
     page = found.page
-    page.get_by_label("Lines").fill('{"type":"Persn","data":{}}')
+    page.get_by_role("textbox", name="Lines").fill('{"type":"Persn","data":{}}')
     page.get_by_role("button", name="Try").click()
     page.get_by_text("did you mean 'Person'").wait_for()
-    page.get_by_label("Lines").fill(LINE)
+    page.get_by_role("textbox", name="Lines").fill(LINE)
     page.get_by_role("button", name="Try").click()
     page.get_by_text("It fits").wait_for()
     page.get_by_role("button", name="Load", exact=True).click()
     page.get_by_text("was loaded into main").wait_for()
+
+
+TABLE = "Short Name,name,level\nnew,New Person,1\nodd,Odd Person,high\ntwo,,2\n"
+
+
+def test_a_table_is_loaded_by_a_form_without_the_rows_that_do_not_fit(
+    own_url: str, copied: Path, desk: MakeDesk
+) -> None:
+    found = desk(own_url, "400")
+    page = found.page
+    found.go("data")
+    page.locator("input[type=file]").set_input_files(
+        {"name": "people.csv", "mimeType": "text/csv", "buffer": TABLE.encode()}
+    )
+    page.get_by_label("Each row is a").select_option("Person")
+    assert page.get_by_label("What name becomes").input_value() == "name"
+    page.get_by_label("What Short Name becomes").select_option("slug")
+    page.get_by_role("button", name="Try").click()
+    page.get_by_text("level: write a whole number").wait_for()
+    page.get_by_role("button", name="Leave these rows out").click()
+    page.get_by_text("It fits").wait_for()
+    page.get_by_text("1 rows are left out").wait_for()
+    page.get_by_role("button", name="Load", exact=True).click()
+    page.get_by_text("people.csv was loaded into main").wait_for()
+    with og.open(copied, mode="ro") as graph:
+        assert graph.get("Person", "new") is not None
+        assert graph.get("Person", "odd") is None
 
 
 def test_a_property_is_edited_on_a_branch_and_the_schema_is_planned(

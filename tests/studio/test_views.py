@@ -143,10 +143,20 @@ def test_an_answer_is_a_table_a_picture_and_a_plan(desk: MakeDesk, open_url: str
     page.wait_for_selector("canvas[data-settled=yes]")
     page.get_by_role("button", name="Explain").click()
     page.get_by_text("expand $p -Knows-> $q").first.wait_for()
-    with page.expect_download() as wanted:
-        page.get_by_role("button", name="Run").click()
-        page.get_by_role("button", name="CSV").click()
-    assert wanted.value.suggested_filename == "q.csv"
+    page.get_by_role("button", name="Run").click()
+    for form, ending in (("CSV", "csv"), ("JSON", "json"), ("Parquet", "parquet")):
+        with page.expect_download() as wanted:
+            page.get_by_role("button", name=form).click()
+        assert wanted.value.suggested_filename == f"q.{ending}"
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("tab", name="Table").click()
+    page.get_by_role("button", name="Copy").click()
+    page.get_by_text("6 rows were copied").wait_for()
+    copied = page.evaluate("() => navigator.clipboard.readText()")
+    assert copied.splitlines()[0] == "p\tq\tq.born"
+    page.get_by_role("button", name="q.born").click()
+    page.get_by_role("columnheader", name=re.compile("q.born")).wait_for()
+    assert page.locator("th[aria-sort=ascending]").inner_text().startswith("q.born")
     address = page.url
     page.goto("about:blank")
     page.goto(address)

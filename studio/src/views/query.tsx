@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { isAbort, Problem, send, type Json, type Row } from "../api";
 import { isBranch, stateBody } from "../logic/address";
-import { toCsv } from "../logic/csv";
+import { toCsv, toTabs } from "../logic/csv";
 import { writeExact } from "../logic/exact";
 import { readValue, showValue } from "../logic/values";
 import { download, ErrorBox, Panel, Spinner, Tabs } from "../parts/basics";
@@ -273,8 +273,19 @@ function Downloads(props: { result: ReadOutput; asked: object }) {
       say(asProblem(error).message);
     }
   };
+  const copy = async (): Promise<void> => {
+    try {
+      await navigator.clipboard.writeText(toTabs(columns, result.rows));
+      say(`${result.row_count.toLocaleString("en")} rows were copied.`);
+    } catch {
+      say("The browser does not let this page copy: it needs https or this machine's own address.");
+    }
+  };
   return (
     <span class="row">
+      <button class="small" onClick={() => void copy()}>
+        Copy
+      </button>
       <button class="small" onClick={() => download(`${result.query_name}.csv`, "text/csv", toCsv(columns, result.rows))}>
         CSV
       </button>
