@@ -119,6 +119,7 @@ lint: $(READY) ## Check style, formatting, spelling and import contracts
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/codespell
 	$(BIN)/lint-imports --no-cache --no-logo
+	@if test -x studio/node_modules/.bin/tsc; then cd studio && node_modules/.bin/tsc -p .; fi
 
 .PHONY: type
 type: $(READY) ## Check types in src and tests

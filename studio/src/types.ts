@@ -97,6 +97,13 @@ export interface Parameter {
   nullable: boolean;
 }
 
+export interface StoredQuery {
+  name: string;
+  mutation: boolean;
+  description?: string;
+  params: Parameter[];
+}
+
 export interface LintedQuery {
   name: string;
   mutation: boolean;

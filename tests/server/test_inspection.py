@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 from typing import Any
 
@@ -9,6 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import omnigraph as og
+from omnigraph.remote import RemoteGraph
+from omnigraph.remote.aio import AsyncRemoteGraph
 from tests.server.helpers import ADD, LINES, POLICY, TOKENS, Api, Serve
 
 
@@ -173,3 +176,19 @@ def test_an_answer_comes_as_a_file_for_other_programs(full: Api) -> None:
     assert asked("text/csv").decode() == f"p.name,p.tags,p.age\r\n{row}\r\n"
     table = pq.read_table(io.BytesIO(asked("application/vnd.apache.parquet")))
     assert table.column(1).to_pylist() == [["x", "y"]]
+
+
+def test_a_served_graph_is_drawn_where_it_is_looked_at(full: Api) -> None:
+    pairs = "query q() { match { $a: Person $a knows $b } return { $a, $b } }"
+    with RemoteGraph(full.url) as served:
+        assert served.draw([("Person", "ann")], neighbours=5).summary == "2 nodes and 1 edge"
+        assert served.draw(served.query(pairs)).summary == "2 nodes and 1 edge"
+        assert "Person --> Paper : Wrote" in str(served.schema.draw().mermaid)
+        with pytest.raises(og.BadRequestError, match="not of a graph that is open here"):
+            served.query(pairs).plot()
+
+    async def same() -> str:
+        async with AsyncRemoteGraph(full.url) as away:
+            return (await away.draw([("Person", "ann")], neighbours=5)).summary
+
+    assert asyncio.run(same()) == "2 nodes and 1 edge"

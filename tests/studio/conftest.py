@@ -89,11 +89,17 @@ def guarded_url(world: Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def serving(path: Path, *, guarded: bool = False, port: int = 0) -> Iterator[str]:
+def serving(
+    path: Path, *, guarded: bool = False, port: int = 0, queries: Path | None = None
+) -> Iterator[str]:
     """Serve a graph, to everybody or to those with a token and a policy."""
     tokens = TOKENS if guarded else {}
     service = open_service(
-        Settings(store=str(path), unauthenticated=not guarded),
+        Settings(
+            store=str(path),
+            unauthenticated=not guarded,
+            queries=None if queries is None else str(queries),
+        ),
         Tokens(Token.of(actor, secret) for actor, secret in tokens.items()),
         SCRATCH,
         policy=policy_from_text(POLICY) if guarded else None,

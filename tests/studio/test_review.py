@@ -107,7 +107,7 @@ def test_a_table_is_loaded_by_a_form_without_the_rows_that_do_not_fit(
     page.get_by_text("level: write a whole number").wait_for()
     page.get_by_role("button", name="Leave these rows out").click()
     page.get_by_text("It fits").wait_for()
-    page.get_by_text("1 rows are left out").wait_for()
+    page.get_by_text("One row is left out").wait_for()
     page.get_by_role("button", name="Load", exact=True).click()
     page.get_by_text("people.csv was loaded into main").wait_for()
     with og.open(copied, mode="ro") as graph:

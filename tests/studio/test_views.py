@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.studio.conftest import MakeDesk
+from tests.studio.conftest import MakeDesk, serving
 from tests.studio.worlds import HOSTILE_ID, HOSTILE_NAME, HOSTILE_TEXT
 
 if TYPE_CHECKING:
@@ -161,6 +162,31 @@ def test_an_answer_is_a_table_a_picture_and_a_plan(desk: MakeDesk, open_url: str
     page.goto("about:blank")
     page.goto(address)
     page.get_by_text("$p knows $q").wait_for()
+
+
+STORED = (
+    "query knows_of($who: String) { match { $p: Person { slug: $who } $p knows $q }"
+    " return { $q.name } order { $q.name } }"
+)
+
+
+def test_a_stored_query_is_run_by_its_name(desk: MakeDesk, world: Path, tmp_path: Path) -> None:
+    (tmp_path / "people.gq").write_text(STORED, encoding="utf-8")
+    with serving(world, queries=tmp_path) as url:
+        found = desk(url)
+        page = found.page
+        found.go("query")
+        page.get_by_role("form", name="Stored queries").get_by_role("combobox").select_option(
+            "knows_of"
+        )
+        page.get_by_label("$who").fill("grace")
+        page.get_by_role("button", name="Run stored").click()
+        page.get_by_test_id("row-count").wait_for()
+        assert "Alan Turing" in found.text()
+        with page.expect_download() as wanted:
+            page.get_by_role("button", name="Parquet").click()
+        assert wanted.value.suggested_filename == "knows_of.parquet"
+        page.goto("about:blank")
 
 
 def test_a_node_is_explored_step_by_step_and_at_any_time(desk: MakeDesk, open_url: str) -> None:

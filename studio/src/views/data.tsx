@@ -170,7 +170,7 @@ function Load() {
         <button disabled={busy || tried === null} onClick={() => void run(false)}>
           Load
         </button>
-        {without.size > 0 && <span class="muted">{without.size} rows are left out</span>}
+        {without.size > 0 && <span class="muted">{without.size === 1 ? "One row is" : `${without.size} rows are`} left out</span>}
       </div>
       {busy && <Spinner />}
       {tried !== null && (
@@ -262,7 +262,7 @@ function Rejected(props: { problems: Row[]; leaveOut: (() => void) | null }) {
   const { problems } = props;
   return (
     <div role="alert">
-      <h3>{problems.length} problems; nothing was written</h3>
+      <h3>{problems.length === 1 ? "One problem" : `${problems.length} problems`}; nothing was written</h3>
       {props.leaveOut !== null && (
         <button class="small" onClick={props.leaveOut}>
           Leave these rows out and try again

@@ -8,8 +8,8 @@ import { download, ErrorBox, Panel, Spinner, Tabs } from "../parts/basics";
 import { Editor } from "../parts/editor";
 import { Picture, type Places } from "../parts/picture";
 import { Table } from "../parts/table";
-import { asProblem, useSession } from "../session";
-import type { LintedQuery, LintReport, Parameter, ReadOutput, TypeInfo } from "../types";
+import { asProblem, useLoaded, useSession } from "../session";
+import type { LintedQuery, LintReport, Parameter, ReadOutput, StoredQuery, Subgraph, TypeInfo } from "../types";
 
 /** Texts that were run in this page; gone when it is. */
 const ran: string[] = [];
@@ -35,7 +35,7 @@ interface Outcome {
   written: Row | null;
   explain: ReadOutput["explain"] | null;
   /** What was asked, to ask it again in another form. */
-  asked: object;
+  asked: object & { stored?: string; body?: object };
   ms: number;
 }
 
@@ -50,6 +50,7 @@ function Desk(props: { begin: string }) {
   const [problem, setProblem] = useState<Problem | null>(null);
   const [tab, setTab] = useState("Table");
   const [running, setRunning] = useState<AbortController | null>(null);
+  const linted = useRef<{ text: string; at: string; queries: LintedQuery[] } | null>(null);
   const query = queries.find((item) => item.name === chosen) ?? queries[0];
 
   const open = (next: string): void => {
@@ -60,8 +61,14 @@ function Desk(props: { begin: string }) {
   };
   const lint = async (source: string, signal: AbortSignal) => {
     const report = await ask<LintReport>("/lint", { body: { source, ...stateBody(at) }, signal });
+    linted.current = { text: source, at, queries: report.queries };
     if (!signal.aborted) setQueries(report.queries);
     return report.diagnostics;
+  };
+  /** What is known of the text; what was typed a moment ago may not have been looked at yet. */
+  const known = async (signal: AbortSignal): Promise<LintedQuery[]> => {
+    if (linted.current?.text !== text.current || linted.current.at !== at) await lint(text.current, signal);
+    return linted.current?.queries ?? [];
   };
   const run = async (explain: boolean): Promise<void> => {
     running?.abort();
@@ -70,13 +77,8 @@ function Desk(props: { begin: string }) {
     setProblem(null);
     const begun = performance.now();
     try {
-      // What was typed a moment ago may not have been looked at yet.
-      const report = await ask<LintReport>("/lint", {
-        body: { source: text.current, ...stateBody(at) },
-        signal: stop.signal,
-      });
-      setQueries(report.queries);
-      const now = report.queries.find((item) => item.name === chosen) ?? report.queries[0];
+      const read = await known(stop.signal);
+      const now = read.find((item) => item.name === chosen) ?? read[0];
       const params = valuesOf(now?.parameters ?? [], fields);
       remember(text.current);
       go("query", chosen === null ? {} : { name: chosen }, {
@@ -93,7 +95,7 @@ function Desk(props: { begin: string }) {
         return;
       }
       const found = await ask<ReadOutput>("/query", {
-        body: { ...body, ...stateBody(at), ...(explain ? { explain: true } : { form: "graph" }) },
+        body: { ...body, ...stateBody(at), ...(explain ? { explain: true } : { form: "typed" }) },
         signal: stop.signal,
       });
       setOutcome({
@@ -153,11 +155,75 @@ function Desk(props: { begin: string }) {
         {running !== null && <button onClick={() => running.abort()}>Cancel</button>}
         <Opener open={open} />
       </div>
+      <Stored done={setOutcome} failed={setProblem} />
       {running !== null && <Spinner what="the answer" />}
       {problem !== null && <ErrorBox problem={problem} />}
       {outcome !== null && <Answer outcome={outcome} tab={tab} choose={setTab} />}
     </div>
   );
+}
+
+/** Queries that the server keeps under a name; their texts stay there. */
+function Stored(props: { done: (outcome: Outcome) => void; failed: (problem: Problem | null) => void }) {
+  const { ask, at, graph, refresh } = useSession();
+  const list = useLoaded((signal) => ask<{ queries: StoredQuery[] }>("/queries", { signal }), graph);
+  const [name, setName] = useState("");
+  const [fields, setFields] = useState<Record<string, string>>({});
+  const queries = list.value?.queries ?? [];
+  const query = queries.find((item) => item.name === name);
+  const run = async (): Promise<void> => {
+    if (query === undefined) return;
+    const begun = performance.now();
+    try {
+      const body = { params: valuesOf(query.params, fields), ...storedState(at) };
+      const found = await ask<ReadOutput & Row>(`/queries/${encodeURIComponent(query.name)}`, { body });
+      const common = { explain: null, asked: { stored: query.name, body }, ms: performance.now() - begun };
+      props.failed(null);
+      props.done({ ...common, result: query.mutation ? null : found, written: query.mutation ? found : null });
+      if (query.mutation) refresh();
+    } catch (error) {
+      props.failed(asProblem(error));
+    }
+  };
+  if (queries.length === 0) return null;
+  return (
+    <form
+      class="row"
+      aria-label="Stored queries"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void run();
+      }}
+    >
+      <label>
+        Stored
+        <select
+          value={name}
+          onChange={(event) => {
+            setName(event.currentTarget.value);
+            setFields({});
+          }}
+        >
+          <option value="">choose…</option>
+          {queries.map((item) => (
+            <option value={item.name}>{item.name}</option>
+          ))}
+        </select>
+      </label>
+      {(query?.params ?? []).map((item) => (
+        <Field item={item} value={fields[item.name] ?? ""} set={(value) => setFields({ ...fields, [item.name]: value })} />
+      ))}
+      {query !== undefined && <button>{query.mutation ? "Run stored and commit" : "Run stored"}</button>}
+      {query?.description !== undefined && <span class="muted">{query.description}</span>}
+    </form>
+  );
+}
+
+/** A stored query takes a branch or a commit; a tag stands for neither. */
+function storedState(at: string): { branch?: string; snapshot?: string } {
+  const { tag, ...rest } = stateBody(at);
+  if (tag !== undefined) throw new Error("stored queries run on branches and commits, not on tags");
+  return rest;
 }
 
 function fieldsOf(text: string | undefined): Record<string, string> {
@@ -239,7 +305,7 @@ function Answer(props: { outcome: Outcome; tab: string; choose: (name: string) =
   if (outcome.explain) return <Explained explain={outcome.explain} />;
   const result = outcome.result;
   if (result === null) return null;
-  const pictured = (result.graph?.nodes.length ?? 0) > 0;
+  const pictured = nodesOf(result).length > 0;
   const names = ["Table", ...(pictured ? ["Graph"] : []), "Text"];
   const now = names.includes(tab) ? tab : "Table";
   return (
@@ -258,14 +324,16 @@ function Answer(props: { outcome: Outcome; tab: string; choose: (name: string) =
   );
 }
 
-function Downloads(props: { result: ReadOutput; asked: object }) {
+function Downloads(props: { result: ReadOutput; asked: Outcome["asked"] }) {
   const { root, at, say } = useSession();
   const { result } = props;
   const columns = result.columns ?? [];
   const again = async (kind: string, ending: string): Promise<void> => {
     try {
-      const response = await send(`${root}/query`, {
-        body: { ...props.asked, ...stateBody(result.graph_commit_id ?? at) },
+      const { stored, body } = props.asked;
+      const path = stored === undefined ? "/query" : `/queries/${encodeURIComponent(stored)}`;
+      const response = await send(`${root}${path}`, {
+        body: stored === undefined ? { ...props.asked, ...stateBody(result.graph_commit_id ?? at) } : body,
         headers: { Accept: kind },
       });
       download(`${result.query_name}.${ending}`, kind, await response.blob());
@@ -352,12 +420,35 @@ function compare(a: Json | undefined, b: Json | undefined): number {
 const isNumber = (value: Json): value is number | bigint =>
   typeof value === "number" || typeof value === "bigint";
 
+/** Type and id of each node the rows speak of, once. */
+function nodesOf(result: ReadOutput): [string, string][] {
+  const found = new Map<string, [string, string]>();
+  (result.columns ?? []).forEach((name, index) => {
+    const entity = result.column_types?.[index]?.entity;
+    if (entity?.kind !== "node") return;
+    for (const row of result.rows) {
+      const id = row[name];
+      if (typeof id === "string") found.set(`${entity.type_name}/${id}`, [entity.type_name, id]);
+    }
+  });
+  return [...found.values()];
+}
+
+/** Nodes and edges are asked for when somebody wants to see them: rows come sooner without. */
 function Drawn(props: { result: ReadOutput }) {
-  const { types, go } = useSession();
+  const { types, go, ask, at } = useSession();
+  const { result } = props;
   const places = useRef<Places>(new Map());
   const [selected, setSelected] = useState<string | null>(null);
-  const graph = props.result.graph;
-  if (graph === undefined) return null;
+  const nodes = useMemo(() => nodesOf(result), [result]);
+  const state = result.graph_commit_id ?? at;
+  const found = useLoaded(
+    (signal) => ask<Subgraph>("/subgraph", { body: { nodes, ...stateBody(state) }, signal }),
+    `${state} ${nodes.join("\n")}`,
+  );
+  if (found.error !== null) return <ErrorBox problem={found.error} />;
+  const graph = found.value;
+  if (graph === null) return <Spinner what="the picture" />;
   const open = (key: string): void => {
     const node = graph.nodes.find((item) => `${item.type}/${item.id}` === key);
     if (node !== undefined) go("explore", { type: node.type, id: node.id });
