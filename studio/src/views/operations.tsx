@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { send, type Problem } from "../api";
 import { isBranch } from "../logic/address";
 import { means, parseMetrics, rates, showBytes, total, type Look, type Sample } from "../logic/metrics";
@@ -224,37 +224,37 @@ function Tables() {
   );
 }
 
-/** Something to try first: the real thing can be asked for only with what was tried. */
+interface Trial<T> {
+  /** What was asked: what is told holds for this and nothing else. */
+  key: string;
+  dry: boolean;
+  found: T | null;
+  problem: Problem | null;
+}
+
+/** Something to try first: the real thing can be asked for only as it was tried. */
 function useTrial<T>(run: (dry: boolean) => Promise<T>, key: string) {
-  const [tried, setTried] = useState<T | null>(null);
-  const [done, setDone] = useState<T | null>(null);
-  const [problem, setProblem] = useState<Problem | null>(null);
+  const [last, setLast] = useState<Trial<T> | null>(null);
   const [busy, setBusy] = useState(false);
-  const now = useRef(key);
-  now.current = key;
-  useEffect(() => {
-    setTried(null);
-    setDone(null);
-    setProblem(null);
-  }, [key]);
+  const now = last?.key === key ? last : null;
   const go = async (dry: boolean): Promise<void> => {
+    if (!dry && !(now?.dry === true && now.found !== null)) return;
     setBusy(true);
-    setProblem(null);
-    const asked = key;
     try {
-      const found = await run(dry);
-      if (now.current !== asked) return;
-      setTried(dry ? found : null);
-      setDone(dry ? null : found);
+      setLast({ key, dry, found: await run(dry), problem: null });
     } catch (error) {
-      if (now.current !== asked) return;
-      setTried(null);
-      setProblem(asProblem(error));
+      setLast({ key, dry, found: null, problem: asProblem(error) });
     } finally {
       setBusy(false);
     }
   };
-  return { tried, done, problem, busy, go };
+  return {
+    tried: now?.dry === true ? now.found : null,
+    done: now?.dry === false ? now.found : null,
+    problem: now?.problem ?? null,
+    busy,
+    go,
+  };
 }
 
 function Optimize() {
