@@ -1,4 +1,4 @@
-"""Appliers that die anywhere, and appliers that meet: the history and the graphs stay one."""
+"""Appliers that die anywhere, and appliers that meet: the ledger and the graphs stay one."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def entities(graph: og.Graph) -> list[Any]:
 
 
 def seen(root: Path) -> dict[str, Any]:
-    """What can be seen of a cluster: its history without counters, its graphs and rows."""
+    """What can be seen of a cluster: its ledger without counters, its graphs and rows."""
     state = json.loads((root / "__cluster" / "state.json").read_text())
     graphs: dict[str, Any] = {}
     for place in sorted((root / "graphs").iterdir()):

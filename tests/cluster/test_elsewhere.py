@@ -1,4 +1,4 @@
-"""A cluster whose graphs and history lie where the configuration says, on a disk or in a bucket."""
+"""A cluster whose graphs and ledger lie where the configuration says, on a disk or in a bucket."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_only_who_saw_the_newest_state_writes_it(place: AnyPath) -> None:
         one = first.write(none, State(state_revision=1))
         two = first.write(one, State(state_revision=2))
         for older in (none, one):
-            with pytest.raises(StateError, match="changed the history"):
+            with pytest.raises(StateError, match="changed the ledger"):
                 first.write(older, State(state_revision=9))
         held = second.lock_body()
         assert held is not None

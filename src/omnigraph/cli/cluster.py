@@ -77,7 +77,7 @@ def status(config: str, as_json: bool) -> int:
 @cluster.command()
 @config_options
 def refresh(config: str, as_json: bool) -> int:
-    """Write into the history which schema each graph really has."""
+    """Write into the ledger which schema each graph really has."""
     from omnigraph.cluster import refresh as run
 
     return _answer(run(config), as_json, _status_lines)
@@ -86,7 +86,7 @@ def refresh(config: str, as_json: bool) -> int:
 @cluster.command("import")
 @config_options
 def import_command(config: str, as_json: bool) -> int:
-    """Begin a history with the graphs that are there already."""
+    """Begin a ledger with the graphs that are there already."""
     from omnigraph.cluster import adopt
 
     return _answer(adopt(config), as_json, _status_lines)

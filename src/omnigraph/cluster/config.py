@@ -33,7 +33,7 @@ class Metadata(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class StateOptions(msgspec.Struct, forbid_unknown_fields=True):
-    """Options of the history."""
+    """Options of the ledger."""
 
     backend: Literal["cluster"] = "cluster"
     lock: bool = True

@@ -68,7 +68,7 @@ def _look_for_made(actual: Actual, root: str, graph_id: str) -> None:
         actual.applied |= adopted(graph_id, live)
         actual.finished[f"graph.{graph_id}"] = "graph_create"
     else:
-        message = "a graph that the history does not know is there; see `cluster import`"
+        message = "a graph that the ledger does not know is there; see `cluster import`"
         actual.occupied[graph_id] = message
 
 

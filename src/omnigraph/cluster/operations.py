@@ -100,7 +100,7 @@ def status(folder: Folder) -> Report:
 
 
 def refresh(folder: Folder) -> Report:
-    """Write into the history which schema each graph really has.
+    """Write into the ledger which schema each graph really has.
 
     A schema that was changed past the cluster is `drifted`, and the next plan leads back to what
     the configuration says.
@@ -118,14 +118,14 @@ def refresh(folder: Folder) -> Report:
 
 
 def adopt(folder: Folder) -> Report:
-    """Begin a history with the graphs that are there already, each with the schema it has.
+    """Begin a ledger with the graphs that are there already, each with the schema it has.
 
-    Only for a cluster without a history; the next plan leads from there to the configuration.
+    Only for a cluster without a ledger; the next plan leads from there to the configuration.
     """
 
     def work(on: Run) -> Body:
         if on.stored.body is not None:
-            on.findings.error("state_already_exists", "", "the cluster has a history")
+            on.findings.error("state_already_exists", "", "the cluster has a ledger")
             return {}
         resources: dict[str, Applied] = {}
         for graph_id in on.desired.graph_ids:
@@ -183,7 +183,7 @@ def force_unlock(folder: Folder, lock_id: str) -> Report:
         on.file.force_unlock(lock_id)
         return {"lock_removed": True}
 
-    # A history that cannot be read is no reason to keep a lock.
+    # A ledger that cannot be read is no reason to keep a lock.
     return _run(folder, work, reads=False)
 
 

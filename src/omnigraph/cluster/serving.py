@@ -60,7 +60,7 @@ def read_cluster(place: str | os.PathLike[str]) -> ServedCluster:
     Args:
         place: The folder with `cluster.yaml`, or the root that it names.
 
-    Raises `NotFoundError` when nothing was applied there, and `BadRequestError` for a history or a
+    Raises `NotFoundError` when nothing was applied there, and `BadRequestError` for a ledger or a
     policy of the server that cannot be used. A graph that cannot be used is there with its
     `problems`.
     """

@@ -152,12 +152,12 @@ class StateFile:
         body = self.control.read(STATE)
         if body is None:
             return Stored()
-        found: object = decoded(body, object, "the history")
+        found: object = decoded(body, object, "the ledger")
         version = found.get("version") if isinstance(found, dict) else None
         if version != STATE_VERSION:
-            message = f"the history has version {version}; this release reads {STATE_VERSION}"
+            message = f"the ledger has version {version}; this release reads {STATE_VERSION}"
             raise StateError("unsupported_state_version", message)
-        return Stored(state=decoded(body, State, "the history"), body=body)
+        return Stored(state=decoded(body, State, "the ledger"), body=body)
 
     def write(self, before: Stored, state: State) -> Stored:
         """Replace the state if it still is what was read. Raises `StateError` if it is not."""
@@ -165,7 +165,7 @@ class StateFile:
         self.check_lock()
         body = msgspec.json.format(msgspec.json.encode(state), indent=2)
         if not self.control.replace_if(STATE, before.body, body):
-            raise StateError("state_cas_mismatch", "another process changed the history meanwhile")
+            raise StateError("state_cas_mismatch", "another process changed the ledger meanwhile")
         fire(Failpoint.CLUSTER_POST_STATE)
         for name in before.older:
             self.control.delete(name)

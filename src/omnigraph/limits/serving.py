@@ -140,7 +140,7 @@ POLICY_DECISIONS_CACHED: Final = 4096
 """Answers of a policy kept in memory; one is a few hundred bytes and costs about 0.1 ms to find."""
 
 CLUSTER_RECORDS_KEPT: Final = 100
-"""Used approvals a cluster's history remembers."""
+"""Used approvals a cluster's ledger remembers."""
 
 MCP_ROWS_DEFAULT: Final = 100
 """Rows an agent gets from one call when it names no number: they land in its context."""
