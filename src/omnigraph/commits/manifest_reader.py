@@ -79,6 +79,8 @@ class ManifestReader:
         self._past = Past(journal, lambda: self._view, self._reopen)
         self.history = History(self._past)
         self._replaced = False
+        self._captured: BranchState | None = None
+        """The newest state, as long as nothing was taken in since it was asked for."""
         known = None if parent is None else parent.view.rows_by_file
         inherited = parent.history_to(forked_at) if parent is not None else None
 
@@ -100,6 +102,7 @@ class ManifestReader:
 
     def _take_in(self, view: JournalView, known: Sequence[str]) -> None:
         """Take in the rows of a version that are not in files known already."""
+        self._captured = None
         seen = self._view.version if known else 0
         start, tables = newest_rows(self.journal, view, known)
         records = [item for rows in tables for item in decode(rows)]
@@ -159,7 +162,9 @@ class ManifestReader:
             if fresh and (self._newest() != self._view.version or self._view.must_reopen):
                 self._read(self._advance)
             self._check_origin()
-            return self._capture_at(self._view.version)
+            if self._captured is None or self._captured.view is not self._view:
+                self._captured = self._capture_at(self._view.version)
+            return self._captured
 
     def _read(self, read: Callable[[], None]) -> None:
         """Read the newest version; once more when a cleanup removed it after it was found."""
@@ -223,6 +228,7 @@ class ManifestReader:
         """Take over what an own publish just wrote, without reading it back."""
         with self._lock:
             if view.version > self._view.version:
+                self._captured = None
                 self.history.fold(records)
                 if view.version == self._view.version + 1:
                     self._view = view

@@ -31,6 +31,8 @@ class SessionBase:
 
     def __init__(self, seen: Mapping[str, Mapping[str, Place]] | None = None) -> None:
         self._seen = {branch: dict(places) for branch, places in (seen or {}).items()}
+        self._last: BranchState | None = None
+        """What was looked at last, if nothing was written since."""
         self._lock = threading.Lock()
         self._prune_at = SESSION_BRANCHES_MAX
 
@@ -44,8 +46,11 @@ class SessionBase:
 
     def look(self, line: OpenBranch, capture: BranchState) -> None:
         """Remember the state of a branch."""
+        if capture is self._last:
+            return
         with self._lock:
             self._seen[line.branch.uid] = _places(capture)
+            self._last = capture
 
     def of(self, line: OpenBranch) -> Mapping[str, Place]:
         """Return what was last looked at; at first, what a branch is when it is first used.
@@ -65,6 +70,7 @@ class SessionBase:
         # Not by the manifest, whose lock whoever publishes now may hold.
         pins = line.manifest.history.pins_at(commit.manifest_version)
         with self._lock:
+            self._last = None
             seen = self._of(line)
             for key in pins if table_keys is None else table_keys:
                 place, known = pins[key].place, seen.get(key)
@@ -82,6 +88,7 @@ class SessionBase:
             gone = set(self._seen)
         gone -= {branch.uid for branch in lines.directory.ids()}
         with self._lock:
+            self._last = None
             for branch in gone:
                 self._seen.pop(branch, None)
             self._prune_at = max(SESSION_BRANCHES_MAX, 2 * len(self._seen))

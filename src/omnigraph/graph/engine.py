@@ -110,6 +110,9 @@ class Engine:
         self.lines.check_stored_schema = self.contract.validate
         self.schema = self.contract.validate()
         self.lines.directory.check_graph = self.contract.check_graph
+        self._columns = BoundedCache[int, tuple[ReadPlan, tuple[dict[str, object], ...]]](
+            COMPILED_QUERIES_MAX
+        )
         self._compiled = BoundedCache[tuple[str, str | None, str], CompiledQuery](
             COMPILED_QUERIES_MAX
         )
@@ -230,7 +233,14 @@ class Engine:
 
     def column_types(self, compiled: CompiledQuery) -> tuple[dict[str, object], ...]:
         """Describe the columns a read query returns."""
-        return column_types(compiled.plan) if isinstance(compiled.plan, ReadPlan) else ()
+        plan = compiled.plan
+        if not isinstance(plan, ReadPlan):
+            return ()
+        known = self._columns.get(id(plan))
+        if known is None or known[0] is not plan:
+            known = (plan, column_types(plan))
+            self._columns.put(id(plan), known)
+        return known[1]
 
     def opened(self, capture: BranchState) -> dict[str, Table]:
         """Return every table of a state, by its key."""

@@ -28,7 +28,7 @@ class At(Struct, frozen=True, kw_only=True):
     timestamp: datetime.datetime | str | None = None
 
     def __post_init__(self) -> None:
-        if len(given := self._given()) > 1:
+        if not self.is_newest and len(given := self._given()) > 1:
             raise BadRequestError(f"give {' or '.join(given)}, not both")
 
     def _given(self) -> list[str]:
@@ -38,7 +38,8 @@ class At(Struct, frozen=True, kw_only=True):
     @property
     def is_newest(self) -> bool:
         """Whether the newest state of the branch is meant."""
-        return not self._given()
+        is_named = self.commit is not None or self.tag is not None
+        return not is_named and self.version is None and self.timestamp is None
 
 
 def resolve(

@@ -38,6 +38,7 @@ class RowByKey(Struct, frozen=True):
     id: Expression
     columns: tuple[str, ...]
     shown: pa.Schema
+    types: tuple[pa.DataType, ...]
 
 
 def plan_row_by_key(plan: ReadPlan, catalog: Catalog) -> RowByKey | None:
@@ -56,7 +57,14 @@ def plan_row_by_key(plan: ReadPlan, catalog: Catalog) -> RowByKey | None:
         return None
     fields = [pa.field(item.name, arrow_type(item.type)) for item in wanted]
     columns = tuple(name for name in names if name is not None)
-    return RowByKey(entity.table_key, id, columns, pa.schema(fields))
+    return _row(entity.table_key, id, columns, fields)
+
+
+def _row(
+    table_key: str, id: Expression, columns: tuple[str, ...], fields: list[pa.Field]
+) -> RowByKey:
+    types = tuple(field.type for field in fields)
+    return RowByKey(table_key, id, columns, pa.schema(fields), types)
 
 
 class NeighboursByKey(Struct, frozen=True):
@@ -91,7 +99,7 @@ def plan_neighbours_by_key(plan: ReadPlan, catalog: Catalog) -> NeighboursByKey 
     fields = [pa.field(item.name, arrow_type(item.type)) for item in plan.columns]
     columns = tuple(name for name in names if name is not None)
     return NeighboursByKey(
-        node=RowByKey(entity.table_key, id, columns, pa.schema(fields)),
+        node=_row(entity.table_key, id, columns, fields),
         edge=catalog.edges[expand.edges[0]],
         direction=expand.direction,
         target_key=catalog.nodes[expand.target_type].table_key,
@@ -136,12 +144,12 @@ def neighbours_by_key(
     near = _neighbours(topology.by_pair[wanted.direction], number)
     check_rows(len(near))
     reserve(len(near) * ROW_BYTES * 2)
-    own = pa.array(np.full(len(near), number, dtype=np.int64))
-    for name, field, is_near in zip(node.columns, node.shown, wanted.is_of_neighbour, strict=True):
+    for name, type, is_near in zip(node.columns, node.types, wanted.is_of_neighbour, strict=True):
         values = tables.known(target if is_near else pin, name)
-        if values is None or not values.type.equals(field.type):
+        if values is None or not values.type.equals(type):
             return None
-        found.append(values.take(near if is_near else own))
+        rows = near if is_near else pa.array(np.full(len(near), number, dtype=np.int64))
+        found.append(values.take(rows))
     return pa.Table.from_arrays(found, schema=node.shown)
 
 
@@ -181,9 +189,9 @@ def row_by_key(
     number = keys.find(id)
     start, size = (0, 0) if number < 0 else (number, 1)
     found: list[pa.Array] = []
-    for name, field in zip(wanted.columns, wanted.shown, strict=True):
+    for name, type in zip(wanted.columns, wanted.types, strict=True):
         values = tables.known(pin, name)
-        if values is None or not values.type.equals(field.type):
+        if values is None or not values.type.equals(type):
             return None
         # Copied, as a result must not hold on to a whole column; several times faster than `take`.
         found.append(pa.concat_arrays([values.slice(start, size)]))

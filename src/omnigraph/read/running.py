@@ -75,14 +75,17 @@ F = TypeVar("F", bound=Sized)
 _current: ContextVar[Running | None] = ContextVar("omnigraph_query", default=None)
 
 
-@contextlib.contextmanager
-def watched(running: Running) -> Iterator[None]:
+class watched:
     """Run a query so that its steps can be stopped and are recorded."""
-    token = _current.set(running)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+
+    def __enter__(self) -> None:
+        self._token = _current.set(self._running)
+
+    def __exit__(self, *_error: object) -> None:
+        _current.reset(self._token)
 
 
 def checkpoint() -> None:

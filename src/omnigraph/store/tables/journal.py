@@ -81,11 +81,11 @@ class JournalView(Struct):
     """Whether its handle had better be opened anew before the next append, see `is_worn`."""
     tag: str | None = None
     """Which file holds this version, as it was first seen."""
+    version: int = 0
+    """The journal version this view is fixed to; the handle tells."""
 
-    @property
-    def version(self) -> int:
-        """The journal version this view is fixed to."""
-        return int(self.dataset.version)
+    def __post_init__(self) -> None:
+        self.version = int(self.dataset.version)
 
     @property
     def files(self) -> list[str]:
@@ -134,6 +134,9 @@ class Journal:
         self._place = location.uri
         self._options = location.lance_options
         self._session = session or new_session()
+        self._mark = _removal_mark(self.path)
+        self._looked = (0, "", "")
+        """A version, the file that holds it, and the one that would hold the next."""
 
     def exists(self) -> bool:
         """Whether the journal was ever created: its folder alone may be all a dead creator left."""
@@ -256,9 +259,14 @@ class Journal:
         Versions follow one another without gaps, but for those that were removed since, and a
         removal is announced before it begins: so it is looked for last.
         """
-        if self._files.exists(self.version_path(view.version + 1)):
+        looked = self._looked
+        if looked[0] != view.version:
+            files = (self.version_path(view.version), self.version_path(view.version + 1))
+            looked = self._looked = (view.version, *files)
+        _version, here, following = looked
+        if self._files.exists(following):
             return False
-        tag = file_identity(self.version_path(view.version))
+        tag = file_identity(here)
         if tag is None or self._removal() != view.removal:
             return False
         self._recognise(view, tag)
@@ -269,7 +277,7 @@ class Journal:
         return self._files.calls_at_once == 1
 
     def _removal(self) -> bytes | None:
-        return self._files.read(_removal_mark(self.path)) if self._looks_are_cheap else None
+        return self._files.read(self._mark) if self._looks_are_cheap else None
 
     def advance(self, view: JournalView) -> JournalView:
         """Open the newest version, keeping the rows already at hand."""
