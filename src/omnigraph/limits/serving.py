@@ -46,6 +46,9 @@ KEY_SWEEP_EVERY: Final = 64
 SERVER_THREADS: Final = 16
 """Threads a server reads with."""
 
+OPENAPI_AFTER_S: Final = 2.0
+"""Time after its start at which a server makes its interface, if nobody asked for it yet."""
+
 OPENAPI_FORMS: Final = 2
 """The published interface, with and without tokens."""
 

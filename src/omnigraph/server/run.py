@@ -17,6 +17,7 @@ from omnigraph.clock import elapsed_s
 from omnigraph.errors import OmniGraphError
 from omnigraph.identity import Tokens
 from omnigraph.identity.certificates import load_certificate, tls_context
+from omnigraph.limits import OPENAPI_AFTER_S
 from omnigraph.policy import ServerState
 from omnigraph.server.app import create_app, published
 from omnigraph.server.connections import patient
@@ -120,8 +121,7 @@ def run(
         reload_on_hangup(server, service, read_tokens)
     with contextlib.closing(listen(host, port)) as place:
         shown = address_of(place)
-        # The first who asks for the interface need not wait until it is made.
-        publish_early(service)
+        publish_soon(service)
         announce(f"{LISTEN_RECORD}={shown}")
         log("listening", address=shown, state=str(service.serving.state))
         try:
@@ -131,10 +131,15 @@ def run(
             log("stopped")
 
 
-def publish_early(service: Service) -> None:
-    """Make the published interface in the background."""
+def publish_soon(service: Service) -> None:
+    """Make the published interface before anybody asks for it, but after the first requests.
+
+    It takes longer than all of them, and they would have to share the interpreter with it.
+    """
     secured = service.serving.state is not ServerState.OPEN
-    threading.Thread(target=published, args=(secured,), name="openapi", daemon=True).start()
+    timer = threading.Timer(OPENAPI_AFTER_S, published, args=(secured,))
+    timer.daemon = True
+    timer.start()
 
 
 def reload_on_hangup(server: Server, service: Service, read_tokens: Callable[[], Tokens]) -> None:

@@ -26,7 +26,7 @@ from omnigraph.server.memory import save_memory
 from omnigraph.server.metrics import Metrics
 from omnigraph.server.orders import Orders, Refusal, counts_path
 from omnigraph.server.peers import Peers, socket_path
-from omnigraph.server.run import Server, publish_early, reload_on_hangup, server_config
+from omnigraph.server.run import Server, publish_soon, reload_on_hangup, server_config
 from omnigraph.server.service import Service, open_service
 from omnigraph.server.sharing import Acceptor, Counts
 
@@ -120,7 +120,7 @@ def work(orders: Orders, say: Callable[[str], None]) -> None:
     try:
         server = WorkerServer(service, orders, lambda: say("ready"))
         reload_on_hangup(server, service, read_tokens)
-        publish_early(service)
+        publish_soon(service)
         server.run(sockets=[])
     finally:
         service.close()
