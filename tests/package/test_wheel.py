@@ -28,6 +28,7 @@ EXTRAS = {
     "pandas",
     "polars",
     "policy",
+    "resolve",
     "server",
     "spark",
     "tracing",
