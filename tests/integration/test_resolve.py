@@ -10,6 +10,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import BadRequestError, ConflictError, DataError, NotFoundError
+from omnigraph.pipeline import read_pipeline, run_pipeline
 from omnigraph.resolve import Comparison, Key, Resolved, Rules, propose, resolve
 from tests.integration.conftest import Cli
 from tests.integration.helpers import NewGraph
@@ -275,3 +276,53 @@ def test_the_command_shows_what_it_found(cli: Cli, tmp_path: Path) -> None:
     wrong = cli(*args, "--dry-run")
     assert (wrong.code, "did you mean 'city'?" in wrong.err) == (1, True)
     assert cli("resolve", "--store", "g", "--rules", "nowhere.toml", "--dry-run").code == 3
+
+
+PIPELINE = """
+branch = "in-{run}"
+[resolve]
+rules = "rules.toml"
+[then]
+merge = "main"
+delete_branch = true
+[[Person]]
+data = "people.csv"
+"""
+
+
+def test_a_pipeline_merges_what_it_loaded(new_graph: NewGraph, tmp_path: Path) -> None:
+    graph = new_graph(SCHEMA)
+    (tmp_path / "rules.toml").write_text(FILE)
+    (tmp_path / "in.toml").write_text(PIPELINE)
+    (tmp_path / "people.csv").write_text("mail,name,city\nann@x,Ann Lee,Bonn\nlee@x,ann lee,bonn\n")
+    pipeline = read_pipeline(tmp_path / "in.toml")
+    report = run_pipeline(graph, pipeline, run_id="one")
+    steps = {step.name: (str(step.outcome), step.detail) for step in report.steps}
+    assert [*steps] == ["load", "resolve", "merge", "delete_branch"]
+    assert steps["resolve"] == ("done", "1 Person node merged on branch in-one")
+    assert sorted(_state(graph, "main")) == ["ann@x"]
+    again = run_pipeline(graph, pipeline, run_id="one")
+    assert {str(step.outcome) for step in again.steps} == {"done_before"}
+    # The loaded node that was merged comes back with the same input, and is merged again.
+    assert run_pipeline(graph, pipeline, run_id="two").ok
+    assert sorted(_state(graph, "main")) == ["ann@x"]
+
+
+def test_a_pipeline_proposes_on_a_branch_of_its_own(new_graph: NewGraph, tmp_path: Path) -> None:
+    graph = new_graph(SCHEMA)
+    (tmp_path / "rules.toml").write_text(FILE)
+    inline = '[resolve]\nbranch = "same-{run}"\n' + FILE
+    text = inline + '[[Person]]\ndata = "people.csv"\n'
+    (tmp_path / "in.toml").write_text(text)
+    (tmp_path / "people.csv").write_text("mail,name,city\nann@x,Ann Lee,Bonn\nlee@x,ann lee,bonn\n")
+    for outcome in ("done", "done_before"):
+        report = run_pipeline(graph, read_pipeline(tmp_path / "in.toml"), run_id="one")
+        assert [str(step.outcome) for step in report.steps][1] == outcome
+    assert sorted(_state(graph, "main")) == ["ann@x", "lee@x"]
+    assert sorted(_state(graph, "same-one")) == ["ann@x"]
+    (tmp_path / "in.toml").write_text(text.replace('branch = "same-{run}"\n', ""))
+    with pytest.raises(BadRequestError, match="would write to main"):
+        read_pipeline(tmp_path / "in.toml")
+    (tmp_path / "in.toml").write_text(text.replace("0.85", "2"))
+    with pytest.raises(BadRequestError, match="at most 1, not 2"):
+        read_pipeline(tmp_path / "in.toml")

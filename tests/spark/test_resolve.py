@@ -11,6 +11,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.lang import compile_schema
+from omnigraph.pipeline import read_pipeline, run_pipeline
 from omnigraph.resolve import Comparison, Key, Rules, propose, resolve
 from omnigraph.spark import resolving
 from omnigraph.spark.resolving import part_count
@@ -94,6 +95,29 @@ def test_both_engines_find_and_propose_the_same(
     propose(graph, there, branch="there")
     assert not graph.diff("here", "there").counts()
     assert not list(Path(graph.uri, "_scratch").glob("*"))
+
+
+@pytest.mark.skipif(not FULL, reason="the step is tested without Spark; this one takes a while")
+def test_a_pipeline_resolves_on_spark(spark: Any, new_graph: NewGraph, tmp_path: Path) -> None:
+    graph = new_graph(SCHEMA)
+    (tmp_path / "people.csv").write_text("key,name\na,Ann Lee\nb,ann lee\nc,Bob\n")
+    (tmp_path / "in.toml").write_text("""
+branch = "in"
+[resolve]
+type = "Person"
+blocks = [{ property = "name", by = "normalised" }]
+compare = [{ property = "name", by = "edit" }]
+threshold = 0.9
+[then]
+merge = "main"
+[[Person]]
+data = "people.csv"
+""")
+    pipeline = read_pipeline(tmp_path / "in.toml")
+    report = run_pipeline(graph, pipeline, run_id="one", engine="spark", session=spark)
+    assert [step.detail for step in report.steps][1] == "1 Person node merged on branch in"
+    assert graph.get("Person", "b") is None
+    assert graph.get("Person", "c") is not None
 
 
 def test_parts_are_planned_by_bytes() -> None:
