@@ -63,6 +63,7 @@ S3_ONLY_IN_FULL = {
     "test_query_values",
     "test_query_ways",
     "test_readonly",
+    "test_resolve",
     "integration.test_schema_apply",
     "test_search",
     "test_stale_handles",

@@ -29,6 +29,7 @@ EXTRAS = {
     "pandas",
     "polars",
     "policy",
+    "resolve",
     "server",
     "spark",
     "tracing",

@@ -62,6 +62,7 @@ COMMANDS = {
     "query": "omnigraph.cli.query:query",
     "read": "omnigraph.cli.older:read",
     "recover": "omnigraph.cli.recover:recover",
+    "resolve": "omnigraph.cli.resolve:resolve",
     "schema": "omnigraph.cli.schema:schema",
     "serve": "omnigraph.cli.serve:serve",
     "shell": "omnigraph.cli.shell:shell",

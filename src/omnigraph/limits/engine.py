@@ -524,3 +524,32 @@ LIST_BYTES: Final = 64
 
 ADJACENCY_BYTES: Final = 32
 """Memory that an edge takes, walked both ways by pairs and by edges: 29 were measured."""
+
+RESOLVE_BLOCK_NODES: Final = 1_000
+"""Nodes of a block that are compared with each other: half a million pairs. A larger one says
+more about its key, such as an empty name, than about its nodes; it is left out, and reported."""
+
+RESOLVE_CLUSTER_NODES: Final = 50
+"""Nodes that are merged into one. More are seldom one thing: pairs were chained, or a threshold is
+too low."""
+
+RESOLVE_PREFIX_LENGTH: Final = 4
+"""Letters of a prefix, unless given."""
+
+RESOLVE_PAIRS_AT_ONCE: Final = 262_144
+"""Pairs that are compared at once: some 40 MB for five comparisons."""
+
+RESOLVE_VECTOR_VALUES: Final = 4_000_000
+"""Numbers of vectors that are compared at once: 32 MB on each side."""
+
+RESOLVE_SCORE_DIGITS: Final = 6
+"""Digits of a score. What is left of the order in which numbers were added lies far below."""
+
+RESOLVE_ROWS_AT_ONCE: Final = 262_144
+"""Rows looked through at once for the nodes that are merged: each time their ids are hashed."""
+
+RESOLVE_SPARK_NODES_MIN: Final = 5_000_000
+"""Nodes from which Spark resolves them, if there is one and nothing else is asked for."""
+
+RESOLVE_REPORTED: Final = 100
+"""Blocks and clusters left out that a report names; the tables have all."""

@@ -73,3 +73,12 @@ SPARK_WATCH_S: Final = 0.1
 
 SPARK_HOPS_PLANNED: Final = 8
 """Hops in one Spark plan: planning takes longer with each, so longer walks are cut into several."""
+
+SPARK_RESOLVE_PART_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of compared values that one task holds, about; comparing them takes some times that."""
+
+SPARK_RESOLVE_HELD_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of compared values that are cut into parts at once."""
+
+SPARK_RESOLVE_ROW_BYTES: Final = 40
+"""Bytes of an id, a key or a compared text, about."""

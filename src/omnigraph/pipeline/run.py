@@ -29,6 +29,7 @@ from omnigraph.graph.seam import (
 )
 from omnigraph.lang.queries import parse_file
 from omnigraph.limits import COMMIT_MESSAGE_BYTES_MAX, PIPELINE_DIFF_ROWS_MAX
+from omnigraph.pipeline.resolving import run_resolve
 from omnigraph.pipeline.spec import Pipeline, check_run_id
 from omnigraph.values.commits import GraphCommit
 from omnigraph.values.pipelines import PipelineReport, PipelineStep, StepOutcome
@@ -88,6 +89,8 @@ def run_pipeline(
     options = Options(engine=engine, master=master, session=session, actor=actor, dry_run=dry_run)
     named = pipeline.of_run(chosen)
     check_names(branch=named.branch, tag=named.tag)
+    if named.resolve is not None:
+        check_names(branch=named.resolve.branch or named.branch, tag=None)
     run = _Run(graph, named, chosen, options, progress)
     try:
         run.run()
@@ -104,6 +107,9 @@ def check_pipeline(graph: Session, pipeline: Pipeline) -> list[dict[str, Any]]:
         check_text(graph, pipeline, name)
     named = pipeline.of_run("run")
     check_names(branch=named.branch, tag=named.tag)
+    if named.resolve is not None:
+        named.resolve.rules.check(graph.catalog)
+        check_names(branch=named.resolve.branch or named.branch, tag=None)
     if pipeline.merge is not None:
         graph.commits.head(pipeline.merge)
     return plans
@@ -125,6 +131,9 @@ def planned_steps(pipeline: Pipeline) -> list[str]:
     found = [f"load into branch {pipeline.branch}, mode {pipeline.mode}"]
     if pipeline.branch != pipeline.create_from:
         found[0] += f", made from {pipeline.create_from} if missing"
+    if pipeline.resolve is not None:
+        target = pipeline.resolve.branch or pipeline.branch
+        found.append(f"merge {pipeline.resolve.rules.type} nodes that are the same on {target}")
     if pipeline.checks:
         found.append(f"check that these find nothing: {', '.join(pipeline.checks)}")
     if pipeline.merge is not None:
@@ -177,6 +186,8 @@ class _Run:
         self._started = time.monotonic()
         self._parts: list[dict[str, Any]] = []
         self._loaded: GraphCommit | None = None
+        self._resolved: GraphCommit | None = None
+        """What the step `resolve` made on the branch that was loaded."""
         self._merged: GraphCommit | None = None
         self._rows_in = self._rows_read = self._rejected = 0
         self._tag: str | None = None
@@ -194,6 +205,8 @@ class _Run:
             self._step("load", self._load)
             if self._options.dry_run:
                 return
+            if pipeline.resolve is not None:
+                self._step("resolve", self._resolve)
             if pipeline.checks:
                 self._step("check", self._check)
             if pipeline.merge is not None:
@@ -299,6 +312,25 @@ class _Run:
             part = {"name": stage.name, "seconds": round(stage.seconds, 3), "rows": stage.rows}
             self._parts.append(part)
 
+    def _resolve(self) -> tuple[StepOutcome, str | None]:
+        pipeline, options, step = self._pipeline, self._options, self._pipeline.resolve
+        if step is None or self._merged is not None:
+            return StepOutcome.DONE_BEFORE, None
+        engine: dict[str, Any] = {"engine": self._engine}
+        if self._engine != "local":
+            engine |= {"session": options.session, "master": options.master}
+        outcome, detail, commit = run_resolve(
+            self._graph,
+            step,
+            loaded=pipeline.branch,
+            operation=self._operation("resolve"),
+            engine=engine,
+            terms={"message": pipeline.message, "actor": options.actor},
+        )
+        if commit is not None and step.branch in (None, pipeline.branch):
+            self._resolved = self._graph.commits.get(commit)
+        return outcome, detail
+
     def _check(self) -> tuple[StepOutcome, str | None]:
         pipeline = self._pipeline
         if self._merged is not None:
@@ -338,7 +370,8 @@ class _Run:
     def _name_state(self) -> tuple[StepOutcome, str | None]:
         name = self._tag = str(self._pipeline.tag)
         branch = self._pipeline.merge or self._pipeline.branch
-        commit = self._merged if self._pipeline.merge is not None else self._loaded
+        made = self._resolved or self._loaded
+        commit = self._merged if self._pipeline.merge is not None else made
         wanted = self._graph.commits.head(branch) if commit is None else commit
         if any(item.name == name for item in self._graph.tags.list()):
             known = self._graph.snapshot(tag=name).commit.graph_commit_id

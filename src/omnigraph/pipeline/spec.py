@@ -15,6 +15,7 @@ from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.intake.declared import Path, Rows, Sources
 from omnigraph.intake.inputs import source_files
 from omnigraph.intake.mapping import mapped, read_mapping
+from omnigraph.pipeline.resolving import ResolveStep, resolve_step
 from omnigraph.store import open_file
 from omnigraph.wording import resembling
 
@@ -31,6 +32,7 @@ _OWN = (
     "queries",
     "checks",
     "message",
+    "resolve",
     "then",
 )
 _THEN = ("merge", "tag", "optimize", "delete_branch")
@@ -44,7 +46,7 @@ RUN = "{run}"
 class Pipeline(Struct, frozen=True, kw_only=True):
     """What a pipeline file says. In `branch` and `tag`, `{run}` stands for the run id.
 
-    `text` is all that a run depends on beside its input: the file, its mapping and its queries.
+    `text` is all that a run depends on beside its input: the file, its mapping, queries and rules.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Pipeline(Struct, frozen=True, kw_only=True):
     queries: str | None = None
     checks: tuple[str, ...] = ()
     message: str | None = None
+    resolve: ResolveStep | None = None
     merge: str | None = None
     tag: str | None = None
     optimize: bool = False
@@ -71,7 +74,11 @@ class Pipeline(Struct, frozen=True, kw_only=True):
         from msgspec.structs import replace
 
         tag = None if self.tag is None else self.tag.replace(RUN, run_id)
-        return replace(self, branch=self.branch.replace(RUN, run_id), tag=tag)
+        step = self.resolve
+        if step is not None and step.branch is not None:
+            step = replace(step, branch=step.branch.replace(RUN, run_id))
+        branch = self.branch.replace(RUN, run_id)
+        return replace(self, branch=branch, tag=tag, resolve=step)
 
     def input_id(self) -> str:
         """Return a run id that is the same while the files of the pipeline and its input are."""
@@ -129,7 +136,9 @@ class _Reader:
         if _NAME.fullmatch(name) is None:
             raise self._wrong(f"{name!r} is no name of a pipeline")
         queries, checks = self._checks()
-        text = "\n\0".join([self._raw, self._mapping_text(), queries or ""])
+        step = self._resolve()
+        rules = [] if step is None else [step.text]
+        text = "\n\0".join([self._raw, self._mapping_text(), queries or "", *rules])
         made = Pipeline(
             name=name,
             path=self._name,
@@ -145,6 +154,7 @@ class _Reader:
             queries=queries,
             checks=checks,
             message=self._text(found, "message"),
+            resolve=step,
             merge=self._text(then, "merge"),
             tag=self._text(then, "tag"),
             optimize=self._flag(then, "optimize"),
@@ -154,7 +164,15 @@ class _Reader:
             raise self._wrong(f"branch '{made.branch}' cannot be merged into itself")
         if made.delete_branch and made.merge is None:
             raise self._wrong("'delete_branch' needs 'merge'")
+        if step is not None and step.branch is None and made.branch == "main":
+            raise self._wrong("[resolve] would write to main: name a 'branch' for what it merges")
         return made
+
+    def _resolve(self) -> ResolveStep | None:
+        found = self._found.get("resolve")
+        if found is None:
+            return None
+        return resolve_step(found, self._name, lambda name: _read(self._beside(name)))
 
     def _sources(self) -> Sources:
         inline = {key: value for key, value in self._found.items() if key not in _OWN}

@@ -1,0 +1,97 @@
+"""Writes the merge of what is the same to a branch, as one commit, for people to review."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from omnigraph.errors import ConflictError, NotFoundError, PreconditionFailedError
+from omnigraph.graph import Rows, Session
+from omnigraph.graph.results import LoadResult
+from omnigraph.graph.seam import check_names, commit_of_operation
+from omnigraph.resolve.finding import Resolved
+from omnigraph.resolve.merging import FROM, OP, TO
+from omnigraph.values.resolutions import ResolveReport
+from omnigraph.wording import counted
+
+
+def propose(
+    graph: Session,
+    found: Resolved,
+    *,
+    branch: str,
+    operation_id: str | None = None,
+    message: str | None = None,
+    actor: str | None = None,
+    dry_run: bool = False,
+) -> ResolveReport:
+    """Write a plan to a branch as one commit; a branch that is missing is made for it.
+
+    The branch must be in the state that was looked at, so that nothing is merged that nobody
+    compared. Repeating a proposal returns the first one.
+
+    Args:
+        graph: The graph.
+        found: What `resolve` returned.
+        branch: The branch to write to; main only if it is named.
+        operation_id: As for `Graph.mutate`; made of the rules and the state unless given.
+        message: What the commit says about itself.
+        actor: Who the commit is by.
+        dry_run: Validate the merged state, and write nothing.
+    """
+    check_names(branch=branch, tag=None)
+    report = replace(found.report(), proposed_on=branch, dry_run=dry_run)
+    if found.plan.is_empty:
+        return report
+    operation = operation_id or f"resolve:{found.rules.digest()}:{found.commit}"
+    terms: dict[str, Any] = {"mode": "apply", "engine": "local", "actor": actor}
+    terms["message"] = message or _message(found)
+    if dry_run:
+        graph.bulk(_events(found), branch=found.branch, dry_run=True, **terms)
+        return report
+    if proposed(graph, branch, operation) is None:
+        _make_branch(graph, found, branch, actor)
+    try:
+        result: LoadResult = graph.bulk(
+            _events(found),
+            branch=branch,
+            expected_head=found.commit,
+            operation_id=operation,
+            **terms,
+        )
+    except PreconditionFailedError as error:
+        raise ConflictError(
+            f"branch '{branch}' is not in the state that was looked at ({found.commit})",
+            hint=f"resolve branch '{branch}' itself, or name a branch that does not exist",
+        ) from error
+    commit = None if result.commit is None else result.commit.graph_commit_id
+    return replace(report, commit=commit, repeated=result.repeated)
+
+
+def proposed(graph: Session, branch: str, operation_id: str) -> str | None:
+    """Return the commit of a branch that a proposal made, None if there is none."""
+    try:
+        found = commit_of_operation(graph, branch, operation_id)
+    except NotFoundError:
+        return None
+    return None if found is None else found.graph_commit_id
+
+
+def _make_branch(graph: Session, found: Resolved, branch: str, actor: str | None) -> None:
+    if not graph.branches.exists(branch):
+        graph.branches.create(branch, found.commit, actor=actor)
+
+
+def _message(found: Resolved) -> str:
+    nodes = counted(found.plan.merged, f"{found.rules.type} node")
+    return f"resolve: merge {nodes} into others that are the same"
+
+
+def _events(found: Resolved) -> dict[str, Rows]:
+    """Return the plan as rows of change data capture."""
+    plan = found.plan
+    sources = {found.rules.type: Rows(data=plan.nodes, op_col=OP)}
+    for name, item in plan.edges.items():
+        sources[name] = Rows(data=item.events, op_col=OP, from_col=FROM, to_col=TO)
+    return sources
