@@ -51,11 +51,12 @@ def processor_seconds(pids: Iterable[int]) -> float:
     return ticks / _TICKS_PER_SECOND
 
 
-def request(path: str, body: bytes) -> bytes:
+def request(path: str, body: bytes, *headers: str) -> bytes:
     """Return a request with a JSON body."""
+    more = "".join(f"{line}\r\n" for line in headers)
     head = (
         f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
+        f"{more}Content-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
 

@@ -7,17 +7,18 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from omnigraph.cluster import StoredQuery
-from omnigraph.errors import OutcomeUnknown
+from omnigraph.errors import ConflictError, OutcomeUnknown
 from omnigraph.server.handed_over import HANDED_OVER, HandedOver, private_socket
 from omnigraph.server.peers import Answer, Ask, Noted, Peers, read_message, socket_path
 from omnigraph.server.routing import Write, owners, write_of
 from omnigraph.server.sharing import Counts
 
-App = Callable[..., Awaitable[None]]
+App = Callable[..., Awaitable[Any]]
 
 
 def stored(name: str, *, mutation: bool) -> StoredQuery:
@@ -121,9 +122,9 @@ def peers(folder: Path) -> Peers:
     return Peers(str(folder), worker=0, workers=2)
 
 
-async def echo(scope: dict[str, object], receive: App, send: App) -> None:
-    assert scope[HANDED_OVER]
-    message: dict[str, bytes] = await receive()  # type: ignore[assignment, func-returns-value]
+async def echo(scope: Any, receive: App, send: App) -> None:
+    assert scope[HANDED_OVER] is True
+    message: dict[str, bytes] = await receive()
     await send({"type": "http.response.start", "status": 201, "headers": [(b"a", b"b")]})
     await send({"type": "http.response.body", "body": message["body"]})
 
@@ -176,7 +177,7 @@ def test_what_a_worker_that_stops_has_not_begun_is_run_here(tmp_path: Path) -> N
     begun: list[bytes] = []
 
     async def note(_scope: object, receive: App, send: App) -> None:
-        message: dict[str, bytes] = await receive()  # type: ignore[assignment, func-returns-value]
+        message: dict[str, bytes] = await receive()
         begun.append(message["body"])
         await echo({HANDED_OVER: True}, receive_again(message), send)
 
@@ -201,7 +202,51 @@ def receive_again(message: object) -> App:
     async def receive() -> object:
         return message
 
-    return receive  # type: ignore[return-value]
+    return receive
+
+
+def test_one_that_breaks_off_does_not_say_that_all_is_done(tmp_path: Path) -> None:
+    async def stuck(_scope: object, _receive: App, _send: App) -> None:
+        await never()
+
+    async def story() -> Answer | None:
+        tasks: set[asyncio.Task[None]] = set()
+        other = HandedOver(stuck, tasks, worker=1, reload=lambda: None, noted=lambda _m: None)
+        await other.listen(private_socket(socket_path(str(tmp_path), 1)))
+        own = asyncio.ensure_future(peers(tmp_path).forward([1, 0], ask(), never, keyed=False))
+        while not tasks:
+            await asyncio.sleep(0.01)
+        for task in list(tasks):
+            task.cancel()
+        while tasks:
+            await asyncio.sleep(0.01)
+        await other.leave()
+        return await own
+
+    with pytest.raises(OutcomeUnknown):
+        asyncio.run(story())
+
+
+@pytest.mark.parametrize("refusal", [None, ConflictError("no")])
+def test_a_reload_of_others_ends_whatever_comes_of_it(
+    tmp_path: Path, refusal: ConflictError | None
+) -> None:
+    called: list[int] = []
+
+    def reload() -> None:
+        called.append(1)
+        if refusal is not None:
+            raise refusal
+
+    async def story() -> None:
+        tasks: set[asyncio.Task[None]] = set()
+        other = HandedOver(echo, tasks, worker=1, reload=reload, noted=lambda _m: None)
+        await other.listen(private_socket(socket_path(str(tmp_path), 1)))
+        await asyncio.wait_for(peers(tmp_path).reload_others(), 10)
+        await other.leave()
+
+    asyncio.run(story())
+    assert called == [1]
 
 
 def test_a_client_that_hangs_up_is_gone_at_the_other_worker_too(tmp_path: Path) -> None:
@@ -209,7 +254,7 @@ def test_a_client_that_hangs_up_is_gone_at_the_other_worker_too(tmp_path: Path) 
 
     async def patient(_scope: object, receive: App, send: App) -> None:
         for _message in range(2):
-            message: dict[str, str] = await receive()  # type: ignore[assignment, func-returns-value]
+            message: dict[str, str] = await receive()
             seen.append(message["type"])
         await send({"type": "http.response.start", "status": 429, "headers": []})
         await send({"type": "http.response.body", "body": b""})

@@ -99,9 +99,9 @@ class Workers:
         """Return a connection to each worker, in order."""
         clients: dict[int, httpx.Client] = {}
         for _attempt in range(50):
+            # Those to the other one stay open: the worker with fewer gets the next.
             http = self.client()
-            if clients.setdefault(self.worker_of(http), http) is not http:
-                http.close()
+            clients.setdefault(self.worker_of(http), http)
             if len(clients) == WORKERS:
                 return [clients[number] for number in range(WORKERS)]
         raise AssertionError("one worker takes every connection")

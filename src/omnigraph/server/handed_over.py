@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import socket
 from collections.abc import Callable, MutableMapping
+from functools import partial
 from typing import Any
 
 from starlette.types import ASGIApp
 
-from omnigraph.errors import BadRequestError
+from omnigraph.errors import BadRequestError, OmniGraphError
+from omnigraph.server.logs import log
 from omnigraph.server.peers import (
     Answer,
     Ask,
@@ -52,6 +55,7 @@ class HandedOver:
         self._talks: set[asyncio.Task[Any]] = set()
         self._server: asyncio.Server | None = None
         self._is_leaving = False
+        self._left_half_done = False
 
     async def listen(self, place: socket.socket) -> None:
         """Begin to take requests."""
@@ -70,9 +74,7 @@ class HandedOver:
                 if isinstance(message, Ask):
                     gone = under_way[message.id] = asyncio.Event()
                     task = asyncio.ensure_future(self._run(message, gone, writer))
-                    task.add_done_callback(
-                        lambda _done, number=message.id: under_way.pop(number, None)  # type: ignore[misc]
-                    )
+                    task.add_done_callback(partial(_forget, under_way, message.id))
                     self._keep(task)
                 elif isinstance(message, Gone) and message.id in under_way:
                     under_way[message.id].set()
@@ -108,27 +110,42 @@ class HandedOver:
             else:
                 parts.append(message.get("body", b""))
 
-        await self._app(_scope(ask), receive, send)
+        try:
+            await self._app(_scope(ask), receive, send)
+        except BaseException:
+            self._left_half_done = True
+            raise
         answer.body = b"".join(parts)
         write_message(writer, answer)
 
     async def _renew(self, message: Reload, writer: asyncio.StreamWriter) -> None:
-        await asyncio.to_thread(self._reload)
-        write_message(writer, Answer(message.id, 200, [], b"", self._worker))
+        status = 200
+        try:
+            await asyncio.to_thread(self._reload)
+        except OmniGraphError as error:
+            kind, reason = str(error.kind), error.message
+            log("reload refused", level=logging.ERROR, error_type=kind, reason=reason)
+            status = error.http_status
+        write_message(writer, Answer(message.id, status, [], b"", self._worker))
 
     async def leave(self) -> None:
         """Stop; if nothing is under way, the others are told that nothing was left half done."""
         self._is_leaving = True
+        all_done = not self._tasks and not self._left_half_done
         if self._server is not None:
             self._server.close()
         for writer in list(self._writers):
-            if not self._tasks:
+            if all_done:
                 write_message(writer, Leaving())
                 with contextlib.suppress(OSError):
                     await writer.drain()
             writer.close()
         if self._talks:
             await asyncio.wait(self._talks, timeout=_GOODBYE_S)
+
+
+def _forget(under_way: dict[int, asyncio.Event], number: int, _task: asyncio.Task[None]) -> None:
+    under_way.pop(number, None)
 
 
 def _scope(ask: Ask) -> dict[str, Any]:

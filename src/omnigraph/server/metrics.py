@@ -160,5 +160,5 @@ class Metrics:
         for graph_id, graph in self._watched.items():
             self._recoveries.labels(graph_id).set(len(graph.maintenance.recoveries()))
         together = CollectorRegistry()
-        MultiProcessCollector(together, path=self._shared_in)  # type: ignore[no-untyped-call]  # not ours
+        MultiProcessCollector(together, self._shared_in)  # type: ignore[no-untyped-call]
         return generate_latest(together)

@@ -10,6 +10,9 @@ from omnigraph.error_kinds import ErrorKind
 from omnigraph.errors import OmniGraphError
 from omnigraph.server.settings import Settings
 
+READY = "ready"
+"""What a worker says once clients can come."""
+
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True):
     """How one worker is to serve. Settings are those of all workers together."""

@@ -64,6 +64,8 @@ class Service:
     reading: Admission = field(init=False)
     peers: Peers | None = None
     """The other workers, if there are any."""
+    tells_commits: bool = False
+    """Whether another worker does the upkeep, and is told of the commits of this one."""
     _busy: int = 0
     _noted: Counter[tuple[str, str]] = field(default_factory=Counter)
     _retired: list[Graph] = field(default_factory=list)
@@ -121,7 +123,7 @@ class Service:
     def committed(self, graph_id: str, commit: GraphCommit) -> None:
         """Count a commit that was made here."""
         self.metrics.committed(graph_id=graph_id, kind=commit.kind)
-        if self.peers is not None and not self.settings.upkeep:
+        if self.tells_commits:
             with self._lock:
                 self._noted[graph_id, commit.branch or MAIN] += 1
 
@@ -130,6 +132,12 @@ class Service:
         with self._lock:
             found, self._noted = self._noted, Counter()
         return [(*key, number) for key, number in found.items()]
+
+    def keep_noted(self, commits: Iterable[tuple[str, str, int]]) -> None:
+        """Take commits back that could not be told."""
+        with self._lock:
+            for graph_id, branch, number in commits:
+                self._noted[graph_id, branch] += number
 
     def note(self, commits: Iterable[tuple[str, str, int]]) -> None:
         """Count commits that other workers made, for the upkeep of their graphs."""

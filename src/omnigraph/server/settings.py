@@ -33,6 +33,9 @@ from omnigraph.limits import (
 from omnigraph.server.graph_ids import check_graph_id
 from omnigraph.yaml_text import YamlError, parse_yaml
 
+UPKEEP_WORKER = 0
+"""The one of several workers that looks after the graphs."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -105,7 +108,7 @@ class Settings:
             requests_max=-(-self.requests_max // self.workers),
             actor_reads_max=-(-self.actor_reads_max // self.workers),
             cache_bytes_max=-(-self.cache_bytes_max // self.workers),
-            upkeep=self.upkeep and worker == 0,
+            upkeep=self.upkeep and worker == UPKEEP_WORKER,
         )
 
     def certificate(self) -> tuple[str, str] | None:

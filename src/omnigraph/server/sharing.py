@@ -72,13 +72,14 @@ class Acceptor:
         self._loop.add_reader(self._place, self._arrived)
 
     def stop(self) -> None:
-        """Take no more; the others still do."""
+        """Take no more, and let go of the socket; others may still take from it."""
         if not self._is_open:
             return
         self._is_open = False
         self._loop.remove_reader(self._place)
         if self._later is not None:
             self._later.cancel()
+        self._place.close()
         self._counts.leave(self._worker)
 
     def update(self, connections: int) -> None:

@@ -27,12 +27,13 @@ from omnigraph.limits import (
 )
 from omnigraph.server.listening import LISTEN_RECORD, address_of, listen
 from omnigraph.server.logs import log
-from omnigraph.server.orders import Orders, Refusal, counts_path
+from omnigraph.server.orders import READY, Orders, Refusal, counts_path
 from omnigraph.server.settings import Settings
 from omnigraph.server.sharing import Counts
 
 METRICS_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
-_READY: Final = b"ready\n"
+PROGRAM: Final = "omnigraph.cli.worker"
+"""The program of a worker: it is above this room, because it looks at the environment."""
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _SOCKET_FOLDER_CHARS_MAX: Final = 70
 """The path of a socket has some hundred characters at most."""
@@ -128,8 +129,8 @@ class Supervisor:
         )
         # A new program, not a copy of this one; in a session of its own, so that Ctrl-C is for
         # the supervisor. Without -P, files of the current folder could pass for modules.
-        process = subprocess.Popen(  # this very program
-            [sys.executable, "-P", "-m", "omnigraph.server.worker"],
+        process = subprocess.Popen(  # noqa: S603  # this very program
+            [sys.executable, "-P", "-m", PROGRAM],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=(self._place.fileno(),),
@@ -153,7 +154,7 @@ class Supervisor:
             return
         said = os.read(process.stdout.fileno(), 65536)
         worker.said += said
-        if worker.said.startswith(_READY) and not worker.is_ready:
+        if worker.said.startswith(READY.encode()) and not worker.is_ready:
             worker.is_ready = True
             if worker.reload_due:
                 self._send(worker, signal.SIGHUP)
@@ -211,6 +212,8 @@ class Supervisor:
         settings = self._settings
         if self._kill_s is None:
             log("draining", signal=told.name)
+            # When the workers let go of it as well, clients are refused and need not wait.
+            self._place.close()
             patience_s = settings.drain_notice_seconds + settings.drain_seconds
             self._kill_s = elapsed_s() + patience_s + WORKER_STOP_S
         for worker in self._workers:

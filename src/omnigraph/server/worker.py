@@ -1,36 +1,22 @@
-"""One of several processes that serve the same graphs on the same socket.
-
-Run as a module by the supervisor, which writes the orders to standard input as one line and keeps
-it open: when it ends, the supervisor is gone, and the worker stops. On standard output the worker
-says that it is ready, or why it cannot be.
-"""
+"""One of several processes that serve the same graphs on the same socket."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import socket
-import sys
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-import msgspec
-
-from omnigraph.errors import OmniGraphError
 from omnigraph.identity import Tokens, tokens_from
 from omnigraph.limits import WORKER_TICKS_BETWEEN_NOTES
 from omnigraph.server.handed_over import HandedOver, private_socket
-from omnigraph.server.logs import configure, log
-from omnigraph.server.memory import save_memory
+from omnigraph.server.logs import log
 from omnigraph.server.metrics import Metrics
-from omnigraph.server.orders import Orders, Refusal, counts_path
+from omnigraph.server.orders import Orders, counts_path
 from omnigraph.server.peers import Peers, socket_path
 from omnigraph.server.run import Server, publish_soon, reload_on_hangup, server_config
 from omnigraph.server.service import Service, open_service
+from omnigraph.server.settings import UPKEEP_WORKER
 from omnigraph.server.sharing import Acceptor, Counts
-
-UPKEEP_WORKER = 0
 
 
 class WorkerServer(Server):
@@ -97,7 +83,7 @@ class WorkerServer(Server):
     async def _note(self) -> None:
         commits = self._service.take_noted()
         if commits and not await self._peers.note(commits, UPKEEP_WORKER):
-            log("upkeep not told", commits=sum(number for *_where, number in commits))
+            self._service.keep_noted(commits)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take no more, finish what was begun, and tell the others."""
@@ -108,48 +94,21 @@ class WorkerServer(Server):
         self._peers.close()
 
 
-def work(orders: Orders, say: Callable[[str], None]) -> None:
-    """Serve until told to stop."""
+def work(orders: Orders, env: Mapping[str, str], ready: Callable[[], None]) -> None:
+    """Serve until told to stop. `ready` is called once clients can come."""
     settings = orders.settings.of_worker(orders.worker)
 
     def read_tokens() -> Tokens:
-        return tokens_from(os.environ, settings.tokens, settings.issuers)
+        return tokens_from(env, settings.tokens, settings.issuers)
 
     metrics = Metrics(shared_in=orders.folder)
-    service = open_service(settings, read_tokens(), os.environ, metrics=metrics)
+    service = open_service(settings, read_tokens(), env, metrics=metrics)
+    service.tells_commits = orders.settings.upkeep and not settings.upkeep
     try:
-        server = WorkerServer(service, orders, lambda: say("ready"))
+        server = WorkerServer(service, orders, ready)
         reload_on_hangup(server, service, read_tokens)
         publish_soon(service)
         server.run(sockets=[])
     finally:
         service.close()
         log("worker stopped")
-
-
-def main() -> None:
-    """Read the orders and follow them."""
-    # Without a buffer: a thread that waits at one when the program ends would keep it locked.
-    told = open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)  # noqa: SIM115
-    orders = msgspec.json.decode(told.readline(), type=Orders)
-    configure(orders.settings.log_level, worker=orders.worker)
-    save_memory(os.environ)
-
-    def say(text: str) -> None:
-        sys.stdout.write(f"{text}\n")
-        sys.stdout.flush()
-
-    def stop_with_supervisor() -> None:
-        told.read(1)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=stop_with_supervisor, name="supervisor", daemon=True).start()
-    try:
-        work(orders, say)
-    except OmniGraphError as error:
-        say(msgspec.json.encode(Refusal.of(error)).decode())
-        sys.exit(1)
-
-
-if __name__ == "__main__":
-    main()
