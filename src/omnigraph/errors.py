@@ -253,7 +253,7 @@ class Forbidden(OmniGraphError):
 
 
 class UnauthorizedError(Forbidden):
-    """No token, or one nobody knows."""
+    """The request has no token, or an unknown one."""
 
     kind = ErrorKind.UNAUTHORIZED
     http_status = 401
@@ -300,7 +300,7 @@ class Conflict(OmniGraphError):
 
 
 class ConflictError(Conflict):
-    """Somebody else's write got in between, or the target exists in another form."""
+    """Another write came first, or the target exists in another form."""
 
     retryable = True
 

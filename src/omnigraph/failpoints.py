@@ -157,4 +157,4 @@ class Pause:
         """Wait for the release."""
         self.reached.set()
         if not self.released.wait(self._timeout_s):
-            raise TimeoutError("nobody released the pause")
+            raise TimeoutError("the pause was not released in time")

@@ -10,6 +10,11 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
+def with_article(noun: str) -> str:
+    """Return a noun with `a` or `an` before it."""
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
 def resembling(word: str, names: Iterable[str]) -> str | None:
     """Return the known name closest to a mistyped one; case alone never keeps them apart."""
     import difflib

@@ -64,7 +64,7 @@ def state_of(graph: og.Graph, **at: Any) -> State:
         data = row["data"]
         assert isinstance(data, dict)
         key = (str(row.get("type") or row.get("edge")), str(data["id"]))
-        assert key not in found, f"{key} is there twice"
+        assert key not in found, f"{key} is defined twice"
         found[key] = json.dumps(row, sort_keys=True)
     return found
 
@@ -234,7 +234,7 @@ def _check_pins(
 def _check_rows(found: Audit) -> None:
     for key, ids in found.ids.items():
         if len(set(ids)) != len(ids):
-            found.problems.append(f"{key}: an id is there twice")
+            found.problems.append(f"{key}: an id is defined twice")
     nodes = {key: set(ids) for key, ids in found.ids.items() if key.startswith("node:")}
     targets = {
         "edge:Knows": ("node:Person", "node:Person"),

@@ -89,7 +89,7 @@ version: 1
 groups: {g: ['omnigraph:recovery']}
 rules: [{id: r, allow: {actors: {group: g}, actions: [read]}}]
 """
-    with pytest.raises(og.BadRequestError, match="'omnigraph:recovery' is no name of an actor"):
+    with pytest.raises(og.BadRequestError, match="'omnigraph:recovery' is not a valid actor name"):
         parse_bundle(text)
     with pytest.raises(og.BadRequestError, match="is reserved"):
         operations.apply(tmp_path, actor="omnigraph:recovery")

@@ -101,7 +101,7 @@ FRAMING = [
         line='{"type":"Person","data":{"name":"p"},"x":1}',
         message="unknown top-level graph batch field 'x'",
     ),
-    Case(name="type is no string", line='{"type":1}', message="'type' must be a string"),
+    Case(name="type is not a string", line='{"type":1}', message="'type' must be a string"),
     Case(
         name="unknown node type",
         line='{"type":"Persn","data":{}}',
@@ -133,19 +133,19 @@ FRAMING = [
         field="to",
     ),
     Case(
-        name="an end that is no string",
+        name="an end that is not a string",
         line='{"edge":"Member","from":1,"to":"t"}',
         message="'from' must be a string",
     ),
     Case(
-        name="data is no object",
+        name="data is not an object",
         line='{"type":"Person","data":[1]}',
         message="data: expected an object",
         field="data",
         type_name="Person",
     ),
     Case(
-        name="id is no string",
+        name="id is not a string",
         line='{"type":"Team","data":{"id":7,"title":"x"}}',
         message="data: 'id' must be a string",
         field="id",
@@ -220,7 +220,9 @@ VALUES = [
     ),
     person("number for a string", "1", "property 'code' expects String?, got an integer", "code"),
     person("impossible date", '"2025-02-30"', "property 'born': ", "born"),
-    person("text that is no date", '"soon"', "property 'born': 'soon' is not of the form", "born"),
+    person(
+        "text that is not a date", '"soon"', "property 'born': 'soon' is not of the form", "born"
+    ),
     person("fraction for a date", "1.5", "property 'born' expects Date?, got a float", "born"),
     person(
         "day after the year 9999",

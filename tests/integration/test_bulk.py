@@ -159,7 +159,7 @@ def test_what_is_wrong_with_no_row_is_never_left_out(graph: og.Graph, tmp_path: 
         ({"Persn": "data.csv"}, "unknown type 'Persn'"),
         ({"Person": "data.jsonl"}, "line 1: not valid JSON"),
         ({"Person": "data.xml"}, "unknown kind of file"),
-        ({"Person": "data.parquet"}, "is no Parquet file"),
+        ({"Person": "data.parquet"}, "is not a Parquet file"),
         ({"Person": og.Rows(data="data.csv", columns={"a": "b"})}, "which Person lacks"),
         ({"Person": 7}, "cannot load an int"),
         ("empty", "no .jsonl, .ndjson, .csv, .parquet, .graphml files in"),
@@ -209,7 +209,7 @@ def test_the_command_takes_types_and_a_mapping(
     assert "[Knows] has no 'file'" in capsys.readouterr().err
     Path("load.toml").write_text("[Knows")
     assert _run([*load, "--mapping", "load.toml"]) == 1
-    assert "is no TOML file" in capsys.readouterr().err
+    assert "is not a TOML file" in capsys.readouterr().err
     assert _run(load) == 2
     Path("load.toml").write_text('[Knows]\ndata = "k.csv"\ncolumns = { a = "from", b = "to" }\n')
     Path("k.csv").write_text("a,b\ncy,di\n")

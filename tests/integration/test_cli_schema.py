@@ -44,7 +44,7 @@ def test_a_plan_of_a_graph_counts_rows(cli: Cli, graph: og.Graph) -> None:
 def test_a_plan_names_the_rows_that_stand_against_it(cli: Cli, graph: og.Graph) -> None:
     found = cli("schema", "plan", graph.uri, "--schema", "strict.pg", "--check")
     assert found.code == 3
-    assert "problem: Person 'bob' has no age, which the new schema requires" in found.out
+    assert "problem: Person 'bob' has no value for age, which the new schema requires" in found.out
     assert cli("schema", "plan", graph.uri, "--schema", "bad.pg").code == 0
     assert cli("schema", "plan", graph.uri, "--schema", "bad.pg", "--check").code == 3
 
@@ -66,7 +66,7 @@ def test_apply_changes_the_graph(cli: Cli, graph: og.Graph) -> None:
 def test_apply_refuses_and_says_why(cli: Cli, graph: og.Graph) -> None:
     found = cli("schema", "apply", graph.uri, "--schema", "strict.pg")
     assert found.code == 1
-    assert "Person 'bob' has no age" in found.err
+    assert "Person 'bob' has no value for age" in found.err
     found = cli("schema", "apply", graph.uri, "--schema", "bad.pg")
     assert found.code == 1
     assert "[OG-MF-106]" in found.err

@@ -49,6 +49,35 @@ def test_parameters_are_given_one_by_one(cli: Cli, place: str) -> None:
     assert cli(*asked(place, "--params-file", "p.json", "--json")).json["rows"] == EXPECTED
 
 
+@pytest.mark.parametrize(
+    "named", [("{}",), ("by", "{}"), ("by", "--store", "{}"), ("--store", "{}")]
+)
+def test_a_query_finds_its_graph_as_other_commands_do(
+    cli: Cli, place: str, monkeypatch: pytest.MonkeyPatch, named: tuple[str, ...]
+) -> None:
+    words = [word.format(place) for word in named]
+    found = cli("query", *words, "--query", "q.gq", "--param", "name=ann", "--json")
+    assert found.json["rows"] == EXPECTED, found.err
+    monkeypatch.chdir(Path(place).parent)
+    relative = [word.format("g") for word in named]
+    found = cli("query", *relative, "--query", "q.gq", "--param", "name=ann", "--json")
+    assert found.json["rows"] == EXPECTED, found.err
+
+
+def test_a_mutation_finds_its_graph_as_other_commands_do(cli: Cli, place: str) -> None:
+    add = 'query add() { insert Person { name: "bob" } }'
+    assert "changed main via add: 1 node" in cli("mutate", place, "-e", add, "--quiet").out
+
+
+def test_a_name_is_a_query_when_the_graph_is_named_otherwise(
+    cli: Cli, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(place).parent)
+    monkeypatch.setenv("OMNIGRAPH_STORE", place)
+    found = cli("query", "g", "--query", "q.gq", "--param", "name=ann")
+    assert (found.code, "no query named 'g'" in found.err) == (3, True)
+
+
 @pytest.mark.parametrize("name", ["o.csv", "o.json", "o.jsonl", "o.parquet", "o.arrow", "o.txt"])
 def test_a_file_is_written_as_its_ending_says(
     cli: Cli, place: str, tmp_path: Path, name: str

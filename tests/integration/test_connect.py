@@ -63,7 +63,7 @@ def test_several_at_once_get_the_same_graph(tmp_path: Path) -> None:
 
 
 def test_a_path_without_a_schema_says_how_to_open_it() -> None:
-    with pytest.raises(og.BadRequestError, match="no address of a server") as caught:
+    with pytest.raises(og.BadRequestError, match="not a server address") as caught:
         og.connect("plan")
     assert "og.open('plan')" in str(caught.value.hint)
 

@@ -260,7 +260,7 @@ def test_an_export_is_one_snapshot_while_the_graph_moves(filled: og.Graph) -> No
 def test_an_unknown_version_commit_or_branch_is_not_found(filled: og.Graph) -> None:
     with pytest.raises(og.NotFoundError, match="graph version 99 does not exist"):
         filled.export(version=99)
-    with pytest.raises(og.NotFoundError, match="'x' is no branch, tag, commit id or version"):
+    with pytest.raises(og.NotFoundError, match="'x' is not a branch, tag, commit id or version"):
         filled.export(commit="x")
     with pytest.raises(og.NotFoundError, match="branch 'x' does not exist"):
         filled.export(branch="x")

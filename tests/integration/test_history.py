@@ -60,7 +60,7 @@ def test_head_and_get_return_the_same_commit(story: og.Graph) -> None:
     assert newest == story.commits.list()[0]
     for item in story.commits.list():
         assert story.commits.get(item.graph_commit_id) == item
-    with pytest.raises(og.NotFoundError, match="'nope' is no branch, tag, commit id or version"):
+    with pytest.raises(og.NotFoundError, match="'nope' is not a branch, tag, commit id or version"):
         story.commits.get("nope")
 
 

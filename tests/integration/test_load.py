@@ -553,3 +553,15 @@ def test_the_result_lists_types_by_name(graph: og.Graph) -> None:
     assert found["edges"] == [{"name": "Knows", "entities_loaded": 1}]
     assert (found["total_entities"], found["mode"], found["branch"]) == (3, "append", "main")
     assert found["branch_created"] is False
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [(5, "an int"), (None, "a NoneType"), ({"type": "Person"}, "a dict")]
+)
+def test_what_is_not_an_input_is_refused_by_its_name(tmp_path: Path, given: Any, said: str) -> None:
+    with (
+        og.init(tmp_path / "g", "node Person { name: String @key }", durability="none") as graph,
+        pytest.raises(og.BadRequestError, match=f"^cannot load {said}$") as caught,
+    ):
+        graph.load(given, mode="append")
+    assert "a list of dictionaries" in str(caught.value.hint)

@@ -226,7 +226,7 @@ def test_a_line_that_several_types_read_is_left_out_once(graph: og.Graph, tmp_pa
         ({"constants": {"age": "old"}}, "the constant 'old': property 'age' expects"),
         ({"constants": {"age": 2**40}}, "outside the range of I32"),
         ({"columns": {"a": "name"}, "compute": {"name": "b"}}, "'name' of Person is set twice"),
-        ({"duplicates": "any"}, "unknown way with duplicates 'any'"),
+        ({"duplicates": "any"}, "unknown value of duplicates 'any'"),
         ({"delimiter": "||"}, "the delimiter of a CSV file is one character"),
     ],
 )
@@ -240,7 +240,7 @@ def test_a_wrong_mapping_is_refused_before_anything_is_read(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a = ", "is no TOML file"),
+        ("a = ", "is not a TOML file"),
         ("[Person]\ncolumns = {}", r"\[Person\] needs either 'data' or 'source'"),
         ("[Person]\ndata = 'a.csv'\ncolums = {}", r"\[Person\] has no 'colums'"),
         ("[Person]\ndata = 3", "data: expected a path, or a list of paths, got 3"),
@@ -248,9 +248,9 @@ def test_a_wrong_mapping_is_refused_before_anything_is_read(
         ("[[rows]]\ndata = 'a.csv'", r"\[\[rows\]\] needs 'type'"),
         ("[[rows]]\ntype = 'Person'\nsource = 'x'", "names the source 'x', which is not there"),
         ("[sources.a]\nnull = ['']", r"\[sources.a\] needs 'data'"),
-        ("Person = 1", "'Person' is no table"),
+        ("Person = 1", "'Person' is not a table"),
         ("", "names nothing to load"),
-        ("a = " + "9" * 5000, "is no TOML file"),
+        ("a = " + "9" * 5000, "is not a TOML file"),
     ],
 )
 def test_a_wrong_mapping_file_is_told(tmp_path: Path, text: str, message: str) -> None:
@@ -316,7 +316,7 @@ def test_a_part_without_events_sets_no_columns(graph: og.Graph, tmp_path: Path, 
 def test_a_mapping_that_names_its_own_folder_is_refused(graph: og.Graph, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "mapping.toml").write_text('envelopes = "."\n')
-    with pytest.raises(og.BadRequestError, match="names the folder it lies in"):
+    with pytest.raises(og.BadRequestError, match="names the folder that holds it"):
         graph.bulk(tmp_path / "in", mode="append")
 
 

@@ -112,7 +112,20 @@ MISTAKES: list[tuple[tuple[str, ...], int, str, str]] = [
         "branch 'dve' does not exist",
         "did you mean 'dev'?",
     ),
-    (("query", "all", *FROM_FILE, "--at", "v2"), 3, "'v2' is no branch, tag", "branch@version"),
+    (("query", "all", *FROM_FILE, "--at", "v2"), 3, "'v2' is not a branch, tag", "branch@version"),
+    (
+        ("query", "all", *FROM_FILE, "--at", "main@{2001-01-01}"),
+        3,
+        "the graph did not exist at 2001-01-01",
+        "name a later moment",
+    ),
+    (
+        ("query", "all", *FROM_FILE, "--at", "main@{sometime}"),
+        3,
+        "'sometime' is not a point in time",
+        "5 minutes ago",
+    ),
+    (("query", "g", "all", "--query", "q.gq"), 3, "no graph at", ""),
     (
         ("query", "all", *FROM_FILE, "--at", "main", "--tag", "v1"),
         2,
@@ -120,12 +133,13 @@ MISTAKES: list[tuple[tuple[str, ...], int, str, str]] = [
         "",
     ),
     (("commit", "show", "HEAD~9", "g"), 3, "is the first one", "1 of 9 steps"),
-    (("diff", "main", "dve", "g"), 3, "'dve' is no branch", "did you mean 'dev'?"),
+    (("diff", "main", "dve", "g"), 3, "'dve' is not a branch", "did you mean 'dev'?"),
     (("tag", "delete", "v2", "g"), 3, "tag 'v2' does not exist", ""),
     # ---- output
     (("query", "all", *FROM_FILE, "--out", "o.xls"), 1, "'.xls' files cannot be written", ".csv"),
     (("query", "all", *FROM_FILE, "--out", "o"), 1, "the name has no ending", "--format"),
     (("query", "all", *FROM_FILE, "--format", "xml"), 2, "'xml' is not one of", ""),
+    (("export", "g", "--table", "Person"), 1, "is not a table key", "use node:Type"),
     (("export", "g", "--out", "x.csv"), 1, "'.csv' files cannot be written", ".jsonl"),
     (
         ("export", "g", "--type", "Persn"),
@@ -159,7 +173,7 @@ MISTAKES: list[tuple[tuple[str, ...], int, str, str]] = [
         ("load", "g", "--data", "Person=semi.csv", *APPEND),
         1,
         "unknown column 'name;age'",
-        "separated by ','",
+        "separated by ',', unless a mapping names another delimiter",
     ),
     (
         ("load", "g", "--data", "Person=column.csv", *APPEND),
@@ -168,6 +182,7 @@ MISTAKES: list[tuple[tuple[str, ...], int, str, str]] = [
         "did you mean 'name'?",
     ),
     (("load", "g", "--data", "Person=rows.xlsx", *APPEND), 1, "rows.xlsx", "known are"),
+    (("load", "g", "--data", "Person=-", *APPEND), 2, "standard input is read as JSONL", "CSV"),
     (
         ("load", "g", "--data", "type.jsonl", *APPEND),
         1,
@@ -203,7 +218,7 @@ MISTAKES: list[tuple[tuple[str, ...], int, str, str]] = [
     (
         ("branch", "create", "x", "g", "--from", "mainn"),
         3,
-        "'mainn' is no branch",
+        "'mainn' is not a branch",
         "did you mean 'main'?",
     ),
     (("branch", "delete", "main", "g"), 1, "the main branch cannot be deleted", ""),

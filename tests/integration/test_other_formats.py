@@ -312,7 +312,7 @@ BAD = {
     KEYS
     + '<node id="a"><data key="t">Person</data><data key="n">ann</data></node>\n'
     + '<edge source="a" target="z"><data key="t">Knows</data></edge></graphml>': (
-        "line 2: edge Knows: its target 'z' is no node of the file"
+        "line 2: edge Knows: its target 'z' is not a node of the file"
     ),
     KEYS
     + '<node id="a"><data key="t">Person</data><data key="n">ann</data></node>\n'
@@ -322,7 +322,7 @@ BAD = {
     KEYS
     + '<node id="a"><data key="t">Person</data><data key="n">ann</data></node>\n'
     + '<node id="a"><data key="t">Person</data><data key="n">bob</data></node></graphml>': (
-        "line 2: node 'a' stands twice"
+        "line 2: node 'a' appears twice"
     ),
     '<graphml><key id="t" attr.name="type"/><key id="g" attr.name="age"/>\n'
     '<node id="a"><data key="t">Person</data><data key="g">old</data></node></graphml>': (

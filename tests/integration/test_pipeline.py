@@ -202,7 +202,7 @@ def test_a_run_that_was_killed_anywhere_is_continued(folder: Path, tmp_path: Pat
         ('merge = "main"', 'merge = "nowhere"', "nowhere"),
         ('data = "people.csv"', 'data = "nobody.csv"', "file not found"),
         ('queries = "checks.gq"', 'queries = "a\\u0000"', "cannot read"),
-        ('mode = "merge"', f"mode = {'9' * 5000}", "is no TOML file"),
+        ('mode = "merge"', f"mode = {'9' * 5000}", "is not a TOML file"),
         ('branch = "in-{run}"', 'branch = "../{run}"', "'../run' is not a branch name"),
         ('tag = "after-{run}"', 'tag = "a b"', "'a b' is not a branch name"),
         ('tag = "after-{run}"', 'tag = "after/{run}"', "'after/run' is not a tag name"),
@@ -221,7 +221,7 @@ def test_a_wrong_pipeline_is_refused_before_anything_happens(
 
 
 def test_wrong_run_ids_are_refused(folder: Path) -> None:
-    with pytest.raises(og.BadRequestError, match="is no run id"):
+    with pytest.raises(og.BadRequestError, match="is not a run id"):
         _run(folder, run_id="a/b")
 
 
@@ -253,7 +253,7 @@ def test_the_command_line_runs_checks_explains_and_reports(folder: Path, cli: Cl
     assert cli("pipeline", "run", "in.toml", "--report", "r.txt").code == 2
     (folder / "people.csv").write_text("who,size\nann,200\n")
     wrong = cli("pipeline", "check", "in.toml")
-    assert "Person does not want size" in wrong.err
+    assert "Person has no property for size" in wrong.err
 
 
 def test_the_example_reads_messy_files(tmp_path: Path, cli: Cli) -> None:

@@ -93,12 +93,12 @@ def test_a_commit_is_found_by_how_its_id_begins(graph: og.Graph) -> None:
 @pytest.mark.parametrize(
     ("name", "why", "hint"),
     [
-        ("mainn", "is no branch", "did you mean 'main'"),
-        ("deb", "is no branch", "did you mean 'dev'"),
-        ("zzzz", "is no branch", "branch@version"),
+        ("mainn", "is not a branch", "did you mean 'main'"),
+        ("deb", "is not a branch", "did you mean 'dev'"),
+        ("zzzz", "is not a branch", "branch@version"),
         ("main~99", "is the first one", "5 of 99 steps"),
-        ("main~1^2", "is no merge", "0 of 1 steps"),
-        ("main@{soon}", "is no moment", "5 minutes ago"),
+        ("main~1^2", "is not a merge", "0 of 1 steps"),
+        ("main@{soon}", "is not a point in time", "5 minutes ago"),
         ("main@{2001-01-01}", "did not exist", None),
         ("main@99", "version", None),
         ("nope@{now}", "'nope'", None),

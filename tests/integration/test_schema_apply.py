@@ -228,7 +228,9 @@ def test_wider_types_keep_every_value(graph: og.Graph) -> None:
 def test_a_property_becomes_required_when_every_row_has_it(graph: og.Graph) -> None:
     with pytest.raises(og.DataError) as refused:
         graph.schema.apply(changed("age: I32?", "age: I32"))
-    assert messages(refused.value) == ["Person 'bob' has no age, which the new schema requires"]
+    assert messages(refused.value) == [
+        "Person 'bob' has no value for age, which the new schema requires"
+    ]
     assert refused.value.problems[0]["id"] == "bob"
     run(graph, 'update Person set { age: 7 } where slug = "bob"')
     graph.schema.apply(changed("age: I32?", "age: I32"))
@@ -410,14 +412,14 @@ def test_a_plan_counts_rows_and_names_what_stands_against_it(graph: og.Graph) ->
         "supported: yes",
         "make property 'Person.age' required on node 'Person'",
         "drop property 'Person.nick' (soft mode) on node 'Person' [1 row]",
-        "problem: Person 'bob' has no age, which the new schema requires",
+        "problem: Person 'bob' has no value for age, which the new schema requires",
     ]
     assert plan.to_json()["problems"] == [
         {
             "type": "Person",
             "id": "bob",
             "field": "age",
-            "message": "Person 'bob' has no age, which the new schema requires",
+            "message": "Person 'bob' has no value for age, which the new schema requires",
         }
     ]
     assert not plan.applied

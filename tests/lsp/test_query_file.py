@@ -174,8 +174,8 @@ def test_a_name_of_a_block_is_its_own_unless_the_block_is_optional() -> None:
     ("text", "new_name", "why"),
     [
         ("query a() { match { $p|: Person  $q: Person } return { 1 } }", "q", "has a `$q` already"),
-        ("query a() { match { $p|: Person } return { 1 } }", "Q", "no name for a variable"),
-        ("query a() { match { $p|: Person } return { 1 } }", "_", "no name for a variable"),
+        ("query a() { match { $p|: Person } return { 1 } }", "Q", "not a variable name"),
+        ("query a() { match { $p|: Person } return { 1 } }", "_", "not a variable name"),
         ("query a() { match { $_| knows $q } return { 1 } }", "p", "names nothing"),
         ("query a() { match { $p|: Person ", "q", "syntax error"),
         ("query a() { match { $p: Per|son } return { 1 } }", "Q", "only variables and parameters"),

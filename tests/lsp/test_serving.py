@@ -146,11 +146,11 @@ def test_a_schema_is_checked_and_queries_follow_it_before_it_is_saved(open_query
 
 
 def test_a_document_that_is_not_open_is_refused_and_others_are_ignored(shared: Editor) -> None:
-    with pytest.raises(RefusedError, match="is no open"):
+    with pytest.raises(RefusedError, match="is not an open"):
         shared.ask("hover", "other.gq", 0, 0)
     item = {"uri": shared.uri("a.txt"), "languageId": "text", "version": 1, "text": "node"}
     shared.notify("textDocument/didOpen", {"textDocument": item})
-    with pytest.raises(RefusedError, match="is no open"):
+    with pytest.raises(RefusedError, match="is not an open"):
         shared.ask("hover", "a.txt", 0, 0)
 
 

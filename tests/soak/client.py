@@ -230,7 +230,7 @@ class Client:
 
 def _is_gone(message: str) -> bool:
     """Whether what the caller named is gone; main never is, nor a file that a table needs."""
-    gone = ("does not exist", "was deleted", "is no branch")
+    gone = ("does not exist", "was deleted", "is not a branch")
     return any(text in message for text in gone) and "branch 'main'" not in message
 
 

@@ -125,7 +125,7 @@ def by_entity(rows: Iterable[Mapping[str, Any]]) -> dict[Entity, dict[str, Any]]
     for row in rows:
         key = (str(row.get("type") or row.get("edge")), str(row["data"]["id"]))
         if key in found:
-            raise AssertionError(f"{key} is there twice")
+            raise AssertionError(f"{key} is defined twice")
         found[key] = dict(row)
     return found
 

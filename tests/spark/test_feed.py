@@ -200,7 +200,7 @@ def test_changes_between_commits_tags_and_moments(new_graph: NewGraph) -> None:
         read("one")
     with pytest.raises(og.BadRequestError, match="does not come after"):
         read("now..one")
-    with pytest.raises(og.NotFoundError, match="'tow' is no branch, tag, commit id or version"):
+    with pytest.raises(og.NotFoundError, match="'tow' is not a branch, tag, commit id or version"):
         read("tow..")
     graph.branches.create("dev")
     graph.mutate('query q() { delete Person where name = "p0000002" }', branch="dev")

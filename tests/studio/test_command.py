@@ -30,7 +30,7 @@ def test_a_server_that_runs_is_only_pointed_at() -> None:
     [
         (["g", "--server", "https://x"], "is served already"),
         (["g", "--graph", "a"], "--graph needs --server"),
-        (["--server", "nonsense"], "no address of a server"),
+        (["--server", "nonsense"], "not a server address"),
         (["g", "--bind", "0.0.0.0:0"], "this machine only"),
     ],
 )

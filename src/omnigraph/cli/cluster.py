@@ -53,11 +53,11 @@ def plan(config: str, as_json: bool) -> int:
 
 @cluster.command("apply")
 @config_options
-@click.option("--as", "actor", metavar="ACTOR", help="Who the changes are by.")
+@click.option("--as", "actor", metavar="ACTOR", help="Actor of the changes.")
 def apply_command(config: str, as_json: bool, actor: str | None) -> int:
     """Make the cluster what the configuration says.
 
-    What would destroy data stays as it is until somebody approves it; the exit code is 0 then
+    Changes that would destroy data wait for an approval; the exit code is 0 then
     too, and `converged` is false.
     """
     from omnigraph.cluster import apply as run

@@ -240,7 +240,7 @@ def show(
         print_json(found.to_json())
         return
     for name, value in found.to_json().items():
-        if not name.startswith("graph_") or name == "graph_commit_id":
+        if value is not None and (not name.startswith("graph_") or name == "graph_commit_id"):
             click.echo(f"{name}: {value}")
     click.echo(f"time: {found.created_at.isoformat()}")
     for key, pin in after.tables.items():

@@ -23,6 +23,7 @@ from omnigraph.cli.scope import (
     open_served,
     params_options,
     print_json,
+    query_and_place,
     read_params,
     refuse_managed,
     resolve_uri,
@@ -68,6 +69,7 @@ def init(uri: str, schema_path: str, force: bool, as_json: bool) -> None:
 
 @click.command()
 @click.argument("name", required=False)
+@click.argument("uri", required=False)
 @store_options
 @click.option("--query", "query_path", metavar="FILE", help="Query file (.gq).")
 @click.option("-e", "--query-string", "text", metavar="GQ", help="Query text.")
@@ -79,6 +81,7 @@ def init(uri: str, schema_path: str, force: bool, as_json: bool) -> None:
 @json_option
 def mutate(
     name: str | None,
+    uri: str | None,
     store: str | None,
     query_path: str | None,
     text: str | None,
@@ -94,13 +97,14 @@ def mutate(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Run a mutation query as one commit. NAME picks a query when the source holds several.
+    """Run a mutation query as one commit.
 
-    On a server and without a source, NAME is a stored query.
+    NAME picks a query when the source holds several, URI is the graph. On a server and without a
+    source, NAME is a stored query.
     """
     if query_path is not None and text is not None:
         raise click.UsageError("give --query FILE or -e GQ, not both")
-    place = resolve_uri(None, store, None)
+    name, place = query_and_place(name, uri, store)
     stored = query_path is None and text is None
     if stored and (name is None or not is_served(place)):
         raise click.UsageError("give --query FILE or -e GQ; stored queries are on servers")

@@ -126,7 +126,7 @@ def storage(location: Location, env: Mapping[str, str]) -> Iterator[Finding]:
         return
     root = location.root
     if not os.path.isdir(root):
-        yield _problem("reach", f"{root} is no folder", "check the path, or create the graph")
+        yield _problem("reach", f"{root} is not a folder", "check the path, or create the graph")
         return
     rights = {"read": os.R_OK | os.X_OK, "create": os.W_OK | os.X_OK}
     for name, wanted in rights.items():

@@ -54,13 +54,13 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Check everything, write nothing.")
 @click.option("--explain", is_flag=True, help="Say where each property comes from; load nothing.")
 @click.option("--no-index", is_flag=True, help="Leave the indexes to a later write or optimize.")
-@click.option("--rejects", metavar="FILE", help="Where to write what is wrong with which row.")
+@click.option("--rejects", metavar="FILE", help="File for rejected rows and their errors.")
 @click.option(
     "--allow-rejects",
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Leave out up to N rows that something is wrong with.",
+    help="Reject up to N invalid rows and load the others.",
 )
 @click.option(
     "--engine",
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     help="auto: Spark if a master is named or the input is above 2 GiB.",
 )
 @click.option("--scratch", metavar="FOLDER", help="Where Spark's workers keep parsed rows.")
-@click.option("--master", metavar="URL", help="Where Spark runs, such as local[4,4].")
+@click.option("--master", metavar="URL", help="Spark master, such as local[4,4].")
 @click.option("--yes", is_flag=True, help="Do not ask before an overwrite on a server.")
 @actor_option
 @write_options
@@ -216,6 +216,11 @@ def _sources(data: Sequence[str], mapping: str | None) -> Sources:
         if separator and name.isidentifier() and not os.path.exists(item):
             from omnigraph.intake.declared import Rows
 
+            if path == STDIN:
+                raise click.UsageError(
+                    f"--data {item}: standard input is read as JSONL; save the rows of {name} "
+                    "to a CSV or Parquet file"
+                )
             found.append(Rows(type=name, data=path))
         else:
             found.append(item)

@@ -26,7 +26,7 @@ from omnigraph.errors import BadRequestError
 from omnigraph.wording import counted
 
 if TYPE_CHECKING:
-    from omnigraph.values.reports import OptimizeReport
+    from omnigraph.values.reports import OptimizedTable, OptimizeReport
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
@@ -78,10 +78,7 @@ def optimize(
         if item.skipped is not None:
             click.echo(f"{item.table_key}: skipped, {item.skipped}")
         elif item.committed:
-            click.echo(
-                f"{item.table_key}: {counted(item.fragments_removed, 'fragment')} became "
-                f"{item.fragments_added}, all rows indexed"
-            )
+            click.echo(f"{item.table_key}: {_compacted(item)}indexes cover all rows")
     if report.commit is None:
         click.echo("nothing to do")
 
@@ -102,6 +99,13 @@ def _tell_plan(report: OptimizeReport) -> None:
             click.echo(f"{item.table_key}: all rows would be indexed by {columns}")
     if idle:
         click.echo("nothing to do")
+
+
+def _compacted(item: OptimizedTable) -> str:
+    if not item.fragments_removed:
+        return ""
+    before = counted(item.fragments_removed, "fragment")
+    return f"compacted {before} into {item.fragments_added}, "
 
 
 @click.command()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Stored queries to offer as tools, without a cluster (may be repeated).",
 )
-@click.option("--policy", "policy_path", metavar="FILE", help="Who may do what.")
+@click.option("--policy", "policy_path", metavar="FILE", help="Policy (YAML).")
 @actor_option
 @click.option("--branch", metavar="NAME", help="Branch to write to (else one for each actor).")
 @click.option("--allow-main", is_flag=True, help="Let agents write to main, and merge.")
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 @click.option(
     "--tokens", metavar="FILE", help="JSON object of actors and their tokens, for --http."
 )
-@click.option("--issuers", metavar="FILE", help="Whose logins are taken, as for `serve`.")
+@click.option("--issuers", metavar="FILE", help="Accepted identity providers, as for `serve`.")
 @click.option("--tls-cert", metavar="FILE", help="Certificate (PEM), for --http.")
 @click.option("--tls-key", metavar="FILE", help="Private key of the certificate (PEM).")
-@click.option("--unauthenticated", is_flag=True, help="Let everybody in, for --http.")
+@click.option("--unauthenticated", is_flag=True, help="Serve without authentication, for --http.")
 def mcp(
     uri: str | None,
     store: str | None,

@@ -38,7 +38,7 @@ def pipeline() -> None:
     type=click.Choice(["auto", "local", "spark"]),
     help="Where the load is done, instead of what the file says.",
 )
-@click.option("--master", metavar="URL", help="Where Spark runs, such as local[4,4].")
+@click.option("--master", metavar="URL", help="Spark master, such as local[4,4].")
 @actor_option
 @json_option
 def run(
@@ -94,7 +94,7 @@ def check(file: str, store: str | None, as_json: bool) -> None:
     problems = [
         f"{plan['files'][0]}: {word} {', '.join(plan[key])}"
         for plan in plans
-        for key, word in (("missing", "lacks"), ("unknown", f"{plan['type']} does not want"))
+        for key, word in (("missing", "lacks"), ("unknown", f"{plan['type']} has no property for"))
         if plan.get(key)
     ]
     if problems:

@@ -21,8 +21,8 @@ from omnigraph.cli.scope import (
     open_served,
     params_options,
     print_json,
+    query_and_place,
     read_params,
-    resolve_uri,
     store_options,
 )
 from omnigraph.errors import BadRequestError
@@ -39,6 +39,7 @@ CELL_WIDTH_MAX = 80
 
 @click.command()
 @click.argument("name", required=False)
+@click.argument("uri", required=False)
 @store_options
 @click.option("--query", "query_path", metavar="FILE", help="Query file (.gq).")
 @click.option("-e", "--query-string", "text", metavar="GQ", help="Query text.")
@@ -49,7 +50,7 @@ CELL_WIDTH_MAX = 80
 @click.option("--version", "at_version", type=int, help="Read at this graph version.")
 @click.option("--tag", metavar="NAME", help="Read at this tag.")
 @click.option("--timestamp", metavar="TIME", help="Read the branch as it was at this instant.")
-@click.option("--timeout", type=float, metavar="S", help="Give up after so many seconds.")
+@click.option("--timeout", type=float, metavar="S", help="Give up after this many seconds.")
 @click.option(
     "--engine",
     type=click.Choice(["local", "spark", "auto"]),
@@ -57,7 +58,7 @@ CELL_WIDTH_MAX = 80
     show_default=True,
     help="Where it runs: in this process, on Spark, or on Spark if memory here is too small.",
 )
-@click.option("--master", metavar="URL", help="Where Spark runs, such as local[4,4].")
+@click.option("--master", metavar="URL", help="Spark master, such as local[4,4].")
 @click.option("--explain", is_flag=True, help="Show how it ran: rows, time and calls by step.")
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), help="Output format (table, or as configured)."
@@ -66,6 +67,7 @@ CELL_WIDTH_MAX = 80
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 def query(
     name: str | None,
+    uri: str | None,
     store: str | None,
     query_path: str | None,
     text: str | None,
@@ -86,7 +88,7 @@ def query(
     out: str | None,
     as_json: bool,
 ) -> None:
-    """Run a read query. NAME picks a query when the source holds several.
+    """Run a read query. NAME picks a query when the source holds several, URI is the graph.
 
     On a server and without a source, NAME is a stored query.
     """
@@ -98,7 +100,7 @@ def query(
         raise click.UsageError("--format parquet needs --out FILE")
     one_state(at=at_state, snapshot=snapshot, version=at_version, tag=tag, timestamp=timestamp)
     snapshot = at_state or snapshot
-    place = resolve_uri(None, store, None)
+    name, place = query_and_place(name, uri, store)
     form = "json" if as_json else form
     if out is not None and form is None:
         form = form_of_file(out, FORMATS)

@@ -62,7 +62,9 @@ schema.add_command(
 @click.option("--schema", "desired", required=True, metavar="NEW.pg", help="Desired schema.")
 @click.option("--allow-data-loss", is_flag=True, help="Plan drops as hard drops.")
 @click.option(
-    "--check", is_flag=True, help="Exit 3 when a change is not supported, or rows stand against it."
+    "--check",
+    is_flag=True,
+    help="Exit 3 when a change is not supported, or existing rows violate it.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 def plan(

@@ -13,7 +13,14 @@ import click
 from omnigraph.cli.complete_names import branch_names
 from omnigraph.cli.helper import warm_graph
 from omnigraph.cli.operator import load_operator
-from omnigraph.cli.places import find_place, is_local, is_served, note_scope, split_served
+from omnigraph.cli.places import (
+    find_place,
+    is_local,
+    is_served,
+    named_scope,
+    note_scope,
+    split_served,
+)
 from omnigraph.errors import BadRequestError
 
 if TYPE_CHECKING:
@@ -27,7 +34,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def uri_argument(command: F) -> F:
     """Add the graph's place on storage, as an argument or as `--store` / `--uri`."""
     command = click.argument("uri", required=False)(command)
-    command = click.option("--store", help="Where the graph lives (same as URI).")(command)
+    command = click.option("--store", help="Location of the graph (same as URI).")(command)
     command = profile_option(command)
     return click.option("--uri", "uri_option", hidden=True)(command)
 
@@ -85,7 +92,7 @@ def server_option(command: F) -> F:
 
 def store_options(command: F) -> F:
     """Add the graph's place for commands whose arguments mean something else."""
-    command = click.option("--store", help="Where the graph lives.")(command)
+    command = click.option("--store", help="Location of the graph.")(command)
     return served_options(profile_option(command))
 
 
@@ -107,7 +114,7 @@ def json_option(command: F) -> F:
 
 def actor_option(command: F) -> F:
     """Add `--as`."""
-    return click.option("--as", "actor", metavar="ACTOR", help="Who the commit is by.")(command)
+    return click.option("--as", "actor", metavar="ACTOR", help="Actor of the commit.")(command)
 
 
 def quiet_option(command: F) -> F:
@@ -131,7 +138,7 @@ def engine_options(command: F) -> F:
         show_default=True,
         help="Where the work is done: in this process, or by workers on Spark.",
     )(command)
-    return click.option("--master", metavar="URL", help="Where Spark runs, such as local[4,4].")(
+    return click.option("--master", metavar="URL", help="Spark master, such as local[4,4].")(
         command
     )
 
@@ -160,9 +167,7 @@ def write_options(command: F) -> F:
 
 def message_option(command: F) -> F:
     """Add `-m`."""
-    return click.option("-m", "--message", metavar="TEXT", help="What the commit says about it.")(
-        command
-    )
+    return click.option("-m", "--message", metavar="TEXT", help="Message of the commit.")(command)
 
 
 def at_option(command: F) -> F:
@@ -182,6 +187,25 @@ def one_state(**given: object) -> None:
 def resolve_uri(uri: str | None, store: str | None, uri_option: str | None) -> str:
     """Return the one place that was named, or configured. Raises for none and for several."""
     return find_place([value for value in (uri, store, uri_option) if value])
+
+
+def query_and_place(name: str | None, uri: str | None, store: str | None) -> tuple[str | None, str]:
+    """Return which query `[NAME] [URI]` mean, and the place of the graph.
+
+    One argument alone is the graph if it cannot be the name of a query, or if a graph is in a
+    folder of this name and no other graph is named.
+    """
+    if uri is None and store is None and name is not None and _is_place(name):
+        name, uri = None, name
+    return name, resolve_uri(uri, store, None)
+
+
+def _is_place(text: str) -> bool:
+    if not text.isidentifier():
+        return True
+    scope = named_scope()
+    named = scope.server or scope.cluster or scope.profile or os.environ.get("OMNIGRAPH_STORE")
+    return not named and os.path.isdir(os.path.join(text, "__manifest"))
 
 
 def open_graph(place: str, *, mode: str = "rw", actor: str | None = None) -> GraphApi:

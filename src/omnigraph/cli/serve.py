@@ -25,15 +25,20 @@ if TYPE_CHECKING:
 @click.option("--graph-id", metavar="ID", help="Id of the one graph (default).")
 @click.option("--bind", metavar="HOST:PORT", help="Where to listen (127.0.0.1:8080; port 0: any).")
 @click.option(
-    "--unauthenticated", is_flag=True, default=None, help="Let everybody in; needs no tokens."
+    "--unauthenticated",
+    is_flag=True,
+    default=None,
+    help="Serve without authentication and without tokens.",
 )
 @click.option(
     "--require-all-graphs", is_flag=True, default=None, help="Do not start without each graph."
 )
 @click.option("--policy", metavar="FILE", help="Policy of the one graph (YAML).")
 @click.option("--tokens", metavar="FILE", help="JSON object of actors and their tokens.")
-@click.option("--issuers", metavar="FILE", help="Whose logins are taken: JSON, see docs/server.md.")
-@click.option("--tls-cert", metavar="FILE", help="Certificate, and those that lead to it (PEM).")
+@click.option(
+    "--issuers", metavar="FILE", help="Accepted identity providers: JSON, see docs/server.md."
+)
+@click.option("--tls-cert", metavar="FILE", help="Certificate chain (PEM).")
 @click.option("--tls-key", metavar="FILE", help="Private key of the certificate (PEM).")
 @click.option("--queries", metavar="DIR", help="Stored queries of the one graph (.gq files).")
 @click.option(

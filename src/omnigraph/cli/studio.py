@@ -23,7 +23,7 @@ _ACTOR = "studio"
 @uri_argument
 @click.option("--server", metavar="URL", help="Open the studio of this server.")
 @click.option("--graph", metavar="ID", help="The graph of the server, if it has several.")
-@click.option("--policy", "policy_path", metavar="FILE", help="Who may do what (YAML).")
+@click.option("--policy", "policy_path", metavar="FILE", help="Policy (YAML).")
 @actor_option
 @click.option("--bind", metavar="HOST:PORT", default="127.0.0.1:0", help="Where to listen.")
 @click.option("--no-open", is_flag=True, help="Print the address and open no browser.")
@@ -57,7 +57,7 @@ def studio(
 def _page_of(server: str, graph: str | None) -> str:
     parts = urlsplit(server)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise BadRequestError(f"{server!r} is no address of a server", hint="use https://host")
+        raise BadRequestError(f"{server!r} is not a server address", hint="use https://host")
     place = "" if graph is None else f"g/{quote(graph, safe='')}/overview"
     return f"{server.rstrip('/')}/studio/{place}"
 

@@ -45,7 +45,11 @@ def warm() -> None:
 @warm.command()
 @uri_argument
 @click.option(
-    "--idle", type=float, default=IDLE_S, show_default=True, help="Go after so many seconds."
+    "--idle",
+    type=float,
+    default=IDLE_S,
+    show_default=True,
+    help="Stop after this many seconds without a query.",
 )
 @json_option
 def start(
@@ -117,7 +121,7 @@ def _start(helper: Helper, idle_s: float) -> None:
         made.wait()
         with open(helper.log_path, encoding="utf-8", errors="replace") as text:
             lines = text.read().split("\n")
-        reason = next((line for line in reversed(lines) if line.strip()), "it said nothing")
+        reason = next((line for line in reversed(lines) if line.strip()), "it printed nothing")
         raise StorageError(f"the helper did not start: {reason}", hint=f"see {helper.log_path}")
 
 

@@ -200,7 +200,7 @@ def _check_provider(place: str, name: str, provider: EmbeddingProvider, findings
         findings.error("invalid_cluster_yaml", f"{place}.kind", message)
     key = provider.api_key
     if key is not None and not _FROM_ENVIRONMENT.match(key):
-        message = "write ${NAME_OF_A_VARIABLE}: secrets do not belong into this file"
+        message = "write ${NAME_OF_A_VARIABLE}: secrets do not belong in this file"
         findings.error("embedding_api_key_inline", f"{place}.api_key", message)
     if key is None and provider.kind not in _KEYLESS_PROVIDERS:
         message = f"a provider of kind '{provider.kind}' needs api_key: ${{NAME}}"

@@ -196,7 +196,9 @@ class BranchDirectory:
                     f"{what} for more than {SLOT_WAIT_S:g} seconds", hint="try again"
                 )
         else:
-            raise ConflictError(f"{what}, again and again", hint="try again")
+            raise ConflictError(
+                f"{what}, in {BRANCH_CONTROL_ATTEMPTS_MAX} attempts", hint="try again"
+            )
         with slot:
             try:
                 self.check_graph()

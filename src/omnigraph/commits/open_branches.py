@@ -377,7 +377,7 @@ class OpenBranches:
             except VersionReclaimedError:
                 if find().version == capture.version:
                     raise
-        raise ConflictError("the branch is written to all the time", hint="try again")
+        raise ConflictError("other writers kept changing the branch", hint="try again")
 
     def create(self, name: str, capture: BranchState) -> BranchInfo:
         """Make a branch whose first state is the captured one."""
@@ -399,7 +399,7 @@ class OpenBranches:
             raise VersionReclaimedError(
                 f"graph version {before.version}, which a branch at this commit would be made "
                 "from, is no longer kept",
-                hint="a cleanup removed it; tag commits that branches shall start at",
+                hint="a cleanup removed it; tag commits that new branches start at",
             )
         operation = TakeOver(group, commits, after.pins)
         schema = self.schema_at(capture.head.schema_hash)

@@ -459,7 +459,7 @@ class _Tokens:
             raise CursorRejectedError(f"it is a {found.get('kind')}, not a {kind}")
         reasons = {
             "graph": "another graph issued it",
-            "branch": "it belongs to another branch, or to an earlier life of it",
+            "branch": "it belongs to another branch, or to a deleted branch of the same name",
             "filter": "it was issued for another filter",
         }
         for name, reason in reasons.items():

@@ -124,7 +124,7 @@ class Engine:
 
     @property
     def uri(self) -> str:
-        """Where the graph lives."""
+        """Location of the graph."""
         return self.location.uri
 
     @property

@@ -53,7 +53,7 @@ class Reads:
 
     @property
     def uri(self) -> str:
-        """Where the graph lives.
+        """Location of the graph.
 
         >>> graph.uri
         '...tasks.omni'
@@ -132,7 +132,7 @@ class Reads:
             version: Graph version of the branch to read at.
             tag: Tag to read at.
             timestamp: Read the branch as it was at this moment.
-            timeout: Give up after so many seconds, with `ResourceLimitError`.
+            timeout: Give up after this many seconds, with `ResourceLimitError`.
             cancel: Give up when this event is set, with `QueryError`.
             max_staleness_s: Look for newer commits only if that was longer ago than this.
             engine: `local`, `spark` (a `SparkResult`), or `auto`: Spark if memory is too small.

@@ -137,7 +137,10 @@ def at_moment(
     commits = line.manifest.history.newest_first(newest.version, until_us=microseconds)
     last = next(commits, None)
     if last is None:
-        raise NotFoundError(f"the graph did not exist at {moment.isoformat()}")
+        raise NotFoundError(
+            f"the graph did not exist at {moment.isoformat()}",
+            hint="name a later moment; `omnigraph commit list` shows when commits were made",
+        )
     return line, lines.state_of(line, last)
 
 
@@ -157,7 +160,7 @@ def _anchored(
         moment = parse_moment(revision.moment)
         if moment is None:
             raise NotFoundError(
-                f"'{revision.moment}' is no moment",
+                f"'{revision.moment}' is not a point in time",
                 hint="write an ISO date or instant, yesterday, or such as 5 minutes ago",
             )
         return at_moment(lines, branch if name in ("", HEAD) else name, moment)
@@ -231,7 +234,7 @@ def _walk(
         for taken in range(count):
             parent = commit.parent_commit_id if which == 1 else commit.merged_parent_commit_id
             if parent is None:
-                what = "is no merge" if which == 2 else "is the first one"
+                what = "is not a merge" if which == 2 else "is the first one"
                 raise NotFoundError(
                     f"commit {commit.graph_commit_id} {what}: it has no such parent",
                     hint=f"{taken} of {count} steps could be taken",
@@ -251,6 +254,6 @@ def _unknown(lines: Reachable, name: str, revision: Revision) -> NotFoundError:
         close = None
     hint = None if close is None else f"did you mean '{close}'?"
     return NotFoundError(
-        f"'{name}' is no branch, tag, commit id or version",
+        f"'{name}' is not a branch, tag, commit id or version",
         hint=hint or "use branch@version for a version of a branch",
     )

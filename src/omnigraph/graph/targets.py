@@ -94,7 +94,7 @@ def as_instant(value: datetime.datetime | str) -> datetime.datetime:
         moment = parse_moment(value)
         if moment is None:
             raise BadRequestError(
-                f"timestamp: {value!r} is no moment",
+                f"timestamp: {value!r} is not a point in time",
                 hint="write an ISO date or instant, yesterday, or such as 5 minutes ago",
             )
         return moment

@@ -32,7 +32,7 @@ class Upkeep(Struct, frozen=True, kw_only=True):
         keep: Newest states of each branch that stay.
         older_than_s: States younger than this stay, too.
         most: The newest states of each branch that stay for their age at most.
-        grace_s: What was current less than this ago stays: somebody may be reading it.
+        grace_s: States that were current less than this ago stay: a reader may use them.
         optimize: Whether branches written to are optimized as well.
     """
 

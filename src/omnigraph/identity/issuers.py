@@ -73,7 +73,9 @@ class Issuer:
         """Return what a token stands for. Raises `UnauthorizedError`, `StaleKeysError`."""
         algorithm = header.get("alg")
         if algorithm not in self.settings.algorithms:
-            raise UnauthorizedError("the token is not signed in a way that is taken here")
+            raise UnauthorizedError(
+                "the token is signed with an algorithm that is not accepted here"
+            )
         key_id = header.get("kid")
         if key_id is not None and not isinstance(key_id, str):
             raise UnauthorizedError("the token is not well formed")
@@ -112,10 +114,10 @@ class Issuer:
     def _actor(self, claims: Mapping[str, Any]) -> str:
         found = claim(claims, self.settings.actor_claim)
         if not isinstance(found, str) or not found.strip():
-            raise UnauthorizedError("the token does not say whose it is")
+            raise UnauthorizedError("the token names no subject")
         actor = f"{self.settings.actor_prefix}{found}"
         if actor_problem(actor):
-            raise UnauthorizedError("the token is of somebody who cannot act here")
+            raise UnauthorizedError("the subject of the token cannot be an actor here")
         return actor
 
     def _roles(self, claims: Mapping[str, Any]) -> tuple[str, ...]:
@@ -159,7 +161,9 @@ class Issuers:
             raise unknown from None
         # A token that asks for more than is known here, or brings its own payload, is not judged.
         if "crit" in header or "b64" in header:
-            raise UnauthorizedError("the token is not signed in a way that is taken here")
+            raise UnauthorizedError(
+                "the token is signed with an algorithm that is not accepted here"
+            )
         issuer = said.get("iss")
         found = self._issuers.get(issuer) if isinstance(issuer, str) else None
         if found is None:
@@ -198,6 +202,6 @@ def _problem(settings: IssuerSettings) -> str | None:
         return "roles need roles_claim, which says where they are"
     if settings.keys is None:
         if not is_address(settings.issuer):
-            return "keys are needed where the issuer is no address"
+            return "keys are needed when the issuer is not a URL"
         check_address(settings.issuer)
     return None

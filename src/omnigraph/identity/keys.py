@@ -149,7 +149,7 @@ def usable_keys(found: object) -> dict[tuple[str | None, str], Any]:
     jwt = needed("jwt", "checking the tokens of an issuer", extra="server")
     listed = found.get("keys") if isinstance(found, dict) else None
     if not isinstance(listed, list):
-        raise ValueError("it is no set of keys: an object with a list 'keys'")
+        raise ValueError("it is not a key set: an object with a list 'keys'")
     usable: dict[tuple[str | None, str], Any] = {}
     for item in listed:
         algorithm = _algorithm(item) if isinstance(item, dict) else None

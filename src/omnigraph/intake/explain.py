@@ -121,7 +121,7 @@ def _header(item: Input) -> list[str] | None:
         try:
             return list(pq.read_schema(readable(item.path)).names)
         except pa.ArrowInvalid as error:
-            raise BadRequestError(f"{item.path} is no Parquet file: {error}") from error
+            raise BadRequestError(f"{item.path} is not a Parquet file: {error}") from error
     if item.form == "frame":
         columns = getattr(item.data, "columns", None)
         if hasattr(item.data, "mapInArrow") and columns is not None:
@@ -145,7 +145,7 @@ def plan_text(plans: Sequence[dict[str, Any]]) -> str:
         ]
         if plan.get("duplicates"):
             lines.append(f"  of several records of an entity the {plan['duplicates']} counts")
-        for key, words in (("missing", "not in the file"), ("unknown", "not wanted by the type")):
+        for key, words in (("missing", "not in the file"), ("unknown", "not used by the type")):
             if plan.get(key):
                 lines.append(f"  {words}: {', '.join(plan[key])}")
     return "\n".join(lines)

@@ -75,7 +75,7 @@ def _own_names(entity: Entity, names: Sequence[str], from_col: str, to_col: str)
 def _meant(name: str, known: Sequence[str]) -> str:
     """Return what may have been meant by the name of a column."""
     if ";" in name or "\t" in name:
-        return "; values must be separated by ','"
+        return "; values must be separated by ',', unless a mapping names another delimiter"
     close = resembling(name, known)
     return "" if close is None else f"; did you mean '{close}'?"
 

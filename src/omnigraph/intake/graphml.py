@@ -123,7 +123,7 @@ def _nodes(
         if item.xml_id is None:
             problems.add(Problem(message="a node has no id", line=item.number))
         elif item.xml_id in named:
-            problems.add(Problem(message=f"node {item.xml_id!r} stands twice", line=item.number))
+            problems.add(Problem(message=f"node {item.xml_id!r} appears twice", line=item.number))
         else:
             named[item.xml_id] = node.name, entity_id
     return node, _frame(columns), lines
@@ -159,7 +159,7 @@ def _edges(
             ids.append(entity_id)
             message = None
             if not type_name:
-                message = f"edge {edge.name}: its {end} {xml_id!r} is no node of the file"
+                message = f"edge {edge.name}: its {end} {xml_id!r} is not a node of the file"
             elif type_name != wanted[number]:
                 message = (
                     f"edge {edge.name}: its {end} {xml_id!r} is of type {type_name}, "

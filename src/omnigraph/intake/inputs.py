@@ -18,6 +18,7 @@ from omnigraph.intake.records import CsvForm, Records
 from omnigraph.intake.shapes import Shape, check_shape, shaped
 from omnigraph.rows.problems import Problems
 from omnigraph.store import FoundFile, find_files, is_object
+from omnigraph.wording import with_article
 
 FORMS = {
     ".jsonl": "jsonl",
@@ -249,8 +250,7 @@ def _not_loadable(given: object) -> BadRequestError:
 
 
 def _a(given: object) -> str:
-    name = type(given).__name__
-    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+    return with_article(type(given).__name__)
 
 
 def _whole(files: list[FoundFile], catalog: Catalog, within: frozenset[str]) -> list[Input]:
@@ -270,7 +270,7 @@ def _mapped(mapping: str, within: frozenset[str]) -> Sources:
     """Return what a mapping file names, unless that led to it."""
     if mapping in within:
         raise BadRequestError(
-            f"{mapping} names the folder it lies in", hint="name the files, not their folder"
+            f"{mapping} names the folder that holds it", hint="name the files, not their folder"
         )
     return read_mapping(mapping)
 
@@ -299,7 +299,7 @@ def _typed(name: str, rows: Rows, catalog: Catalog) -> Input:
     entity = catalog.entity_named(name)
     if rows.duplicates not in DUPLICATES:
         raise BadRequestError(
-            f"unknown way with duplicates {rows.duplicates!r}", hint=f"use {', '.join(DUPLICATES)}"
+            f"unknown value of duplicates {rows.duplicates!r}", hint=f"use {', '.join(DUPLICATES)}"
         )
     for what, mark in (("delimiter", rows.delimiter), ("quote", rows.quote)):
         if len(mark) != 1 or mark in "\r\n":

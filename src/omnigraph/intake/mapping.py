@@ -42,7 +42,7 @@ def read_mapping(path: Path) -> list[Path | Rows]:
         raise NotFoundError(f"file not found: {name}") from None
     except ValueError as error:
         # Also what is no UTF-8, and numbers too long to be read.
-        raise BadRequestError(f"{name} is no TOML file: {error}") from error
+        raise BadRequestError(f"{name} is not a TOML file: {error}") from error
     folder = name.rpartition("/")[0] if is_object(name) else os.path.dirname(os.path.abspath(name))
     return mapped(found, name, folder)
 
@@ -119,7 +119,7 @@ class _Reader:
     def _check(self, where: str, given: Any, known: Sequence[str]) -> None:
         name = self._name
         if not isinstance(given, Mapping):
-            raise BadRequestError(f"{name}: '{where}' is no table: write [{where}]")
+            raise BadRequestError(f"{name}: '{where}' is not a table: write [{where}]")
         for key, value in given.items():
             if key not in known:
                 close = resembling(key, list(known))

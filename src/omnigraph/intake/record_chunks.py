@@ -98,7 +98,7 @@ def parquet_tables(path: str, start: int = 0, stop: int | None = None) -> Iterat
         with pq.ParquetFile(readable(path), buffer_size=_buffer_bytes(path)) as found:
             yield from _bounded(_parquet_batches(found, start, stop))
     except pa.ArrowInvalid as error:
-        raise BadRequestError(f"{path} is no Parquet file: {error}") from error
+        raise BadRequestError(f"{path} is not a Parquet file: {error}") from error
 
 
 def _buffer_bytes(path: str) -> int:

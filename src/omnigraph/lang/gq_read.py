@@ -220,7 +220,7 @@ class _Output:
             self._scope.error(
                 "T7",
                 node.expression.span,
-                "an object is no value to group or merge rows by",
+                "rows cannot be grouped or merged by an object",
                 hint="return the properties it is about, or the id",
             )
 

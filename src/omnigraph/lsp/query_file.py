@@ -231,7 +231,7 @@ class QueryFile(Struct, frozen=True, dict=True):
         if token.text == "_":
             raise BadRequestError("`$_` names nothing, so it cannot be renamed")
         if self.query_at(offset) is None:
-            raise BadRequestError("the query has a syntax error; mend it first")
+            raise BadRequestError("the query has a syntax error; fix it first")
         if self._symbol(token.start) is None:
             raise BadRequestError(f"`${token.text}` is not introduced in this query")
         return token.span
@@ -244,7 +244,7 @@ class QueryFile(Struct, frozen=True, dict=True):
         name = _NAME.match(new_name)
         if name is None or name.group(1) == "_":
             raise BadRequestError(
-                f"{new_name!r} is no name for a variable: `$` and a lower-case name, such as `$p`"
+                f"{new_name!r} is not a variable name: `$` and a lower-case name, such as `$p`"
             )
         if query is None or found is None or found[0].name == name.group(1):
             return []

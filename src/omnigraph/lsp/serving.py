@@ -64,7 +64,7 @@ class Server(LanguageServer):
         """Return an open document. Raises the protocol's error for one that is not open."""
         found = self.service.get(uri)
         if found is None:
-            raise JsonRpcException(f"{uri} is no open .pg or .gq file", REQUEST_FAILED)
+            raise JsonRpcException(f"{uri} is not an open .pg or .gq file", REQUEST_FAILED)
         return found
 
     def positions(self, text: str) -> Positions:

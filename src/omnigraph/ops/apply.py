@@ -177,7 +177,7 @@ class _SchemaChange(PlainOperation):
     persistence = Persistence(
         reserve=Reserve.AT_ONCE,
         takes_turn=False,
-        given_up="the graph is written to all the time",
+        given_up="other writers kept changing the graph",
     )
 
     def __init__(

@@ -39,7 +39,7 @@ class DeleteBranch(PlainOperation):
             attempts=BRANCH_CONTROL_ATTEMPTS_MAX,
             reserve=Reserve.AT_ONCE,
             takes_turn=False,
-            given_up=f"branch '{branch.name}' is written to all the time",
+            given_up=f"other writers kept changing branch '{branch.name}'",
         )
         self._directory = directory
         self._branch = branch

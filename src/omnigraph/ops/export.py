@@ -36,7 +36,9 @@ def type_of_table(table_key: str) -> str:
     """Return the type whose rows a table holds. Raises `BadRequestError`."""
     kind, separator, name = table_key.partition(":")
     if kind not in ("node", "edge") or not separator or not name:
-        raise BadRequestError(f"{table_key!r} is no table key", hint="use node:Type or edge:Type")
+        raise BadRequestError(
+            f"{table_key!r} is not a table key", hint="use node:Type or edge:Type"
+        )
     return name
 
 

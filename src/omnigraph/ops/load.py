@@ -27,6 +27,7 @@ from omnigraph.rows.embeddings import Embeddings
 from omnigraph.rows.problems import LinePlace, place_text
 from omnigraph.rows.spill import SpillFile, release_mapped, spilled
 from omnigraph.store import open_file
+from omnigraph.wording import with_article
 
 Data = str | os.PathLike[str] | bytes | Iterable[Mapping[str, object]]
 
@@ -146,6 +147,11 @@ class Load(PlainOperation):
                 raise NotFoundError(f"file not found: {os.fspath(data)}") from None
             except IsADirectoryError:
                 raise BadRequestError(f"{os.fspath(data)} is a directory") from None
+        elif isinstance(data, Mapping) or not isinstance(data, Iterable):
+            raise BadRequestError(
+                f"cannot load {with_article(type(data).__name__)}",
+                hint="give a path, the bytes of a JSONL file, or a list of dictionaries",
+            )
         else:
             reader.read(_encoded(data, self._schema.catalog, problems))
         problems.raise_any()

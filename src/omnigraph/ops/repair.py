@@ -67,9 +67,7 @@ class Repair(PlainOperation):
         discard: bool = False,
     ) -> None:
         if force and not confirm:
-            raise BadRequestError(
-                "force publishes changes nobody checked", hint="give confirm as well"
-            )
+            raise BadRequestError("force publishes unchecked changes", hint="give confirm as well")
         if discard and not confirm:
             raise BadRequestError(
                 "discard drops another program's changes", hint="give confirm as well"

@@ -105,7 +105,7 @@ def read_pipeline(path: Path) -> Pipeline:
         found = tomllib.loads(raw)
     except ValueError as error:
         # Also numbers too long to be read.
-        raise BadRequestError(f"{name} is no TOML file: {error}") from error
+        raise BadRequestError(f"{name} is not a TOML file: {error}") from error
     return _Reader(name, raw, found).pipeline()
 
 
@@ -113,7 +113,7 @@ def check_run_id(run_id: str) -> None:
     """Refuse what cannot be part of the name of a branch."""
     if _NAME.fullmatch(run_id) is None:
         raise BadRequestError(
-            f"{run_id!r} is no run id", hint="use letters, digits, '.', '_' and '-', at most 64"
+            f"{run_id!r} is not a run id", hint="use letters, digits, '.', '_' and '-', at most 64"
         )
 
 
@@ -134,7 +134,7 @@ class _Reader:
                 raise self._unknown("[then] has no", key, _THEN)
         name = self._text(found, "name") or os.path.splitext(os.path.basename(self._name))[0]
         if _NAME.fullmatch(name) is None:
-            raise self._wrong(f"{name!r} is no name of a pipeline")
+            raise self._wrong(f"{name!r} is not a valid pipeline name")
         queries, checks = self._checks()
         step = self._resolve()
         rules = [] if step is None else [step.text]

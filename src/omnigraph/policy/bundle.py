@@ -176,16 +176,20 @@ def _problems(found: _File) -> list[str]:
             problems.append(f"group {group!r} has no actors")
         named = [actor.removeprefix(ROLE_PREFIX) for actor in actors]
         unfit = [actor for actor in named if not _named(actor) or actor_problem(actor)]
-        problems += [f"{actor!r} is no name of an actor" for actor in unfit]
-    problems += [f"{group!r} is no name of a group" for group in found.groups if not _named(group)]
-    problems += [f"{b!r} is no name of a branch" for b in found.protected_branches if not _named(b)]
+        problems += [f"{actor!r} is not a valid actor name" for actor in unfit]
+    problems += [
+        f"{group!r} is not a valid group name" for group in found.groups if not _named(group)
+    ]
+    problems += [
+        f"{b!r} is not a valid branch name" for b in found.protected_branches if not _named(b)
+    ]
     seen: set[str] = set()
     for rule in found.rules:
         where = f"rule '{rule.id}'"
         if not _named(rule.id):
-            problems.append(f"{rule.id!r} is no id of a rule")
+            problems.append(f"{rule.id!r} is not a valid rule id")
         if rule.id in seen:
-            problems.append(f"{where} is there twice")
+            problems.append(f"{where} is defined twice")
         seen.add(rule.id)
         problems += [f"{where}: {problem}" for problem in _rule_problems(rule.allow, found.groups)]
     known = {a for rule in found.rules for a in rule.allow.actions if a in set(Action)}
@@ -217,5 +221,5 @@ def _rule_problems(allow: _Allow, groups: dict[str, list[str]]) -> list[str]:
         problems.append("give branch_scope or target_branch_scope, not both")
     for key in given:
         unfit = [action for action in known if action.scope_key != key]
-        problems += [f"{key} means nothing for {action}" for action in unfit]
+        problems += [f"{key} does not apply to {action}" for action in unfit]
     return problems

@@ -53,7 +53,7 @@ def run_cases(policy: Policy, path: str | os.PathLike[str]) -> list[Outcome]:
         raise BadRequestError(f"{name}: there are no cases")
     repeated = {case.id for case in found.cases if [c.id for c in found.cases].count(case.id) > 1}
     if repeated:
-        raise BadRequestError(f"{name}: case {', '.join(sorted(repeated))} is there twice")
+        raise BadRequestError(f"{name}: case {', '.join(sorted(repeated))} is defined twice")
     return [
         Outcome(id=case.id, expected=case.expect, decision=policy.decide(_access(case, name)))
         for case in found.cases

@@ -122,7 +122,7 @@ class CedarPolicy:
         if access.actor is None:
             return Decision(
                 allowed=False,
-                message=f"nobody is named who would {access.describe()}, and a policy is in force",
+                message=f"no actor is named, so the policy denies {access.describe()}",
                 hint="name an actor",
             )
         rules = self.bundle.rules_of(access.actor, access.roles)

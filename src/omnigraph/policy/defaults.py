@@ -26,7 +26,7 @@ class OpenAccess(Struct, frozen=True):
     def decide(self, access: Access) -> Decision:
         """Allow all but what is about the server itself."""
         if not access.action.on_server:
-            return Decision(allowed=True, message=f"{access.describe()} is open to everybody")
+            return Decision(allowed=True, message=f"{access.describe()} is open to every caller")
         return Decision(
             allowed=False,
             message=f"this needs a policy that allows {access.action}",
@@ -61,13 +61,13 @@ def server_state(*, tokens: bool, policy: bool, unauthenticated: bool = False) -
         return ServerState.POLICY_ENABLED if policy else ServerState.DEFAULT_DENY
     if policy:
         raise BadRequestError(
-            "a policy without tokens would deny everybody",
+            "a policy without tokens would deny every request",
             hint="configure bearer tokens, or leave the policy out",
         )
     if not unauthenticated:
         raise BadRequestError(
             "no tokens are configured",
-            hint="configure bearer tokens, or pass --unauthenticated to let everybody in",
+            hint="configure bearer tokens, or pass --unauthenticated to need none",
         )
     return ServerState.OPEN
 

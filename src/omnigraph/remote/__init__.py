@@ -76,7 +76,7 @@ def connect(
         return RemoteGraph(text, graph=graph, token=token, timeout=timeout, retries=retries)
     if schema is None:
         raise BadRequestError(
-            f"{text!r} is no address of a server",
+            f"{text!r} is not a server address, and no schema is given",
             hint=f"og.open({text!r}) opens a graph; with schema=... it is created if absent",
         )
     if graph is not None or token is not None:

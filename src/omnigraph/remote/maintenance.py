@@ -18,7 +18,7 @@ _ON_STORAGE = frozenset({"ensure_indices", "dump", "recover", "recovered", "upke
 def not_served(name: str) -> BadRequestError:
     """Return why a served graph cannot do what works on storage."""
     return BadRequestError(
-        f"{name} works on storage and is not served", hint="open the graph where it lies"
+        f"{name} works on storage and is not served", hint="open the graph where it is stored"
     )
 
 

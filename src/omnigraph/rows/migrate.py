@@ -180,7 +180,7 @@ def check_stored(
         for entity_id in missing_ids(table, change.sources[name]):
             problems.add(
                 Problem(
-                    message=f"{new.name} '{entity_id}' has no {name}, "
+                    message=f"{new.name} '{entity_id}' has no value for {name}, "
                     "which the new schema requires",
                     type_name=new.name,
                     entity_id=entity_id,

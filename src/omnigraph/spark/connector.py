@@ -65,7 +65,8 @@ class GraphSource(DataSource):
         """Return what follows the feed of changes."""
         if "changes" not in self.options:
             raise BadRequestError(
-                "a state of a graph is no stream", hint="say from where: changes='A..'"
+                "a state of a graph cannot be read as a stream",
+                hint="say from where: changes='A..'",
             )
         return change_stream(self.options)
 

@@ -17,7 +17,7 @@ def checked(options: Mapping[str, str], known: Sequence[str]) -> dict[str, str]:
         if "secret" in name or name.startswith(("aws_", "storage")):
             # Spark shows options in plans and logs.
             raise BadRequestError(
-                f"'{given}' is no option of this format: plans and logs show options",
+                f"'{given}' must not be an option: Spark shows options in plans and logs",
                 hint="set AWS_* variables for Spark, or use omnigraph.spark.read",
             )
         if name not in names:

@@ -211,7 +211,7 @@ def _row_groups(path: str) -> list[tuple[int, int]] | str:
     try:
         found = pq.read_metadata(readable(path))
     except pa.ArrowInvalid as error:
-        return f"{path} is no Parquet file: {error}"
+        return f"{path} is not a Parquet file: {error}"
     groups = [found.row_group(number) for number in range(found.num_row_groups)]
     return [(group.num_rows, group.total_byte_size) for group in groups]
 

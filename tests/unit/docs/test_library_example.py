@@ -61,5 +61,5 @@ def test_the_demo_runs_to_its_end() -> None:
     shown = done.stdout
     answer = shown.index("via on_the_shelf")
     assert answer < shown.index("omnigraph lint") < shown.index("error[T4]: unknown edge")
-    assert "Reader 'm-2' has no mail, which the new schema requires" in done.stdout
+    assert "Reader 'm-2' has no value for mail, which the new schema requires" in done.stdout
     assert done.stdout.rstrip().endswith("import omnigraph as og")

@@ -180,7 +180,7 @@ def test_an_audience_may_be_one_of_several(issuer: Issuer) -> None:
 def test_an_algorithm_that_is_not_named_is_not_taken(issuer: Issuer) -> None:
     tokens = known(issuer, algorithms=["EdDSA"])
     assert tokens.identify(f"Bearer {issuer.sign('EdDSA')}").actor == "lena"
-    with pytest.raises(UnauthorizedError, match="signed in a way"):
+    with pytest.raises(UnauthorizedError, match="signed with an algorithm"):
         tokens.identify(f"Bearer {issuer.sign('RS256')}")
 
 

@@ -172,7 +172,7 @@ def test_cases_are_asked_in_order(tmp_path: Path) -> None:
         (
             "version: 1\ncases: [{id: a, actor: x, action: read, expect: deny}, "
             "{id: a, actor: y, action: read, expect: deny}]",
-            "case a is there twice",
+            "case a is defined twice",
         ),
     ],
 )

@@ -108,7 +108,7 @@ class Merging:
                 # The source went on, and a cleanup took the state that was to be merged.
                 if setup.source.manifest.capture().version == setup.captured.version:
                     raise
-        raise ConflictError(f"branch '{source}' is written to all the time", hint="try again")
+        raise ConflictError(f"other writers kept changing branch '{source}'", hint="try again")
 
     def _run(
         self,

@@ -57,7 +57,7 @@ class AsyncConnection:
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise BadRequestError(f"{url!r} is no address of a server", hint="use https://host")
+            raise BadRequestError(f"{url!r} is not a server address", hint="use https://host")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise BadRequestError("the address of a server has no user, query or fragment")
         if token is not None and (not token.isascii() or token != token.strip() or not token):

@@ -26,7 +26,7 @@ _TAG = re.compile(r'(?P<weak>W/)?(?P<tag>"[^"]*")')
 _FORMS: Responses = {
     200: {"description": "The bytes.", "content": {BYTES: {"schema": {"type": "string"}}}},
     206: {"description": "Some of the bytes.", "content": {BYTES: {"schema": {"type": "string"}}}},
-    302: {"description": "The value lies elsewhere; Location says where."},
+    302: {"description": "The value is stored elsewhere; Location names the place."},
     304: {"description": "The caller has it already."},
 }
 

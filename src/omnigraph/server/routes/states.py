@@ -53,7 +53,7 @@ async def allow_name(call: Call, name: str) -> None:
     if branch is None:
         # It may well exist where the caller may not look.
         raise NotFoundError(
-            f"'{name}' is no branch, tag, commit id or version",
+            f"'{name}' is not a branch, tag, commit id or version",
             hint="use branch@version for a version of a branch",
         )
 

@@ -173,7 +173,7 @@ class Journal:
                 storage_options=self._options,
             )
         if dataset.version != 1:
-            raise AlreadyExistsError("the manifest was created by somebody else")
+            raise AlreadyExistsError("another process created the manifest")
         return JournalView(
             dataset,
             {_file(fragment): rows for fragment in fragments},
