@@ -17,7 +17,7 @@ from tests.unit.docs.examples import examples_of, run
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("name", ["bulk-load.md", "spark-queries.md"])
+@pytest.mark.parametrize("name", ["bulk-load.md", "spark-queries.md", "tutorial-data-engineer.md"])
 def test_examples_run(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

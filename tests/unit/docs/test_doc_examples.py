@@ -23,7 +23,7 @@ _CODE_ROW = re.compile(rf"\| `({_CODE.pattern})` \|")
 
 CHECKED = [example for page in PAGES for example in examples_of(page) if example.block.tag != "run"]
 # Run beside the other tests on Spark, which have a session.
-ON_SPARK = {"bulk-load.md", "spark-queries.md"}
+ON_SPARK = {"bulk-load.md", "spark-queries.md", "tutorial-data-engineer.md"}
 # Runs on a server of its own, which the environment names.
 IN_A_BUCKET = "object-stores.md"
 # What a newcomer types first runs in a fresh home, step by step (test_first_minutes.py).
