@@ -26,12 +26,13 @@ DIGEST   = $(shell { cat $(1); $(PYTHON) -VV; } 2>/dev/null | cksum | tr ' ' '-'
 # asks for a new environment or a new install, and a touched file asks for nothing.
 LOCKED  := .venv/.locked-$(call DIGEST,$(LOCKS))
 READY   := .venv/.ready-$(call DIGEST,$(LOCKS) pyproject.toml)
+SITE    := build/venv-docs/.ready-$(call DIGEST,$(LOCKS) requirements/docs.txt)
 RIVALS  := .venv/.rivals-$(call DIGEST,$(LOCKS) requirements/bench.txt)
 BIN     := .venv/bin
 PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet --quiet
 PYTEST  := $(BIN)/python -m pytest
 FAST    := $(wildcard tests/unit tests/contract tests/arch)
-CODE    := $(wildcard src tests benchmarks examples editors)
+CODE    := $(wildcard src tests benchmarks examples editors docs)
 
 .PHONY: help
 help: ## List the targets
@@ -147,6 +148,24 @@ docs: $(READY) ## Regenerate the generated pages under docs
 	$(BIN)/python -m omnigraph.cli.openapi_doc > .venv/openapi.json
 	@mv .venv/openapi.json docs/openapi.json
 
+$(SITE): $(READY)
+	@echo "setting up build/venv-docs"
+	@$(PYTHON) -m venv --clear build/venv-docs
+	@build/venv-docs/bin/python -m pip --disable-pip-version-check --no-input install --quiet --quiet \
+		--require-hashes --only-binary :all: -r requirements/docs.txt
+	@engine=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+	tools=$$(build/venv-docs/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+	echo "import site; site.addsitedir('$$engine')" > "$$tools/engine.pth"
+	@touch $@
+
+.PHONY: docs-site
+docs-site: $(SITE) ## Build the documentation as a site into build/site; a broken link fails
+	@rm -rf build/site build/site-src && mkdir -p build && cp -R docs build/site-src
+	@mv build/site-src/search.md build/site-src/text-search.md
+	@build/venv-docs/bin/python -m sphinx -W --keep-going -q -b html -d build/site-cache \
+		build/site-src build/site
+	@echo "build/site/index.html"
+
 .PHONY: client
 client: $(READY) ## Write the client for asyncio anew, from the one that waits
 	$(BIN)/python -m tests.arch.async_client
@@ -195,5 +214,6 @@ lock: ## Resolve requirements/*.in again and write the hash-locked *.txt
 	$$compile $(LOCK_FLAGS) requirements/build.in -o requirements/build.txt; \
 	$$compile $(LOCK_FLAGS) requirements/test.in -o requirements/test.txt; \
 	$$compile $(LOCK_FLAGS) requirements/bench.in -o requirements/bench.txt; \
+	$$compile $(LOCK_FLAGS) requirements/docs.in -o requirements/docs.txt; \
 	$$compile -c requirements/test.txt requirements/base.in -o requirements/base.txt; \
 	$$compile -c requirements/test.txt requirements/server.in -o requirements/server.txt
