@@ -32,7 +32,7 @@ BIN     := .venv/bin
 PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet --quiet
 PYTEST  := $(BIN)/python -m pytest
 FAST    := $(wildcard tests/unit tests/contract tests/arch)
-CODE    := $(wildcard src tests benchmarks examples editors docs)
+CODE    := $(wildcard src tests benchmarks examples editors docs/conf.py)
 
 .PHONY: help
 help: ## List the targets

@@ -80,8 +80,8 @@ class HybridSearch:
 class BranchMemory:
     """The messages of a conversation, each a commit on a branch of its own.
 
-    Nobody else sees them until `keep` merges them; `forget` removes the branch with all of them.
-    Two writers of one conversation cannot take the same place: the later one is refused.
+    Readers of main do not see them until `keep` merges them; `forget` removes the branch with all
+    of them. Of two writers that take the same place in a conversation, the later one is refused.
     """
 
     def __init__(self, graph: og.GraphApi, conversation: str) -> None:

@@ -28,6 +28,7 @@ from omnigraph.cli.scope import (
     resolve_uri,
     write_options,
 )
+from omnigraph.cli.waiting import Waiting
 from omnigraph.errors import BadRequestError, MergeConflictError, OmniGraphError
 
 if TYPE_CHECKING:
@@ -213,12 +214,13 @@ def merge(
     if on_spark:
         from omnigraph import spark
 
-        with open_stored(place, actor=actor) as stored:
+        with open_stored(place, actor=actor) as stored, Waiting(f"merging {source} into {into}"):
             result = spark.merge(stored, source, into, master=master, **options)
     else:
         with open_graph(place, actor=actor) as graph:
             try:
-                result = graph.branches.merge(source, into, **options)
+                with Waiting(f"merging {source} into {into}"):
+                    result = graph.branches.merge(source, into, **options)
             except MergeConflictError as error:
                 if as_json or not _show_conflicts(graph, source, into, place, joining):
                     raise
@@ -230,7 +232,8 @@ def merge(
 def _preview(
     graph: GraphApi, source: str, into: str, place: str, joining: dict[str, Any], *, as_json: bool
 ) -> int:
-    plan = graph.branches.merge_plan(source, into, **joining)
+    with Waiting(f"comparing {source} with {into}"):
+        plan = graph.branches.merge_plan(source, into, **joining)
     if as_json:
         print_json(plan.to_json())
     else:

@@ -30,6 +30,7 @@ from omnigraph.cli.scope import (
     store_options,
     write_options,
 )
+from omnigraph.cli.waiting import Waiting
 from omnigraph.wording import counted
 
 if TYPE_CHECKING:
@@ -249,7 +250,10 @@ def export(
             write_table(table, form, out)
             return
         if out is not None:
-            written = graph.export(out, format=cast("ExportFormat", form), types=wanted, **state)
+            with Waiting(f"writing {out}"):
+                written = graph.export(
+                    out, format=cast("ExportFormat", form), types=wanted, **state
+                )
             words = ("line", "lines") if form == "jsonl" else ("entity", "entities")
             rows = counted(written, *words) if isinstance(written, int) else words[1]
             click.echo(f"wrote {rows} to {out}", err=True)

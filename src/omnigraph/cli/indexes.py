@@ -15,6 +15,7 @@ from omnigraph.cli.scope import (
     resolve_uri,
     stored_argument,
 )
+from omnigraph.cli.waiting import Waiting
 
 
 @click.command("ensure-indices")
@@ -35,7 +36,8 @@ def ensure_indices(
     echo_target("ensure-indices", place, quiet=quiet)
     with open_stored(place) as graph:
         before = graph.commits.head(branch).graph_commit_id
-        pending = graph.maintenance.ensure_indices(branch)
+        with Waiting("building indexes"):
+            pending = graph.maintenance.ensure_indices(branch)
         head = graph.commits.head(branch)
     commit = None
     if head.graph_commit_id != before and head.kind == "ensure_indices":

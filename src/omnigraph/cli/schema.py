@@ -24,6 +24,7 @@ from omnigraph.cli.scope import (
     store_options,
     write_options,
 )
+from omnigraph.cli.waiting import Waiting
 
 if TYPE_CHECKING:
     from omnigraph.graph.api import SchemaChangeApi
@@ -162,8 +163,8 @@ def apply(
 ) -> int:
     """Change the schema of a graph, with its tables, as one atomic commit.
 
-    Rows that stand against the change are named, and nothing is changed. Branches other than main
-    must be merged or deleted first.
+    If rows violate the new schema, they are listed and nothing is changed. Branches other than
+    main must be merged or deleted first.
     """
     text = _desired_text(desired, quiet=as_json)
     place = resolve_uri(uri, store, uri_option)
@@ -172,14 +173,15 @@ def apply(
         if not (yes or as_json or desired == STDIN) and sys.stdin.isatty():
             _confirm(graph.schema.plan(text, allow_data_loss=allow_data_loss))
         echo_target("schema apply", graph.uri, quiet=quiet)
-        done = graph.schema.apply(
-            text,
-            name=display_name(desired),
-            allow_data_loss=allow_data_loss,
-            expected_head=if_commit,
-            operation_id=operation_id,
-            message=message,
-        )
+        with Waiting("changing the schema"):
+            done = graph.schema.apply(
+                text,
+                name=display_name(desired),
+                allow_data_loss=allow_data_loss,
+                expected_head=if_commit,
+                operation_id=operation_id,
+                message=message,
+            )
     if as_json:
         print_json(done.to_json())
         return OK
