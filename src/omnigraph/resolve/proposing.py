@@ -37,7 +37,7 @@ def propose(
         branch: The branch to write to; main only if it is named.
         operation_id: As for `Graph.mutate`; made of the rules and the state unless given.
         message: What the commit says about itself.
-        actor: Who the commit is by.
+        actor: Actor of the commit.
         dry_run: Validate the merged state, and write nothing.
     """
     check_names(branch=branch, tag=None)

@@ -120,7 +120,7 @@ class Rules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         names = [item.name for item in self.compare]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise BadRequestError(f"the comparison {twice} stands twice")
+            raise BadRequestError(f"the comparison {twice} appears twice")
         if self.block_nodes_max < 2 or self.cluster_nodes_max < 2:
             raise BadRequestError("'block_nodes_max' and 'cluster_nodes_max' are from 2 on")
         if self.newest_by is None and "newest" in (self.survivor, *self.properties.values()):
@@ -186,7 +186,7 @@ def parse_rules(text: str, name: str) -> Rules:
     try:
         found = tomllib.loads(text)
     except ValueError as error:
-        raise BadRequestError(f"{name} is no TOML file: {error}") from error
+        raise BadRequestError(f"{name} is not a TOML file: {error}") from error
     return rules_of(found, name)
 
 

@@ -71,7 +71,7 @@ def test_a_file_and_python_say_the_same() -> None:
             {"compare": [{"property": "name", "measure": "l2"}]},
             "'measure' of 'name' is for vectors",
         ),
-        ({"compare": [{"property": "name"}] * 2}, "the comparison name_exact stands twice"),
+        ({"compare": [{"property": "name"}] * 2}, "the comparison name_exact appears twice"),
         ({"survivor": "newest"}, "'newest' needs 'newest_by'"),
         ({"properties": {"bio": "newest"}}, "'newest' needs 'newest_by'"),
         ({"block_nodes_max": 1}, "are from 2 on"),
