@@ -123,7 +123,10 @@ def test_an_interrupt_leaves_nothing(spark: Any, new_graph: NewGraph) -> None:
     with pytest.raises(KeyboardInterrupt):
         graph.bulk({"Person": frame}, mode="append", session=spark, progress=interrupt)
     assert [stage.name for stage in seen if stage.finished] == ["start", "plan"]
-    assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
+    tracker, over = spark.sparkContext.statusTracker(), time.monotonic() + 30
+    while tracker.getActiveJobsIds() and time.monotonic() < over:
+        time.sleep(0.1)
+    assert tracker.getActiveJobsIds() == []
     assert _ids(graph) == []
     assert not list((Path(graph.uri) / "_scratch").glob("*"))
     stages: list[str] = []

@@ -72,8 +72,8 @@ def test_a_pipeline_loads_and_merges_on_spark(spark: Any, tmp_path: Path, capsys
     assert {step["outcome"] for step in again["steps"]} <= {"done_before", "nothing_to_do"}
     assert again["merge_commit"] == first["merge_commit"]
     with og.open(tmp_path / "g", mode="ro") as graph:
-        rows: Any = graph.export(types=["Person"])
-        ages = {row["data"]["id"]: row["data"]["age"] for row in rows}
+        people: Any = graph.export(types=["Person"])
+        ages = {row["data"]["id"]: row["data"]["age"] for row in people}
         assert ages == {"ann": 42, "bob": 7}
         assert graph.snapshot().tables["edge:Knows"].row_count == 3
         assert list(graph.branches.list()) == ["main"]
