@@ -17,7 +17,6 @@ import pytest
 import omnigraph as og
 from omnigraph.cli.main import main
 from omnigraph.graph.seam import table_at
-from omnigraph.intake.csv_files import csv_chunks
 from omnigraph.store import fragment_ids, read_fragments, write_rows
 from tests.places import AnyPath
 
@@ -277,10 +276,7 @@ def test_a_large_csv_file_is_read_in_parts(
     graph: og.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("omnigraph.intake.csv_files.LOAD_BLOCK_BYTES", 64)
-    monkeypatch.setattr(
-        "omnigraph.intake.csv_files.csv_chunks.__kwdefaults__",
-        {**csv_chunks.__kwdefaults__, "chunk_bytes": 100},
-    )
+    monkeypatch.setattr("omnigraph.intake.csv_files.SPARK_FRAME_ROWS", 10)
     text = "".join(f'"p\n{n}",{n}\n' for n in range(50))
     (tmp_path / "Person.csv").write_text(f"name,age\n{text}z,old\n", encoding="utf-8")
     with pytest.raises(og.DataError, match="line 102: property 'age': 'old' is not of type"):

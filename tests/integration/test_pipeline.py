@@ -355,4 +355,4 @@ def test_a_load_says_what_it_loaded(folder: Path) -> None:
     report = _run(folder)
     with og.open(folder / "g", mode="ro") as graph:
         message = graph.commits.get(report.merge_commit).message
-    assert re.fullmatch(r"nightly\n\nInput: [0-9a-f]{16}", message)
+    assert re.fullmatch(r"nightly\n\nInput: [0-9a-f]{16}", message or "")

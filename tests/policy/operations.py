@@ -234,7 +234,7 @@ OPERATIONS: dict[str, Operation] = {
         lambda w: w.graph.bulk({"P": table()}, mode="merge", branch="dev"), CHANGE_DEV
     ),
     "seam.load_staged": asks(
-        lambda w: seam.load_staged(w.graph, staged(w), Terms(branch="dev", dry_run=True)),
+        lambda w: seam.load_staged(w.graph, staged(w), "append", Terms(branch="dev", dry_run=True)),
         CHANGE_DEV,
         ("read", "dev", None),
     ),

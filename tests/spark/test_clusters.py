@@ -148,3 +148,80 @@ def _free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
+
+
+_INTERRUPTED = """
+import os, signal, sys, threading, time
+import omnigraph as og
+from omnigraph.spark import load, start_session
+
+uri, beat, master = sys.argv[1:]
+if master == "connect":
+    from omnigraph.spark.session import find_java
+    from pyspark.sql import SparkSession
+
+    find_java()
+    session = SparkSession.builder.remote("local[2]").getOrCreate()
+else:
+    session = start_session(master)
+
+
+def slow(batches):
+    for batch in batches:
+        for number in range(3000):
+            with open(beat, "w") as out:
+                out.write(str(number))
+            time.sleep(0.1)
+        yield batch
+
+
+def interrupt():
+    while not os.path.exists(beat):
+        time.sleep(0.1)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def read():
+    with open(beat) as found:
+        return found.read()
+
+
+frame = session.range(0, 2, 1, 1).selectExpr("concat('p', id) as name")
+frame = frame.mapInArrow(slow, "name string")
+threading.Thread(target=interrupt, daemon=True).start()
+with og.open(uri, durability="none") as graph:
+    try:
+        load(graph, {"Person": frame}, mode="append", session=session)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+quiet = 0
+for _second in range(120):
+    before = read()
+    time.sleep(1)
+    quiet = quiet + 1 if read() == before else 0
+    if quiet == 5:
+        print("ok", flush=True)
+        break
+os._exit(0)
+"""
+
+
+@full_only
+@pytest.mark.parametrize("master", ["connect", "local[1,2]"])
+def test_ctrl_c_leaves_no_job_behind(tmp_path: Path, master: str) -> None:
+    if master == "connect" and importlib.util.find_spec("grpc") is None:
+        pytest.skip("Spark Connect needs grpcio: pip install 'pyspark[connect]'")
+    og.init(tmp_path / "g", SCHEMA, durability="none").close()
+    command = [sys.executable, "-c", _INTERRUPTED, str(tmp_path / "g"), str(tmp_path / "beat")]
+    done = subprocess.run(  # noqa: S603
+        [*command, master],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+    assert done.stdout.split() == ["interrupted", "ok"], done.stderr[-3000:]
+    with og.open(tmp_path / "g", durability="none") as graph:
+        assert graph.snapshot().tables["node:Person"].row_count == 0
+    assert not list((tmp_path / "g" / "_scratch").glob("*"))

@@ -182,6 +182,10 @@ def _show(result: LoadResult, place: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"uri": place, **result.to_json()})
         return
+    if result.repeated and not result.total_entities:
+        click.echo(f"already loaded {place} branch {result.branch} ({result.mode})")
+        click.echo(f"commit {result.commit.graph_commit_id}" if result.commit else "no commit")
+        return
     verb = "checked" if result.dry_run else "already loaded" if result.repeated else "loaded"
     nodes, edges = sum(result.nodes.values()), sum(result.edges.values())
     counts = f"{counted(nodes, 'node')}, {counted(edges, 'edge')}"
@@ -324,8 +328,9 @@ class _Stages:
 
             def update(stage: Stage) -> None:
                 if stage.finished:
-                    rate = f"{stage.rows_per_s:>12,.0f} rows/s" if stage.name != "publish" else ""
-                    line = f"{stage.name:<8} {stage.rows:>12,} rows {stage.seconds:>8.1f} s {rate}"
+                    rated = stage.rows and stage.name != "publish"
+                    rate = f"{stage.rows_per_s:>12,.0f} rows/s" if rated else ""
+                    line = f"{stage.name:<10} {stage.rows:>12,} rows {stage.seconds:>8.1f} s {rate}"
                     console.print(line.rstrip(), highlight=False)
                 else:
                     tasks = f" {stage.tasks_done}/{stage.tasks} tasks" if stage.tasks else ""

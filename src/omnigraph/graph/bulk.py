@@ -48,6 +48,9 @@ def bulk(
         raise BadRequestError("events cannot be left out")
     refused.check_path()
     line, created = work.line_or_new()
+    before = work.done_before(line, work.request(line), mode)
+    if before is not None:
+        return before
     check_sources(sources, acting.engine.accepted_schema().catalog)
     with reaching(acting.engine.location.given):
         on_spark = _on_spark(sources, engine, spark)

@@ -159,9 +159,9 @@ def explain_sources(session: Session, sources: Sources, branch: str) -> list[dic
         return explain_inputs(find_inputs(sources, catalog))
 
 
-def load_staged(session: Session, make: MakeLoad, terms: Terms) -> LoadResult:
+def load_staged(session: Session, make: MakeLoad, mode: str, terms: Terms) -> LoadResult:
     """Commit a load whose rows are parsed and staged elsewhere, such as by workers on Spark."""
-    return _load_staged(_acting(session), make, terms)
+    return _load_staged(_acting(session), make, mode, terms)
 
 
 def scratch_folder(

@@ -17,10 +17,10 @@ from omnigraph.intake.records import Chunk, Records, json_records, open_input
 from omnigraph.limits import (
     COLUMN_BATCH_ROWS,
     COLUMN_CHUNK_BYTES,
+    LOAD_BLOCK_BYTES,
     OBJECT_READ_BYTES,
     PROBLEMS_MAX,
     SPARK_FRAME_ROWS,
-    SPARK_PIECE_BYTES,
 )
 from omnigraph.rows.problems import Problems
 from omnigraph.store import is_object, readable
@@ -95,15 +95,22 @@ def parquet_tables(path: str, start: int = 0, stop: int | None = None) -> Iterat
     Raises `BadRequestError` for what is no such file.
     """
     try:
-        with pq.ParquetFile(readable(path), buffer_size=_buffer_bytes(path)) as found:
+        with _parquet_file(path) as found:
             yield from _bounded(_parquet_batches(found, start, stop))
     except pa.ArrowInvalid as error:
         raise BadRequestError(f"{path} is not a Parquet file: {error}") from error
 
 
-def _buffer_bytes(path: str) -> int:
-    """Return how much of a column is read ahead: without a number, a whole row group is."""
-    return OBJECT_READ_BYTES if is_object(path) else SPARK_PIECE_BYTES // 16
+def _parquet_file(path: str) -> Any:
+    """Open a Parquet file; of large row groups some of each column is read ahead, not all of it."""
+    found = pq.ParquetFile(readable(path))
+    meta = found.metadata
+    sizes = (meta.row_group(number).total_byte_size for number in range(meta.num_row_groups))
+    if max(sizes, default=0) <= COLUMN_CHUNK_BYTES:
+        return found
+    found.close()
+    buffer_bytes = OBJECT_READ_BYTES if is_object(path) else LOAD_BLOCK_BYTES // 4
+    return pq.ParquetFile(readable(path), metadata=meta, pre_buffer=False, buffer_size=buffer_bytes)
 
 
 def _parquet_batches(found: Any, start: int, stop: int | None) -> Iterator[Any]:

@@ -202,7 +202,7 @@ LOAD_BLOCK_BYTES: Final = 4 * 1024 * 1024
 LOAD_CHUNK_BYTES: Final = 16 * 1024 * 1024
 """Input text parsed before it becomes Arrow chunks; parsed rows take several times as much."""
 
-COLUMN_CHUNK_BYTES: Final = 32 * 1024 * 1024
+COLUMN_CHUNK_BYTES: Final = 16 * 1024 * 1024
 """Columns of an input, as Arrow holds them, taken in at once; typed rows are copies of them."""
 
 COLUMN_BATCH_ROWS: Final = 8192

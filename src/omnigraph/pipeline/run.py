@@ -295,11 +295,10 @@ class _Run:
             **more,
         )
         self._loaded = result.commit
-        self._rows_read = result.total_entities + result.rejected
         if result.repeated:
-            # The files may have changed since; what was loaded are the rows of then.
             return StepOutcome.DONE_BEFORE, f"on branch {pipeline.branch}"
-        self._rejected, self._rows_in = result.rejected, self._rows_read
+        self._rejected = result.rejected
+        self._rows_in = self._rows_read = result.total_entities + result.rejected
         rows = counted(result.total_entities, "row")
         if options.dry_run:
             return StepOutcome.DONE, f"{rows} checked, nothing written"

@@ -70,13 +70,14 @@ class SparkEvents(PlainOperation):
     def read(self, sources: Sources) -> None:
         """Name the entities of all events, in workers. Raises `DataError` with every problem."""
         job = self._job
-        with self.reporter.stage("parse") as counter:
+        with self.reporter.stage("plan"):
             catalog = job.schema.catalog
             cut = Cut(
                 piece_bytes=self._tuning.piece_bytes, columns_bytes=SPARK_EVENT_BYTES, packs=False
             )
             pieces, frames = plan(sources, catalog, job.scratch, cut, self._engine.run)
             event_inputs(sources, catalog)
+        with self.reporter.stage("parse") as counter:
             fixed = tuple(pieces)
             applies = self.mode == APPLY
 

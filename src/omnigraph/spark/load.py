@@ -24,6 +24,7 @@ from omnigraph.intake.rejects import Rejects
 from omnigraph.ops.load import LoadMode
 from omnigraph.spark.apply import SparkEvents
 from omnigraph.spark.engine import Engine
+from omnigraph.spark.jobs import stopped_with
 from omnigraph.spark.operation import SparkLoad
 from omnigraph.spark.progress import Reporter, Stage
 from omnigraph.spark.session import find_session
@@ -59,6 +60,7 @@ def load(
     `spark://host:7077`. `tuning` says at which sizes work is divided. `progress` is called with
     each stage, while it runs and at its end.
     """
+    begun = time.monotonic()
     parsed_mode = str(mode) if mode in MODES else LoadMode.parse(mode)
     check_writable(graph)
     refused = rejected or Rejects()
@@ -83,19 +85,26 @@ def load(
         dry_run=dry_run,
         index=index,
     )
+    if progress is not None:
+        progress(Stage(name="start", seconds=time.monotonic() - begun, finished=True))
     try:
-        while True:
-            try:
-                found = load_staged(graph, reader.read, terms)
-            except DataError as error:
-                reader.leave_out(error)
-                continue
-            reader.published(found)
-            return found.without(refused.count)
+        with stopped_with(engine.session):
+            return _loaded(graph, reader, str(mode), terms)
     finally:
         refused.write()
         with reaching(reach(graph)):
             remove_folder(folder)
+
+
+def _loaded(graph: Session, reader: _Reader, mode: str, terms: Terms) -> LoadResult:
+    while True:
+        try:
+            found = load_staged(graph, reader.read, mode, terms)
+        except DataError as error:
+            reader.leave_out(error)
+            continue
+        reader.published(found)
+        return found.without(reader.refused.count)
 
 
 def write(

@@ -79,7 +79,7 @@ class SparkLoad(PlainOperation):
 
     def read(self, sources: Sources) -> None:
         """Parse the whole input in workers. Raises `DataError` with every problem found."""
-        with self.reporter.stage("parse") as counter:
+        with self.reporter.stage("plan"):
             pieces, frames = plan(
                 sources,
                 self._job.schema.catalog,
@@ -87,6 +87,7 @@ class SparkLoad(PlainOperation):
                 Cut(piece_bytes=self._tuning.piece_bytes),
                 self._engine.run,
             )
+        with self.reporter.stage("parse") as counter:
             self._pieces, self._parsed = pieces, self._parse(pieces)
             for piece, frame in frames:
                 if self._keeps_frames:
@@ -170,12 +171,14 @@ class SparkLoad(PlainOperation):
             for made in item.written:
                 found = self._checks.files.setdefault(made.table_key, [])
                 found.append(RowFile(piece=number, path=made.path, rows=made.rows))
-        self._checks.once_each(self._policies())
-        for key, files in self._checks.files.items():
-            dropped = self._checks.dropped_rows.get(key, 0)
-            self._rows[key] = sum(item.rows for item in files) - dropped
         problems = self._located([item.ids for item in parsed])
-        self._checks.duplicates(problems)
+        with self.reporter.stage("duplicates") as counter:
+            self._checks.once_each(self._policies())
+            for key, files in self._checks.files.items():
+                dropped = self._checks.dropped_rows.get(key, 0)
+                self._rows[key] = sum(item.rows for item in files) - dropped
+            self._checks.duplicates(problems)
+            counter.rows = sum(self._rows.values())
         problems.raise_any()
         failed = next((item.not_embedded for item in parsed if item.not_embedded is not None), None)
         if failed is not None:

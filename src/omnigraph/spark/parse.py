@@ -233,10 +233,7 @@ class _Kept:
         self._rows = self._bytes = 0
 
     def add(self, entity: Entity, rows: Any, lines: Any) -> None:
-        """Take in rows with their lines; nothing is kept of an input that is wrong."""
-        if self._parsed.syntax:
-            self._held.clear()
-            return
+        """Take in rows with their lines."""
         if not rows.num_rows:
             return
         full = self._rows + rows.num_rows > SPARK_FRAME_ROWS
@@ -249,12 +246,16 @@ class _Kept:
         self._bytes += rows.nbytes
 
     def write(self) -> None:
-        """Write down what is held, one file for each type."""
+        """Write down what is held, one file for each type; nothing of an input that is wrong."""
+        if self._parsed.syntax:
+            self._held.clear()
         for entity, tables, places in self._held.values():
             lines = np.concatenate(places).tolist()
             _keep(self._job, self._parsed, entity, pa.concat_tables(tables), lines)
         self._held.clear()
         self._rows = self._bytes = 0
+        # Otherwise the allocator keeps what the largest chunk took, once for each size.
+        pa.default_memory_pool().release_unused()
 
 
 def _keep(job: Job, parsed: Parsed, entity: Entity, rows: Any, lines: Sequence[int]) -> None:

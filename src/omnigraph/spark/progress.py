@@ -14,8 +14,9 @@ POLL_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One look at a stage: `parse`, `check`, `write` or `publish`.
+    """One look at a stage: `start`, `plan`, `parse`, `duplicates`, `check`, `write`, `publish`.
 
+    Together they are the whole load; `start` is the time until there is a session.
     While it runs, `tasks_done` of `tasks` are known in a classic session; its rows at the end.
     """
 

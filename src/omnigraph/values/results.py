@@ -78,7 +78,8 @@ class LoadResult(Value, frozen=True, kw_only=True):
     ({'Person': 1}, 'load')
 
     The rows are those of the input, also when `repeated` says that an earlier call with this
-    operation id made the commit. `rejected` rows of it were left out, as the caller allowed.
+    operation id made the commit; `bulk` does not read the input again then, and counts none.
+    `rejected` rows were left out, as the caller allowed.
     """
 
     published_as: ClassVar[str] = "BatchLoadOutput"

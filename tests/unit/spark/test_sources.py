@@ -51,7 +51,7 @@ def test_inputs_of_other_kinds_are_not_put_together(tmp_path: Path) -> None:
         (tmp_path / name).write_text("{}" if "json" in name else "name\n", encoding="utf-8")
     rows = [og.Rows(type="Person", data=str(tmp_path / name)) for name in ("a.csv", "b.csv")]
     more = [og.Rows(type="Person", data=str(tmp_path / "e.csv"), null="-")]
-    sources = [*rows, str(tmp_path / "c.jsonl"), str(tmp_path / "d.jsonl"), *more]
+    sources: list[Any] = [*rows, str(tmp_path / "c.jsonl"), str(tmp_path / "d.jsonl"), *more]
     pieces, _frames = plan(sources, CATALOG, str(tmp_path))
     names = [[Path(part.path).name for part in piece.parts] for piece in pieces]
     assert names == [["a.csv", "b.csv"], ["c.jsonl", "d.jsonl"], ["e.csv"]]

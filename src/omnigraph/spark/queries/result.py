@@ -6,8 +6,7 @@ import contextlib
 import os
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +22,7 @@ from omnigraph.ops.load import LoadMode
 from omnigraph.plan.read import OutputColumn
 from omnigraph.read.running import out_of_time
 from omnigraph.spark.engine import Engine, failures
+from omnigraph.spark.jobs import jobs_of
 from omnigraph.spark.load import load
 from omnigraph.spark.queries.values import COUNT_OVERFLOW, OVERFLOW, SUM_OVERFLOW
 from omnigraph.spark.queries.writing import absolute, check_mode, check_names, write_lance
@@ -150,7 +150,7 @@ def watched(
     if timeout_s is None and cancel is None:
         yield
         return
-    jobs, over = _jobs(session), threading.Event()
+    jobs, over = jobs_of(session), threading.Event()
     tag = f"omnigraph-{uuid.uuid4()}"
     begun = elapsed_s()
     late: list[float] = []
@@ -179,23 +179,3 @@ def watched(
         over.set()
         thread.join()
         jobs.end(tag)
-
-
-@dataclass(frozen=True, slots=True)
-class _Jobs:
-    """How jobs of the current thread get a tag, and are stopped by it from another one."""
-
-    begin: Callable[[str], Any]
-    end: Callable[[str], Any]
-    stop: Callable[[str], Any]
-
-
-def _jobs(session: Any) -> _Jobs:
-    from pyspark.errors import PySparkException
-
-    try:
-        # The tags of a classic session can be used by the thread that made them only.
-        context = session.sparkContext
-    except (PySparkException, AttributeError):
-        return _Jobs(session.addTag, session.removeTag, session.interruptTag)
-    return _Jobs(context.addJobTag, context.removeJobTag, context.cancelJobsWithTag)
