@@ -5,7 +5,8 @@ r"""Queries on Spark: beside other engines on a social network, and how they gro
         --edges 25000000,50000000,100000000 --folder /large/disk
 
 The social part runs the nine queries and the four by key on this project's two engines and on the
-others that are installed; all answers are compared, then warm times are taken turn by turn.
+others that are installed; all answers are compared, then warm times are taken turn by turn. The
+processor time of Spark is there that of its driver's Python only.
 
 The growth part makes one graph with a node that a twentieth of all edges lead to, and adds edges to
 it. At each size a new process counts paths of two hops, all of them and those between persons of
