@@ -215,6 +215,15 @@ class OmniGraph:
         self.graph.close()
 
 
+class OnSpark(OmniGraph):
+    """A graph that this project has stored, with its queries on Spark."""
+
+    def run(self, name: str, parameters: Mapping[str, object]) -> Rows:
+        """Answer one of the queries."""
+        table = self.graph.query(GQ[name], parameters, engine="spark").to_arrow()
+        return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
 class Cypher:
     """Kuzu or one of its kin. Raises `ImportError` when it is not installed."""
 

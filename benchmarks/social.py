@@ -23,7 +23,17 @@ from pathlib import Path
 
 from _harness import Report, Timing, peak_memory_mb, ratio_of, timing_of
 from _social_data import make_tables, write_parquet
-from _social_engines import BY_KEY, NINE, PARAMETERS, Cypher, DuckDb, Engine, OmniGraph, Rows
+from _social_engines import (
+    BY_KEY,
+    NINE,
+    PARAMETERS,
+    Cypher,
+    DuckDb,
+    Engine,
+    OmniGraph,
+    OnSpark,
+    Rows,
+)
 
 OWN = "omnigraph"
 PEERS = ("kuzu", "ladybug", "duckdb")
@@ -41,6 +51,8 @@ def _open(kind: str, place: Path, persons: int, paths: Mapping[str, str] | None)
     if kind == OWN:
         tables = None if paths is None else make_tables(persons)
         return OmniGraph(place, tables)
+    if kind == "spark":
+        return OnSpark(place)
     return DuckDb(place, paths) if kind == "duckdb" else Cypher(kind, place, paths)
 
 
@@ -268,7 +280,7 @@ def scaling(report: Report, folder: Path, *, persons: int, rounds: int) -> None:
         loader = Worker(OWN, folder / str(size), persons=size, paths=paths)
         loader.close()
         found[f"{factor}x"] = Worker(OWN, folder / str(size), persons=size)
-    draw = _draw(persons)
+    draw = draw_keys(persons)
     for name in (*NINE, *BY_KEY):
         timings = time_query(found, name, draw, rounds=rounds)
         report.time(f"scaling, {name}", timings)
@@ -283,7 +295,8 @@ def scaling(report: Report, folder: Path, *, persons: int, rounds: int) -> None:
 # ---- the run ------------------------------------------------------------------------------
 
 
-def _draw(persons: int) -> Draw:
+def draw_keys(persons: int) -> Draw:
+    """Return what draws the parameters of a query: of those by key any of some keys."""
     random_key = random.Random(3)  # noqa: S311 - any spread of keys will do
     keys = [f"person-{random_key.randrange(persons)}" for _ in range(KEYS)]
 
@@ -308,7 +321,7 @@ def main() -> None:
         kinds = (OWN, *PEERS) if "q" in options.only else (OWN,) if "t" in options.only else ()
         workers = start_workers(kinds, folder, options.persons, paths)
         if "q" in options.only:
-            draw = _draw(options.persons)
+            draw = draw_keys(options.persons)
             check_answers(workers, draw)
             report.section("queries")
             queries(report, workers, draw, rounds=options.rounds)

@@ -76,6 +76,8 @@ PARAMETERS: dict[str, list[tuple[str, list[Any]]]] = {
 }
 COMPARED = ["whole", "float", "text", "bool", "date", "datetime"]
 OPERATORS = ["=", "!=", "<", "<=", ">", ">="]
+JOINED_NODES_MAX = 3
+"""Nodes beside which another is joined by a value: many unconnected variables multiply."""
 
 
 SUBQUERIES = ("not {", "exists {", "count {", ") {")
@@ -193,8 +195,7 @@ class Writer:
         """Bind a variable that only values connect with another: by `=`, an order or a part."""
         outer = scope.all()
         other = self.r.choice(sorted(outer))
-        if len(scope.nodes) > 3:
-            # Many unconnected variables multiply.
+        if len(scope.nodes) > JOINED_NODES_MAX:
             return self._condition(scope, 1)
         name, type_name = self._fresh("v"), self.r.choice(["Person", "Thing"])
         kinds, others = PROPERTIES[type_name], PROPERTIES[outer[other]]
@@ -299,7 +300,7 @@ class Writer:
         if nodes and style < 0.1:
             name = self.r.choice(nodes)
             first = f"${name}: {inner.nodes[name]}"
-        elif style < 0.35:
+        elif style < 0.35 and len(nodes) <= JOINED_NODES_MAX:
             first = self._join(inner)
         elif nodes and style < 0.75:
             first = self._traversal(inner, must=self.r.choice(nodes))

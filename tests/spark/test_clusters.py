@@ -19,9 +19,11 @@ from tests.spark.worlds import SCHEMA, full_only, jsonl
 
 LIMIT_S = 600
 _DRIVER = """
+import os
 import sys
 import omnigraph as og
 from omnigraph.spark import diff, load, merge, optimize, query, read, start_session
+from omnigraph.spark.queries import tables
 
 uri, path, master = sys.argv[1:]
 settings = {"spark__sql__shuffle__partitions": "2", "spark__executor__memory": "512m"}
@@ -51,12 +53,41 @@ with og.open(uri, durability="none") as graph:
         source = "query q() { " + text + " }"
         there = query(session, graph, source, broadcast_rows=10)
         assert there.to_arrow().equals(graph.query(source).to_arrow()), text
+    pinned = query(session, graph, "query q() { match { $a: Person } return { count(*) as n } }")
+    graph.load([{"type": "Person", "data": {"name": "later"}}], mode="append")
+    assert pinned.scalar() == 41
+    if master.startswith("spark:"):
+        flag = path + ".killed"
+        original = tables._reading
+
+        def reading(*arguments):
+            read = original(*arguments)
+
+            def dies_once(task):
+                import os, signal
+
+                yield from read(task)
+                if not os.path.exists(flag):
+                    open(flag, "w").close()
+                    # The executor: this process comes from a daemon that comes from it.
+                    daemon = open(f"/proc/{os.getppid()}/stat").read().rpartition(")")[2]
+                    os.kill(int(daemon.split()[1]), signal.SIGKILL)
+
+            return dies_once
+
+        tables._reading = reading
+        source = "query q() { match { $a knows $b } return { $a.name, $b.name } order { $a.name } }"
+        there = query(session, graph, source, broadcast_rows=0).to_arrow()
+        assert os.path.exists(flag)
+        assert there.equals(graph.query(source).to_arrow())
+        tables._reading = original
     try:
         query(session, graph, "query q() { match { $a: Person } return { "
               "count(*) * 9223372036854775807 as x } }").to_arrow()
+        raise AssertionError("it overflows")
     except og.QueryError as error:
         assert "integer overflow" in str(error)
-assert read(session, uri, "Person", columns=["id"]).count() == 41
+assert read(session, uri, "Person", columns=["id"]).count() == 42
 frame = session.read.format("omnigraph").option("type", "Knows").load(uri)
 assert frame.where("src = 'p1'").count() == 1
 print("ok", flush=True)
@@ -85,6 +116,7 @@ def _load(tmp_path: Path, master: str) -> None:
 
 
 @full_only
+@pytest.mark.timeout(LIMIT_S + 120)
 def test_a_connect_session_serves(tmp_path: Path) -> None:
     if importlib.util.find_spec("grpc") is None:
         pytest.skip("Spark Connect needs grpcio: pip install 'pyspark[connect]'")
@@ -92,6 +124,7 @@ def test_a_connect_session_serves(tmp_path: Path) -> None:
 
 
 @full_only
+@pytest.mark.timeout(LIMIT_S + 120)
 def test_a_standalone_cluster_serves(tmp_path: Path) -> None:
     with _cluster(tmp_path) as master:
         _load(tmp_path, master)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,11 @@ import omnigraph.spark as ogs
 from omnigraph.cli.main import main
 from omnigraph.graph import querying
 from omnigraph.policy import Access, Decision
+from omnigraph.read import frame as read_frame
 from omnigraph.read.estimates import working_set_bytes
+from omnigraph.spark.queries import tables
 from tests.spark.two_engines import both, rows_of
+from tests.spark.worlds import full_only
 
 pytestmark = pytest.mark.usefixtures("interpreted")
 
@@ -92,6 +96,33 @@ def test_one_snapshot_while_commits_go_on(spark: Any, graph: og.Graph) -> None:
     assert [row[0] for row in frame.collect()] == ["ann", "bob", "cay", "dan"]
     assert names(result) == ["ann", "bob", "cay", "dan"]
     assert len(ogs.query(spark, graph.uri, NAMES)) == 6
+
+
+@full_only
+def test_a_killed_worker_changes_nothing(
+    spark: Any, graph: og.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flag = str(tmp_path / "killed")
+    original = tables._reading
+
+    def reading(*arguments: Any) -> Any:
+        read = original(*arguments)
+
+        def dies_once(task: int) -> Any:
+            import os
+            import signal
+
+            yield from read(task)
+            if not os.path.exists(flag):
+                open(flag, "w").close()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        return dies_once
+
+    monkeypatch.setattr(tables, "_reading", reading)
+    text = "match { $a knows $b } return { $a.name, $b.age } order { $a.name, $b.name }"
+    assert len(both(spark, graph, text, broadcast_rows=0)) == len(KNOWS)
+    assert Path(flag).exists()
 
 
 class NoReading:
@@ -192,6 +223,19 @@ def test_auto_takes_spark_for_what_does_not_fit(
     how = graph.explain(TWO_HOPS, engine="auto", session=spark)
     assert "engine: spark, about " in how.plan
     assert "ways by $b Knows: broadcast" in how.plan
+
+
+def test_what_is_refused_here_is_answered_on_spark(
+    spark: Any, graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "query q() { match { $a: Person $b: Person } return { $a.name, $b.name as b } }"
+    expected = Counter(rows_of(graph.query(text)))
+    monkeypatch.setattr(read_frame, "QUERY_ROWS_MAX", 10)
+    monkeypatch.setattr(querying, "RESIDENT_BYTES_MAX", 100)
+    with pytest.raises(og.ResourceLimitError, match="rows"):
+        graph.query(text)
+    found = graph.query(text, engine="auto", session=spark)
+    assert Counter(rows_of(found)) == expected
 
 
 def test_the_estimate_grows_with_what_is_listed(graph: og.Graph) -> None:
