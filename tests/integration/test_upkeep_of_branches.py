@@ -11,7 +11,7 @@ import pytest
 import omnigraph as og
 from omnigraph.failpoints import Failpoint, Pause, armed
 from omnigraph.ops import cleanup
-from omnigraph.store import locate
+from omnigraph.store import Journal, locate
 from omnigraph.store.tables import workers
 from omnigraph.store.upkeep import reclaim
 from tests.places import AnyPath, dataset, names_in, remove_tree
@@ -279,6 +279,29 @@ def test_a_handle_does_not_write_into_another_graph_at_its_place(
         assert len(values(another)) == commits + 1
     with fresh(graph) as reader:
         assert len(values(reader)) == commits + 1
+
+
+def test_a_branch_that_a_cleanup_removes_while_it_is_opened_was_deleted(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first branch that a handle opens is looked at once more: the graph may have moved."""
+    graph.branches.create("b")
+    graph.mutate(ADD, {"k": "b", "v": 1}, branch="b")
+    found = Journal._open
+    removed: list[str] = []
+
+    def after_removal(journal: Journal) -> Any:
+        if "tree" in journal.path and not removed:
+            removed.append(journal.path)
+            graph.branches.delete("b")
+            graph.cleanup(keep=1, grace=0, dry_run=False)
+        return found(journal)
+
+    with fresh(graph) as reader:
+        monkeypatch.setattr(Journal, "_open", after_removal)
+        with pytest.raises(og.NotFoundError, match="branch 'b' was deleted"):
+            reader.query(ALL, branch="b")
+    assert removed
 
 
 def test_a_view_of_a_branch_is_of_this_branch_and_no_namesake(graph: og.Graph) -> None:

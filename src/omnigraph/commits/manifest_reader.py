@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeVar
 
 import pyarrow as pa
 from msgspec import Struct
@@ -32,6 +33,8 @@ REBUILD = (
     "export the graph with the release that wrote it, then init and load it with this one "
     "(data, vectors and blobs are kept; history and branches are not)"
 )
+
+T = TypeVar("T")
 
 
 class GraphReplacedError(NotFoundError):
@@ -167,21 +170,10 @@ class ManifestReader:
             return self._captured
 
     def _read(self, read: Callable[[], None]) -> None:
-        """Read the newest version; once more when a cleanup removed it after it was found."""
-        for attempt in range(MANIFEST_READS_MAX):
-            try:
-                return read()
-            except (NotFoundError, StorageError) as error:
-                if not self.branch.is_main and not self.journal.exists():
-                    raise self._deleted() from error
-                missing = getattr(error, "failure", StorageFailureKind.NOT_FOUND)
-                gone = missing is StorageFailureKind.NOT_FOUND and self.journal.exists()
-                if not gone or attempt == MANIFEST_READS_MAX - 1:
-                    raise
-        return None
+        read_newest(self.journal, self.branch, read)
 
     def _deleted(self) -> NotFoundError:
-        return NotFoundError(f"branch '{self.branch.name}' was deleted")
+        return _deleted(self.branch)
 
     def replaced(self) -> GraphReplacedError:
         """Remember that another graph is at this place now; return the error that says so."""
@@ -236,6 +228,28 @@ class ManifestReader:
     def commit_of(self, operation_id: str, *, past: bool = True) -> GraphCommit | None:
         """Return the commit an operation made, if it made one; without `past`, lately."""
         return self.history.commit_of(operation_id, past=past)
+
+
+def read_newest(journal: Journal, branch: BranchId, read: Callable[[], T]) -> T:
+    """Read the newest version; once more when a cleanup removed it after it was found.
+
+    Raises `NotFoundError` that names the branch if that is what was removed.
+    """
+    for attempt in range(MANIFEST_READS_MAX):
+        try:
+            return read()
+        except (NotFoundError, StorageError) as error:
+            if not branch.is_main and not journal.exists():
+                raise _deleted(branch) from error
+            missing = getattr(error, "failure", StorageFailureKind.NOT_FOUND)
+            gone = missing is StorageFailureKind.NOT_FOUND and journal.exists()
+            if not gone or attempt == MANIFEST_READS_MAX - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _deleted(branch: BranchId) -> NotFoundError:
+    return NotFoundError(f"branch '{branch.name}' was deleted")
 
 
 def newest_rows(

@@ -25,7 +25,7 @@ from omnigraph.commits.branch_ids import (
 from omnigraph.commits.branches import BranchDirectory, BranchInfo
 from omnigraph.commits.inner_states import InnerStates
 from omnigraph.commits.loop import Writer
-from omnigraph.commits.manifest_reader import BranchState, ManifestReader
+from omnigraph.commits.manifest_reader import BranchState, ManifestReader, read_newest
 from omnigraph.commits.publisher import Publisher
 from omnigraph.commits.records import MAIN, GraphCommit
 from omnigraph.commits.recovery import Recovery, Verdict
@@ -236,7 +236,8 @@ class OpenBranches:
 
     def _place(self, branch: BranchId) -> None:
         """Make branches of a graph that was moved or copied share the files of this place."""
-        dataset = Journal(self._location, branch.path, self._session).open_latest().dataset
+        journal = Journal(self._location, branch.path, self._session)
+        dataset = read_newest(journal, branch, journal.open_latest).dataset
         if is_moved(dataset, self._location.path(MANIFEST)):
             if not self._writable:
                 raise StorageError(
