@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -102,3 +104,36 @@ def test_rows_become_python_values_as_they_are_asked_for(graph: og.Graph) -> Non
     assert [*result] == result.to_pylist()
     with pytest.raises(og.BadRequestError, match="at least one row"):
         next(result.batches(0))
+
+
+_LARGE = """
+import gc, sys
+import omnigraph as og
+
+def resident_mb():
+    rows = open("/proc/self/status").read().splitlines()
+    return next(int(row.split()[1]) // 1024 for row in rows if row.startswith("VmRSS"))
+
+ALL = "query all() { match { $a: P  $b: P } return { $a.k as a, $b.k as b } }"
+FEW = "query few() { match { $a: P  $b: P } return { $a.k as a, $b.k as b } limit 2 }"
+with og.init(sys.argv[1], "node P { k: String @key }", durability="none") as graph:
+    rows = [{"type": "P", "data": {"k": f"key number {n}"}} for n in range(2_500)]
+    graph.load(rows, mode="append")
+    graph.query(FEW)
+    before = resident_mb()
+    found = graph.query(ALL)
+    assert len(found) == 6_250_000
+    held = resident_mb()
+    del found
+    gc.collect()
+    print(before, held, resident_mb())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_memory_of_a_large_answer_goes_back_to_the_machine(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _LARGE, str(tmp_path / "g")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    before, held, after = map(int, done.stdout.split())
+    assert held > before + 150, done.stdout
+    assert after <= before * 1.1, done.stdout

@@ -14,7 +14,7 @@ from msgspec import Struct
 from omnigraph.catalog import Catalog
 from omnigraph.commits import BranchState
 from omnigraph.drawing import Drawing, draw_subgraph
-from omnigraph.errors import BadRequestError, ResourceLimitError
+from omnigraph.errors import BadRequestError, OmniGraphError, ResourceLimitError
 from omnigraph.graph.acting import Acting
 from omnigraph.graph.api import Params
 from omnigraph.graph.engine import ReadQuery
@@ -26,6 +26,7 @@ from omnigraph.limits import RESIDENT_BYTES_MAX
 from omnigraph.plan import explain
 from omnigraph.read import Running
 from omnigraph.read.estimates import working_set_bytes
+from omnigraph.read.memory import return_memory, took_much
 from omnigraph.read.running import memory_share
 from omnigraph.store import Pin, measured
 
@@ -68,7 +69,14 @@ class Asked(Struct, frozen=True):
             return self._on_spark(graph)
         capture = acting.state(self.at, max_staleness_s=self.max_staleness_s)
         running = Running(timeout_s=self.timeout_s, cancel=self.cancel)
-        compiled, table = acting.engine.run(self.source, self.params, self.name, capture, running)
+        try:
+            compiled, table = acting.engine.run(
+                self.source, self.params, self.name, capture, running
+            )
+        except OmniGraphError:
+            if took_much(running):
+                return_memory()
+            raise
         return Result(
             table,
             query_name=compiled.name,
@@ -77,6 +85,7 @@ class Asked(Struct, frozen=True):
             snapshot=self.at.commit,
             column_types=acting.engine.column_types(compiled),
             draw=_drawn_by(acting),
+            let_go=return_memory if took_much(running) else None,
         )
 
     def explain(self, acting: Acting, graph: object) -> Explanation:

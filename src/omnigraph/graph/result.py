@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -34,6 +35,8 @@ class Result:
     that speaks the Arrow stream interface can take the object itself.
     """
 
+    _let_go: Callable[[], None] | None = None
+
     def __init__(
         self,
         table: Any,
@@ -44,7 +47,10 @@ class Result:
         snapshot: str | None = None,
         column_types: Sequence[Mapping[str, object]] = (),
         draw: Callable[[Result], Drawing] | None = None,
+        let_go: Callable[[], None] | None = None,
     ) -> None:
+        """`let_go` is called when the rows are not held here any more."""
+        self._let_go = let_go
         self._table = table
         self._draw = draw
         self.column_types = tuple(dict(item) for item in column_types)
@@ -52,6 +58,12 @@ class Result:
         self.query_name = query_name
         self.commit_id = commit_id
         self.target = {"branch": branch, "snapshot": snapshot}
+
+    def __del__(self) -> None:
+        # Memory can be given back only after the rows are gone.
+        if self._let_go is not None and not sys.is_finalizing():
+            self._table = None
+            self._let_go()
 
     def __len__(self) -> int:
         return self.num_rows

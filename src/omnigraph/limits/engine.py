@@ -58,6 +58,9 @@ RRF_K_DEFAULT: Final = 60
 FUZZY_EDITS_DEFAULT: Final = 2
 """Levenshtein distance that `fuzzy` allows when the query names none."""
 
+MEMORY_RETURNED_BYTES: Final = 64 * 1024 * 1024
+"""A query that took more memory than this gives it back at its end: allocators would keep it."""
+
 SYNC_THREADS: Final = 32
 """Parallel fsync calls: enough for the files of many writers at once. Threads begin when needed."""
 

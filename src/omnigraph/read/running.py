@@ -30,6 +30,8 @@ class Running(Struct, kw_only=True):
     stages: list[Stage] = field(default_factory=list)
     estimate: float = 1.0
     repeating: bool = False
+    reserved_bytes: int = 0
+    """Memory of the largest table that was made on the way."""
     _begun: float = field(default_factory=elapsed_s)
 
     def record(self, stage: Stage) -> None:
@@ -115,6 +117,8 @@ def reserve(size_bytes: float) -> None:
             actual=int(size_bytes),
             hint="narrow the pattern, return fewer columns, or count instead of listing",
         )
+    if running is not None:
+        running.reserved_bytes = max(running.reserved_bytes, int(size_bytes))
 
 
 def memory_share() -> int:
