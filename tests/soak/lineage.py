@@ -98,7 +98,7 @@ class Lineage:
                 other = self.lives[home]
                 if not self._is_shared(commit, life, other):
                     self.problems.append(f"commit {commit.id} is on {home} and {life.incarnation}")
-                elif life.took_over(commit):
+                elif life.took_over(commit) and not self._was_made_from(other, life):
                     continue
             self.commits[commit.id] = commit
             self.homes[commit.id] = life.incarnation
@@ -107,6 +107,14 @@ class Lineage:
         """Whether a branch that began between commits published together took one over."""
         same = self.commits[commit.id] == commit
         return same and (one.took_over(commit) or other.took_over(commit))
+
+    def _was_made_from(self, life: Life | None, other: Life) -> bool:
+        """Whether a branch was made from another one, or from one that was."""
+        while life is not None and life.parent is not None:
+            if life.parent == other.incarnation:
+                return True
+            life = self.lives.get(life.parent)
+        return False
 
     def living(self) -> list[Life]:
         """Return the branches that exist, main first."""

@@ -645,6 +645,18 @@ def test_commits_that_a_branch_took_over_are_those_of_its_parent() -> None:
         assert set(found.homes.values()) == {"main"}
 
 
+def test_commits_taken_over_from_the_first_publish_of_a_branch_are_those_of_that_one() -> None:
+    main, branch = _lives()
+    parent = replace(main, incarnation="b2.Y", parent="main", forked_at=2)
+    child = replace(branch, parent="b2.Y")
+    for order in ((parent, child), (child, parent)):
+        found = Lineage()
+        for life in order:
+            found.add(life)
+        assert found.problems == []
+        assert set(found.homes.values()) == {"b2.Y"}
+
+
 @pytest.mark.parametrize("change", [{"seq": 4}, {"actor": "other"}])
 def test_a_commit_on_two_branches_is_noticed(change: dict[str, Any]) -> None:
     found = Lineage()
