@@ -69,6 +69,8 @@ FREE = {
     "seam.check_writable": "returns nothing",
     "seam.domain": "for a server that serves the graph",
     "seam.embed_query": "turns a text of the caller into a vector",
+    "seam.limit_cache": "for a server that serves the graph",
+    "seam.note_commits": "for a server that serves the graph",
     "seam.permit": "is the question itself",
     "seam.request_keys": "for a server that serves the graph",
     "seam.reach": "known to whoever opened it",
@@ -186,7 +188,9 @@ OPERATIONS: dict[str, Operation] = {
     "graph.entities.subgraph": reads(
         lambda w: w.graph.entities.subgraph([("P", "a")], branch="dev"), "dev"
     ),
+    "graph.draw": reads(lambda w: w.graph.draw([("P", "a")], branch="dev"), "dev"),
     "graph.schema.describe": reads(lambda w: w.graph.schema.describe(branch="dev"), "dev"),
+    "graph.schema.draw": reads(lambda w: w.graph.schema.draw(branch="dev"), "dev"),
     "graph.schema.lint": reads(lambda w: w.graph.schema.lint(READ, branch="dev"), "dev"),
     "graph.maintenance.tables": reads(lambda w: w.graph.maintenance.tables("dev"), "dev"),
     "seam.read_query": reads(

@@ -13,6 +13,7 @@ class Peer:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
         self.heads: list[bytes] = []
+        self._hung_up = threading.Semaphore(0)
         self._thread = threading.Thread(target=self._serve, args=(rounds,))
         self._thread.start()
 
@@ -25,6 +26,11 @@ class Peer:
                 for answer in answers:
                     self.heads.append(_request(connection))
                     connection.sendall(answer)
+            self._hung_up.release()
+
+    def wait_until_hung_up(self) -> None:
+        """Wait until one more connection was closed: a client can see it from then on."""
+        assert self._hung_up.acquire(timeout=10)
 
     def end(self) -> None:
         self._thread.join(timeout=10)

@@ -41,8 +41,9 @@ def test_a_connection_is_used_again(served: Served) -> None:
 
 
 def test_a_connection_the_server_closed_is_replaced(served: Served) -> None:
-    _peer, client = served((OK,), (OK,))
+    peer, client = served((OK,), (OK,))
     assert client.request("GET", "/x").status_code == 200
+    peer.wait_until_hung_up()
     assert client.request("GET", "/x").status_code == 200
 
 

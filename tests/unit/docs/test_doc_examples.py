@@ -15,7 +15,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LANG = ROOT / "src" / "omnigraph" / "lang"
 
 # Generated from the program, or about rules and tests: there is nothing to type in.
-WITHOUT_EXAMPLE = {"cli.md", "commit-protocol.md", "invariants.md", "studio.md"}
+WITHOUT_EXAMPLE = {"cli.md", "commit-protocol.md", "invariants.md", "scale.md", "studio.md"}
 COLUMNS_MAX = 100
 
 _CODE = re.compile(r"(?:[PSWT]\d{1,2}|D2|Q\d{3}|L\d{3}|OG-[A-Z]{2}-\d{3})")

@@ -17,12 +17,15 @@ from tests.servers.scripted import Peer
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
 Work = Callable[[AsyncHttpClient], Awaitable[None]]
+Rounds = tuple[tuple[bytes, ...], ...]
 
 
-def talk(rounds: tuple[tuple[bytes, ...], ...], work: Work) -> Peer:
+def talk(rounds: Rounds, work: Work) -> Peer:
     """Let a client work with a server that answers as it is told."""
-    peer = Peer(rounds)
+    return talk_with(Peer(rounds), work)
 
+
+def talk_with(peer: Peer, work: Work) -> Peer:
     async def main() -> None:
         client = AsyncHttpClient(peer.url, {"User-Agent": "t"}, 10.0)
         try:
@@ -68,7 +71,15 @@ def test_a_connection_is_used_again(answer: bytes) -> None:
     ids=["no word", "close", "older", "to the end"],
 )
 def test_a_connection_the_server_closed_is_replaced(answer: bytes) -> None:
-    talk(((answer,),) * 3, three_times)
+    peer = Peer(((answer,),) * 3)
+
+    async def work(client: AsyncHttpClient) -> None:
+        for _turn in range(3):
+            found = await client.request("GET", "/x")
+            assert (found.status_code, found.content) == (200, b"hi")
+            await asyncio.to_thread(peer.wait_until_hung_up)
+
+    talk_with(peer, work)
 
 
 def test_an_answer_to_head_has_no_body() -> None:
