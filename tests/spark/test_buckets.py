@@ -197,7 +197,7 @@ def test_no_secret_is_shown_logged_or_written(
 @full_only
 def test_an_option_of_the_format_is_no_place_for_secrets(spark: Any) -> None:
     source = spark.read.format("omnigraph").option("type", "Person")
-    with pytest.raises(Exception, match="plans and logs show options"):
+    with pytest.raises(Exception, match="Spark shows options in plans and logs"):
         source.option("aws_secret_access_key", "x").load("s3://b/g").count()
 
 

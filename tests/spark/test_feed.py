@@ -256,7 +256,7 @@ def test_a_history_that_is_gone_is_said(new_graph: NewGraph) -> None:
         ({"size": "1"}, "unknown option 'size': there are branch, changes, maxRowsPerTrigger"),
         ({"maxRowsPerTrigger": "many"}, "maxRowsPerTrigger must be a number from 1 on"),
         ({"changes": "a..b"}, "a stream has no end"),
-        ({"aws_secret_access_key": "x"}, "plans and logs show options"),
+        ({"aws_secret_access_key": "x"}, "Spark shows options in plans and logs"),
     ],
 )
 def test_a_wrong_option_is_an_error(options: dict[str, str], message: str) -> None:
