@@ -5,9 +5,16 @@ Cases are generated as in `test_kill`, from the calls each action makes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 import omnigraph as og
+from omnigraph import failpoints
+from omnigraph.failpoints import Failpoint
+from omnigraph.ops import cleanup
+from omnigraph.store import Tables
+from omnigraph.store.upkeep.reclaim import Reclaimed
 from tests.faults.matrix import drawn, full_only
 from tests.faults.rig import ADD, MEET, State, new_graph, slots_of, state_of
 from tests.faults.victim import Zygote
@@ -97,3 +104,56 @@ def test_killed_maintenance_changes_nothing_and_can_be_repeated(
         assert found == before, told
         assert not slots_of(root), told
         remove_tree(root)
+
+
+class Killed(BaseException):
+    """Stands for the end of a process."""
+
+
+def data_files_of(tables: Tables, path: str, version: int) -> set[str]:
+    fragments = tables.open(path, version).dataset.get_fragments()
+    return {file.path for fragment in fragments for file in fragment.data_files()}
+
+
+def removed_in_part(
+    tables: Tables, path: str, versions: Sequence[int], *, dry_run: bool
+) -> Reclaimed:
+    """Remove the data files of versions, and die before their own files go."""
+    assert not dry_run
+    kept = data_files_of(tables, path, tables.open_latest(path).version)
+    gone = {file for version in versions for file in data_files_of(tables, path, version)} - kept
+    if not gone:
+        return Reclaimed()
+    for file in gone:
+        tables.files.delete(f"{tables.folder(path)}/data/{file}")
+    raise Killed
+
+
+def test_a_cleanup_killed_between_files_leaves_no_damage(
+    place: AnyPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who missed a file of a version that was given up is told so, and a write looks again."""
+    root = place / "graph"
+    new_graph(root)
+    people = "query q() { match { $p: Person } return { $p.slug, $p.name } }"
+    with og.open(root, durability="none") as early, og.open(root, durability="none") as graph:
+        graph.mutate(ADD, {"s": "one"})
+        old = graph.commits.head().graph_commit_id
+
+        def others() -> None:
+            failpoints.disarm()
+            for number in range(3):
+                graph.mutate(ADD, {"s": f"q{number}"})
+            graph.optimize()
+            with monkeypatch.context() as patch:
+                patch.setattr(cleanup, "remove_versions", removed_in_part)
+                with pytest.raises(Killed):
+                    graph.cleanup(keep=1, grace=0, dry_run=False)
+
+        with failpoints.armed(Failpoint.WRITE_POST_CAPTURE, others):
+            early.mutate(ADD, {"s": "one"})
+        with og.open(root, mode="ro") as reader, pytest.raises(og.VersionReclaimedError):
+            reader.query(people, commit=old)
+        graph.cleanup(keep=1, grace=0, dry_run=False)
+        found = {row["p.slug"] for row in graph.query(people)}
+        assert {"one", "q0", "q1", "q2"} <= found

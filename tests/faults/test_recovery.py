@@ -52,12 +52,37 @@ def graph(root: AnyPath) -> Iterator[og.Graph]:
 
 
 @pytest.fixture(scope="module")
-def zygotes() -> Iterator[tuple[Zygote, Zygote]]:
+def zygotes(stage: Stage) -> Iterator[tuple[Zygote, Zygote]]:
+    """Two processes that know how to reach what the stage is on."""
     with Zygote() as first, Zygote() as second:
         yield first, second
 
 
 # ---- recovery that is itself interrupted --------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["finish", "undo"])
+def test_a_recovery_whose_lease_lapses_leaves_the_slot_to_the_next(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The lease may be renewed a moment later: the slot must not go with the tables moved."""
+    (state, records), root = stage.healed(kind), stage.fresh(kind)
+    lapses = 0
+
+    def check(_tenure: object) -> None:
+        nonlocal lapses
+        lapses += 1
+        raise publisher.HeadMoved(may_land=True)
+
+    before = slots_of(root)
+    with monkeypatch.context() as patch:
+        patch.setattr(publisher._Tenure, "check", check)
+        og.open(root, durability="none").close()
+    assert lapses
+    assert slots_of(root) == before
+    og.open(root, durability="none").close()
+    check_settled(root, state, records, kind)
+    remove_tree(root)
 
 
 @pytest.mark.parametrize("kind", BROKEN)

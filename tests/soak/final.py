@@ -213,6 +213,9 @@ class FinalLook:
             self._count("tags")
             life = self.lineage.lives[tag.branch.uid]
             commit = [c for c in self.lineage.line(life) if c.seq <= tag.version][-1]
+            if tag.commit_id is not None:
+                # It may stand between commits that were published together.
+                commit = self.lineage.commits[tag.commit_id]
             try:
                 self.replay.confirm(commit.id, self._state(tag=tag.name))
             except Exception as error:

@@ -10,6 +10,7 @@ from omnigraph.values.commits import MAIN
 from omnigraph.values.commits import MANIFEST as MANIFEST
 from omnigraph.values.commits import BranchId as BranchId
 
+HEAD = "HEAD"
 NAME_MAX = 128
 ENCODED_MAX = 160
 """Longest name as it appears, percent-encoded, in the name of a file, which has a limit."""
@@ -49,6 +50,16 @@ def check_branch_name(name: str) -> None:
     """Refuse names a branch cannot have. Raises `BadRequestError`."""
     if name == MAIN:
         raise BadRequestError("the main branch is always there", hint="choose another name")
+    check_name(name, "branch")
+
+
+def check_name(name: str, what: str) -> None:
+    """Refuse what neither a branch nor a tag can be called. Raises `BadRequestError`."""
+    if name == HEAD:
+        raise BadRequestError(
+            "HEAD is the newest state of a branch, so nothing else is called that",
+            hint="choose another name",
+        )
     parts = name.split("/")
     wrong = (
         not name
@@ -59,7 +70,7 @@ def check_branch_name(name: str) -> None:
     )
     if wrong:
         raise BadRequestError(
-            f"{name!r} is not a branch name",
+            f"{name!r} is not a {what} name",
             hint="letters, digits, '-', '_' and '.', parts joined by '/', each beginning with "
             f"a letter or digit, at most {NAME_MAX} characters ('/' and letters outside ASCII "
             "count more)",

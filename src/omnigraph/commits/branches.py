@@ -17,6 +17,7 @@ from omnigraph.commits.branch_ids import (
     MANIFEST,
     BranchId,
     check_branch_name,
+    check_name,
     new_branch,
     parse_branch_uid,
 )
@@ -73,7 +74,9 @@ _MAIN_INFO = BranchInfo(name=MAIN, branch_uid=MAIN)
 
 def check_tag_name(name: str) -> None:
     """Refuse names a tag cannot have. Raises `BadRequestError`."""
-    check_branch_name(name)
+    if name == MAIN:
+        raise BadRequestError("main is a branch, not a tag name", hint="choose another name")
+    check_name(name, "tag")
     if "/" in name or name.startswith(TAG_RESERVED):
         raise BadRequestError(
             f"{name!r} is not a tag name", hint=f"no '/', and no '{TAG_RESERVED}' in front"

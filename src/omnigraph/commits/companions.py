@@ -178,7 +178,7 @@ class _Group:
                 return Verdict.LATER
             check_strict(member, changes, self._capture, self._manifest.history)
         except (LeftoversFound, StorageError, VersionReclaimedError):
-            # Not a verdict on the write: alone it goes through what mends these.
+            # Not a verdict on the write: alone it goes through what corrects these.
             member.shared = False
             return Verdict.LATER
         except Exception as error:

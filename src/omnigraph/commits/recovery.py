@@ -6,8 +6,8 @@ one, and the slot itself. The right to act is the slot's lock, which only a dead
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Container, Mapping
-from enum import StrEnum
 
 from msgspec import Struct
 
@@ -26,6 +26,7 @@ from omnigraph.commits.records import (
 )
 from omnigraph.errors import FormatError
 from omnigraph.failpoints import Failpoint, fire
+from omnigraph.limits import RECOVERY_ATTEMPTS_MAX
 from omnigraph.store import (
     COLUMN_OPERATIONS,
     UNDOABLE,
@@ -39,20 +40,7 @@ from omnigraph.store import (
     standing,
 )
 from omnigraph.values.recoveries import PendingWrite as PendingWrite
-
-
-class Verdict(StrEnum):
-    """What became of an interrupted write."""
-
-    NEVER_ARMED = "never_armed"
-    BRANCH_GONE = "branch_gone"
-    ALREADY_DECIDED = "already_decided"
-    HEAD_MOVED = "head_moved"
-    NOTHING_MOVED = "nothing_moved"
-    ROLLED_FORWARD = "rolled_forward"
-    ROLLED_BACK = "rolled_back"
-    NEEDS_REPAIR = "needs_repair"
-    """Its tables hold rows of another program, which only `repair` may keep or drop."""
+from omnigraph.values.recoveries import Verdict as Verdict
 
 
 class TableEvidence(Struct, frozen=True, kw_only=True):
@@ -201,11 +189,18 @@ class Recovery:
         """
         if forward_only and self._is_to_undo(name):
             return None
-        slot = self._publisher.slots.seize(name)
-        if slot is None:
-            return None
-        with slot:
-            return self._resolve(slot, forward_only=forward_only)
+        slots = self._publisher.slots
+        for _attempt in range(1 if forward_only else RECOVERY_ATTEMPTS_MAX):
+            slot = slots.seize(name)
+            if slot is None:
+                return None
+            try:
+                with slot:
+                    return self._resolve(slot, forward_only=forward_only)
+            except HeadMoved:
+                # The lease lapsed on the way. Another process may be at work on it by now.
+                slots.settle([name])
+        return None
 
     def _is_to_undo(self, name: str) -> bool:
         """Whether a slot asks for an undo, told without taking it: whoever wants it would wait."""
@@ -220,9 +215,11 @@ class Recovery:
 
     def undo(self, slot: HeldSlot) -> None:
         """Resolve the slot of an owner that lives and gives up half-way."""
-        self._resolve(slot, forward_only=False)
+        with contextlib.suppress(HeadMoved):
+            self._resolve(slot, forward_only=False)
 
     def _resolve(self, slot: HeldSlot, *, forward_only: bool) -> Verdict | None:
+        """Resolve a held slot. Raises `HeadMoved` when its lease lapses on the way."""
         number = newer_format(slot.body)
         if number is not None:
             raise FormatError(
@@ -253,7 +250,10 @@ class Recovery:
                 commit = self._roll_forward(capture, intent, slot)
             else:
                 commit = self._roll_back(capture, intent, evidence, slot)
-        except HeadMoved:
+        except HeadMoved as lost:
+            if lost.may_land:
+                # Whoever has the slot can still finish it.
+                raise
             slot.remove()
             return Verdict.HEAD_MOVED
         self.record(intent, commit)

@@ -28,6 +28,7 @@ from omnigraph.limits import (
 )
 from omnigraph.store import Tables, side_by_side, split_branch
 from omnigraph.store.tables.journal import announce_removal
+from omnigraph.store.tables.removals import note_removal
 from omnigraph.store.upkeep.floors import Floor, read_floors, write_floors
 from omnigraph.store.upkeep.orphans import SCRATCH, Leftover, old_scratch, orphan_files
 from omnigraph.store.upkeep.reclaim import (
@@ -342,12 +343,7 @@ class Cleanup:
         total, forks = Reclaimed(), 0
         self._check_held()
         try:
-            for path in paths:
-                stored, beside = versions_and_beside(self._tables, path)
-                versions = needed.removable(path, stored)
-                for file in () if self._dry_run else beside:
-                    # Before what they rest on: who reads one finds it gone, not damaged.
-                    self._tables.files.delete(file)
+            for path, versions in self._noted(paths, needed):
                 gone = remove_versions(self._tables, path, versions, dry_run=self._dry_run)
                 freed = self._clear_torn(path)
                 total = Reclaimed(
@@ -366,6 +362,24 @@ class Cleanup:
             bytes_removed=total.bytes + freed,
             forks_removed=forks,
         )
+
+    def _noted(self, paths: list[str], needed: Needed) -> list[tuple[str, list[int]]]:
+        """Return the versions to remove of each line of a table.
+
+        They are noted before any goes: a version of one line may rest on files of another.
+        """
+        files, found = self._tables.files, []
+        for path in paths:
+            stored, beside = versions_and_beside(self._tables, path)
+            versions = needed.removable(path, stored)
+            if not self._dry_run:
+                for file in beside:
+                    # Before what they rest on: who reads one finds it gone, not damaged.
+                    files.delete(file)
+                if versions:
+                    note_removal(files, self._tables.folder(path), versions)
+            found.append((path, versions))
+        return found
 
     def _clear_torn(self, path: str) -> int:
         folder = torn_folder(self._tables, path)

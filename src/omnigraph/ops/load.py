@@ -20,7 +20,8 @@ from omnigraph.intake.envelope_text import EnvelopeWriter
 from omnigraph.intake.envelopes import EnvelopeReader, TypeRows, file_blocks
 from omnigraph.intake.frames import complete_ids, duplicate_problem, frame_rows
 from omnigraph.intake.input_reader import InputReader
-from omnigraph.intake.inputs import Input, as_arrow
+from omnigraph.intake.inputs import Input
+from omnigraph.intake.parquet_files import as_table
 from omnigraph.limits import EMBED_CHUNK_ROWS, LOAD_CHUNK_ROWS, MEMBER_ROWS_MAX, PROBLEMS_MAX
 from omnigraph.rows import Problem, Problems, TableChange, validate
 from omnigraph.rows.embeddings import Embeddings
@@ -150,7 +151,8 @@ class Load(PlainOperation):
         elif isinstance(data, Mapping) or not isinstance(data, Iterable):
             raise BadRequestError(
                 f"cannot load {with_article(type(data).__name__)}",
-                hint="give a path, the bytes of a JSONL file, or a list of dictionaries",
+                hint="give a path, the bytes of a JSONL file, or a list of dictionaries; "
+                "`graph.bulk` takes rows and frames by type",
             )
         else:
             reader.read(_encoded(data, self._schema.catalog, problems))
@@ -171,7 +173,7 @@ class Load(PlainOperation):
         entity = self._schema.catalog.entity_named(type_name)
         self._source = f"the {type_name} frame"
         problems = self._problems()
-        frame = as_arrow(table)
+        frame = as_table(table)
         lines = list(range(1, frame.num_rows + 1))
         rows = frame_rows(
             entity, frame, from_col=from_col, to_col=to_col, lines=lines, problems=problems

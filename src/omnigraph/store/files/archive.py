@@ -185,6 +185,12 @@ def _opened(path: str) -> Iterator[tarfile.TarFile]:
             yield archive
     except FileNotFoundError:
         raise NotFoundError(f"no archive at {path}") from None
+    except tarfile.ReadError as error:
+        if not os.path.getsize(path) or not tarfile.is_tarfile(path):
+            raise BadRequestError(
+                f"{path} is not an archive", hint="`omnigraph dump` writes one"
+            ) from error
+        raise _damaged(path, str(error)) from error
     except (tarfile.TarError, EOFError, ValueError) as error:
         raise _damaged(path, str(error)) from error
 

@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING
 
 from msgspec import Struct
 
+from omnigraph.errors import NotFoundError
 from omnigraph.limits import OBJECT_READ_BYTES
 from omnigraph.store.files.local_files import failure
 from omnigraph.store.files.protocol import Entry
@@ -62,7 +63,7 @@ def find_files(name: str, suffixes: frozenset[str]) -> list[FoundFile] | None:
         return _find_objects(name.rstrip("/"), suffixes)
     if os.path.isdir(name):
         inside = [os.path.join(name, item) for item in os.listdir(name)]
-        found = [path for path in inside if _suffix(path) in suffixes]
+        found = [p for p in inside if _suffix(p) in suffixes and not os.path.isdir(p)]
         return _sized(found) if found else None
     if os.path.exists(name):
         return _sized([name])
@@ -70,8 +71,15 @@ def find_files(name: str, suffixes: frozenset[str]) -> list[FoundFile] | None:
 
 
 def _sized(paths: list[str]) -> list[FoundFile]:
-    known = [(path, os.stat(path)) for path in sorted(paths)]
-    return [FoundFile(path, found.st_size, str(found.st_mtime_ns)) for path, found in known]
+    return [_seen(path) for path in sorted(paths)]
+
+
+def _seen(path: str) -> FoundFile:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        raise NotFoundError(f"file not found: {path}", hint="it is a link to nothing") from None
+    return FoundFile(path, found.st_size, str(found.st_mtime_ns))
 
 
 def _find_objects(name: str, suffixes: frozenset[str]) -> list[FoundFile] | None:
@@ -189,7 +197,7 @@ def new_local_file(name: str, *, durable: bool = False) -> Iterator[IO[bytes]]:
     except OSError as error:
         raise failure("write", name, error) from error
     finally:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.unlink(temporary)
 
 

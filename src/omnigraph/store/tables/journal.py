@@ -277,7 +277,10 @@ class Journal:
         return self._files.calls_at_once == 1
 
     def _removal(self) -> bytes | None:
-        return self._files.read(self._mark) if self._looks_are_cheap else None
+        # There is seldom one, and failing to open a file takes longer than looking for it.
+        if not self._looks_are_cheap or not self._files.exists(self._mark):
+            return None
+        return self._files.read(self._mark)
 
     def advance(self, view: JournalView) -> JournalView:
         """Open the newest version, keeping the rows already at hand."""

@@ -40,6 +40,7 @@ from omnigraph.limits import (
 from omnigraph.store.files.counters import count
 from omnigraph.store.files.location import Location
 from omnigraph.store.tables.lance_errors import calm, translated
+from omnigraph.store.tables.removals import is_noted
 from omnigraph.store.tables.torn_versions import version_name
 
 PRIMARY_KEY = {b"lance-schema:unenforced-primary-key": b"true"}
@@ -120,7 +121,7 @@ class Table:
     """One version of one table."""
 
     def __init__(
-        self, path: str, dataset: LanceDataset, is_gone: Callable[[], bool] | None = None
+        self, path: str, dataset: LanceDataset, is_gone: Callable[..., bool] | None = None
     ) -> None:
         self.path = path
         self.dataset = dataset
@@ -155,10 +156,10 @@ class Table:
         if self.is_gone is None:
             return False
         for pause_s in REMOVAL_LOOKS_S:
-            if self.is_gone():
+            if self.is_gone(noted=True):
                 return True
             sleep(pause_s)
-        return self.is_gone()
+        return self.is_gone(noted=True)
 
     @property
     def version(self) -> int:
@@ -349,9 +350,12 @@ class Tables:
             raise reclaimed(path, version) from error
         return self.remember(Table(path, dataset, partial(self.is_gone, path, version)))
 
-    def is_gone(self, path: str, version: int) -> bool:
-        """Whether the file of a version was removed."""
-        return not self.files.exists(f"{self.folder(path)}/{version_name(version)}")
+    def is_gone(self, path: str, version: int, *, noted: bool = False) -> bool:
+        """Whether the file of a version was removed; with `noted`, or is about to be."""
+        folder = self.folder(path)
+        if not self.files.exists(f"{folder}/{version_name(version)}"):
+            return True
+        return noted and is_noted(self.files, folder, version)
 
     def open_latest(self, path: str) -> Table:
         """Open a table at its newest version, published or not. Costs a listing."""

@@ -21,6 +21,7 @@ from omnigraph.store.tables.branches import (
     read_branches,
 )
 from omnigraph.store.tables.lance_errors import translated
+from omnigraph.store.tables.removals import note_removal
 from omnigraph.store.tables.table import TREE, Tables
 from omnigraph.store.tables.torn_versions import (
     ASIDE,
@@ -187,6 +188,8 @@ def erase_history(tables: Tables, path: str, *, below: int) -> int:
     """Remove every version of a table below one; return the bytes only they used."""
     tables.forget(path, below=below)
     old = [version for version in stored_versions(tables, path) if version < below]
+    if old:
+        note_removal(tables.files, tables.folder(path), old)
     return remove_versions(tables, path, old, dry_run=False).bytes
 
 
