@@ -88,3 +88,37 @@ def test_a_branch_is_opened_anew_now_and_then(
         assert len(graph.query(ALL, branch="dev")) == 65
     assert opens["main"] == 0
     assert 4 <= opens["dev"] <= 12
+
+
+def test_a_refused_query_lets_go_of_what_it_had_made(tmp_path: Path) -> None:
+    """Whoever keeps the error keeps nothing of the query; a collection is not waited for."""
+    schema = "node Person { name: String @key }\nedge Knows: Person -> Person"
+    numbers = range(2_000)
+    rows = [{"type": "Person", "data": {"name": f"p{n}"}} for n in numbers]
+    rows += [
+        {"edge": "Knows", "from": f"p{n}", "to": f"p{(n * 7 + k * 13 + 1) % 2_000}"}
+        for n in numbers
+        for k in range(20)
+    ]
+    # 16 million paths are made, 320 million are refused.
+    paths = """query q() { match { $a: Person  $a knows $b  $b knows $c  $c knows $d  $d knows $e }
+        return { $a.name, $b.name, $c.name, $d.name, $e.name } }"""
+    with og.init(tmp_path / "g", schema, durability="none") as graph:
+        graph.load(rows, mode="append")
+        graph.query("query q() { match { $a: Person  $a knows $b } return { count(*) as n } }")
+        gc.collect()
+        gc.disable()
+        try:
+            before = resident_mb()
+            with pytest.raises(og.ResourceLimitError) as kept:
+                graph.query(paths)
+            assert resident_mb() - before < 100
+            assert "rows" in str(kept.value)
+        finally:
+            gc.enable()
+
+
+def resident_mb() -> float:
+    text = Path("/proc/self/status").read_text(encoding="utf-8")
+    row = next(line for line in text.splitlines() if line.startswith("VmRSS:"))
+    return int(row.split()[1]) / 1024

@@ -16,7 +16,9 @@ from omnigraph.store import measured
 
 SCHEMA = """
 node Person { name: String @key  age: I64?  tags: [String]? }
+node City { name: String @key }
 edge Knows: Person -> Person
+edge LivesIn: Person -> City
 """
 BY_KEY = "query q($n: String) { match { $p: Person { name: $n } } return { $p.age, $p.name as n } }"
 ADD = "query a($n: String, $a: I64) { insert Person { name: $n, age: $a } }"
@@ -88,13 +90,37 @@ NEIGHBOURS = [
     "$p knows{1,2} $q } return { $q.age }",
     "$p $w:knows{1,1} $q } return { $q.age, nodes($w) as way }",
 ]
+REACHED = [
+    "$p knows $q } return { count(distinct $q) as n }",
+    "$p knows $q  $q knows $r } return { count(distinct $r) as n }",
+    "$p knows $q  $q knows $r  $r knows $s } return { count(distinct $s.name) as n }",
+    "$q knows $p  $r knows $q } return { count(distinct $r) as n }",
+    "$p <knows> $q  $q <knows> $r } return { count(distinct $r) as n }",
+    "$p knows $q  $q livesIn $c } return { count(distinct $c) as n }",
+    "$p livesIn $c  $q livesIn $c } return { count(distinct $q) as n }",
+    "$p livesIn $c  $q livesIn $c  $q knows $r } return { count(distinct $r) as n }",
+    # What is asked for is something else.
+    "$p knows $q  $p knows $r } return { count(distinct $r) as n }",
+    "$p knows $q  $q knows $r } return { count(distinct $q) as n }",
+    "$p knows $q  $q knows $r } return { count(distinct $r.age) as n }",
+    "$p knows $q  $q knows $r } return { count($r) as n }",
+    "$p knows $q  $q knows $r } return { $q.age, count(distinct $r) as n }",
+    "$p knows $q  $q knows $r } return { count(distinct $r) + 1 as n }",
+    "$p knows $q  $q knows $r } return { count(distinct $r) as n } limit 0",
+    "$p knows $q  $q knows $r  $r.age > 1 } return { count(distinct $r) as n }",
+    "$p knows $q  $q knows{1,2} $r } return { count(distinct $r) as n }",
+]
 
 
-@pytest.mark.parametrize("rest", NEIGHBOURS)
-def test_neighbours_from_memory_are_those_the_steps_find(graph: og.Graph, rest: str) -> None:
+@pytest.mark.parametrize("rest", [*NEIGHBOURS, *REACHED])
+def test_what_is_around_a_node_in_memory_is_what_the_steps_find(graph: og.Graph, rest: str) -> None:
     ends = ["p0 p1", "p0 p2", "p0 p1", "p2 p0", "p3 p3", "p1 p4"]
     edges = [dict(zip(("from", "to"), pair.split(), strict=True)) for pair in ends]
     graph.load([{"edge": "Knows", **edge} for edge in edges], mode="append")
+    cities = [{"type": "City", "data": {"name": name}} for name in ("c1", "c2", "c3")]
+    homes = {"p0": "c3", "p1": "c2", "p4": "c2"}
+    lives = [{"edge": "LivesIn", "from": who, "to": where} for who, where in homes.items()]
+    graph.load([*cities, *lives], mode="append")
     text = f"query q($n: String) {{ match {{ $p: Person {{ name: $n }} {rest} }}"
     plan = compile_query(text, graph.catalog).plan
     assert isinstance(plan, ReadPlan)
@@ -108,14 +134,18 @@ def test_neighbours_from_memory_are_those_the_steps_find(graph: og.Graph, rest: 
         assert sorted(map(str, found.to_pylist())) == sorted(map(str, first.to_pylist()))
 
 
-def test_neighbours_in_memory_take_no_steps(
-    graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("rest", [NEIGHBOURS[0], *REACHED[:8]])
+def test_what_is_around_a_node_in_memory_takes_no_steps(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch, rest: str
 ) -> None:
-    graph.load([{"edge": "Knows", "from": "p0", "to": "p1"}], mode="append")
-    text = 'query q() { match { $p: Person { name: "p0" } $p knows $q } return { $q.age } }'
-    assert graph.query(text).to_pylist() == [{"q.age": 1}]
+    rows: list[dict[str, object]] = [{"type": "City", "data": {"name": "c"}}]
+    rows += [{"edge": "Knows", "from": "p0", "to": "p1"}]
+    rows += [{"edge": "LivesIn", "from": "p1", "to": "c"}]
+    graph.load(rows, mode="append")
+    text = f'query q() {{ match {{ $p: Person {{ name: "p0" }} {rest} }}'
+    first = graph.query(text).to_pylist()
     monkeypatch.setattr(execute, "walk_tree", None)
-    assert graph.query(text).to_pylist() == [{"q.age": 1}]
+    assert graph.query(text).to_pylist() == first
 
 
 def test_neighbours_follow_what_is_written(graph: og.Graph) -> None:

@@ -45,6 +45,7 @@ TYPE = "#type"
 """The name of the type of a row, as a column; no property can be called so."""
 _ENDPOINTS = {"from": "src", "to": "dst"}
 _UNKNOWN = pa.scalar(None, pa.bool_())
+_CONDITIONS = (Compare, Member, Substring, IsNull, And, Or, Not, Vanishing)
 
 
 class Columns(Protocol):
@@ -234,9 +235,7 @@ def constant_value(
 
 
 def _is_condition(expression: Expression) -> bool:
-    return isinstance(
-        expression, Compare | Member | Substring | IsNull | And | Or | Not | Vanishing
-    )
+    return isinstance(expression, _CONDITIONS)
 
 
 def _flat(value: Value) -> Value:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from omnigraph.catalog import Catalog
 from omnigraph.commits import BranchState
 from omnigraph.drawing import Drawing, draw_subgraph
-from omnigraph.errors import BadRequestError, OmniGraphError, ResourceLimitError
+from omnigraph.errors import BadRequestError, ResourceLimitError
 from omnigraph.graph.acting import Acting
 from omnigraph.graph.api import Params
 from omnigraph.graph.engine import ReadQuery
@@ -26,7 +26,7 @@ from omnigraph.limits import RESIDENT_BYTES_MAX
 from omnigraph.plan import explain
 from omnigraph.read import Running
 from omnigraph.read.estimates import working_set_bytes
-from omnigraph.read.memory import return_memory, took_much
+from omnigraph.read.memory import return_memory, returned_if_refused, took_much
 from omnigraph.read.running import memory_share
 from omnigraph.store import Pin, measured
 
@@ -69,14 +69,10 @@ class Asked(Struct, frozen=True):
             return self._on_spark(graph)
         capture = acting.state(self.at, max_staleness_s=self.max_staleness_s)
         running = Running(timeout_s=self.timeout_s, cancel=self.cancel)
-        try:
+        with returned_if_refused(running):
             compiled, table = acting.engine.run(
                 self.source, self.params, self.name, capture, running
             )
-        except OmniGraphError:
-            if took_much(running):
-                return_memory()
-            raise
         return Result(
             table,
             query_name=compiled.name,
@@ -94,7 +90,7 @@ class Asked(Struct, frozen=True):
         if choice.on_spark:
             return self._explain_on_spark(acting, graph, choice)
         running = Running(timeout_s=self.timeout_s, cancel=self.cancel, trace=True)
-        with measured() as io:
+        with returned_if_refused(running), measured() as io:
             capture = acting.state(self.at)
             begun = time.perf_counter()
             compiled, table = acting.engine.run(
@@ -176,7 +172,7 @@ class Asked(Struct, frozen=True):
 
 
 def _drawn_by(acting: Acting) -> Callable[[Result], Drawing]:
-    """Return what draws an answer; it does not keep a graph that nobody uses any more."""
+    """Return what draws an answer; it does not keep a graph that is not used any more."""
     asked = weakref.ref(acting)
 
     def draw(result: Result) -> Drawing:

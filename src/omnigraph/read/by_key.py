@@ -1,7 +1,8 @@
-"""Answers "one row by its key", and "its neighbours", from memory, without the steps of a plan.
+"""Answers small questions about one node named by its key from memory, without the steps of a plan.
 
-The result is the one the steps would give. What is not in memory is left to them: they know
-whether to read a table or to fetch a row of it.
+These are its properties, those of its neighbours, and how many nodes are so many hops away. The
+result is the one the steps would give. What is not in memory is left to them: they know whether to
+read a table or to fetch a row of it.
 """
 
 from __future__ import annotations
@@ -19,92 +20,232 @@ from omnigraph.catalog.model import LiteralValue
 from omnigraph.compute import constant_value
 from omnigraph.compute.types import arrow_type
 from omnigraph.limits import ROW_BYTES
-from omnigraph.plan.expression import Expression, IdOf, PropertyOf
+from omnigraph.plan.expression import (
+    Aggregate,
+    AggregateFunction,
+    Expression,
+    IdOf,
+    PropertyOf,
+)
 from omnigraph.plan.read import Direction, Expand, NodeScan, OutputColumn, ReadPlan, Step
+from omnigraph.read.arrays import Rows
 from omnigraph.read.columns import KEYS, KeyMap, TableColumns
 from omnigraph.read.frame import check_rows
-from omnigraph.read.keys import id_named_by
+from omnigraph.read.keys import id_named_by, identifies
 from omnigraph.read.running import checkpoint, reserve
-from omnigraph.read.topology import Adjacency, Topologies
+from omnigraph.read.topology import Topologies, Topology
+from omnigraph.read.walk import distinct_nodes
 from omnigraph.store import Pin
 
-_NO_ROW = pa.array([], pa.int64())
+_NO_NODE = np.empty(0, dtype=np.int32)
 
 
-class RowByKey(Struct, frozen=True):
-    """A row that is asked for: the table, the id it must have, and what is wanted of it."""
+class Memory(Struct, frozen=True):
+    """What a query finds in memory, and the values it is asked with."""
+
+    tables: TableColumns
+    topologies: Topologies
+    pins: Mapping[str, Pin]
+    parameters: Mapping[str, LiteralValue]
+    now: datetime.datetime
+
+
+class NamedNode(Struct, frozen=True):
+    """A node that is asked for: its table, and the id it must have."""
 
     table_key: str
     id: Expression
+
+    def number(self, memory: Memory) -> int | None:
+        """Return its place in the table, -1 where there is none; None if that is not known."""
+        id = constant_value(self.id, memory.parameters, memory.now)
+        keys = memory.tables.known(memory.pins[self.table_key], KEYS)
+        if not isinstance(id, str) or not isinstance(keys, KeyMap):
+            return None
+        checkpoint()
+        return keys.find(id)
+
+
+class Hop(Struct, frozen=True):
+    """One hop over edges of one type, to any node."""
+
+    edge: EdgeType
+    direction: Direction
+
+    def topology(self, memory: Memory) -> Topology | None:
+        """Return the edges, if they are in memory."""
+        edge, pins = self.edge, memory.pins
+        ends = (pins[f"node:{edge.source}"], pins[f"node:{edge.target}"])
+        return memory.topologies.known(pins[edge.table_key], *ends)
+
+    def from_one(self, topology: Topology, number: int) -> Rows:
+        """Return the different neighbours of a node."""
+        if number < 0:
+            return _NO_NODE
+        adjacency = topology.by_pair[self.direction]
+        return adjacency.targets[adjacency.offsets[number] : adjacency.offsets[number + 1]]
+
+    def from_all(self, topology: Topology, nodes: Rows) -> Rows:
+        """Return the different neighbours of some nodes."""
+        is_back = self.direction is Direction.IN
+        size = topology.source_count if is_back else topology.target_count
+        return distinct_nodes(topology.by_pair[self.direction].neighbours(nodes), size)
+
+
+class RowByKey(Struct, frozen=True):
+    """Asks for properties of one node."""
+
+    node: NamedNode
     columns: tuple[str, ...]
     shown: pa.Schema
     types: tuple[pa.DataType, ...]
 
-
-def plan_row_by_key(plan: ReadPlan, catalog: Catalog) -> RowByKey | None:
-    """Return what a plan asks for, if that is properties of one node named by its key."""
-    is_plain = not plan.grouped and plan.limit is None and plan.offset is None
-    if not is_plain or plan.ranking is not None or len(plan.steps) != 1:
-        return None
-    (scan,) = plan.steps
-    if not isinstance(scan, NodeScan) or scan.condition is None:
-        return None
-    entity = catalog.nodes[scan.type_name]
-    id = id_named_by(entity, scan.condition)
-    wanted = [item for item in plan.columns if not item.hidden]
-    names = [_stored_name(item, scan.variable) for item in wanted]
-    if id is None or None in names or len(wanted) != len(plan.columns) or plan.sort_keys:
-        return None
-    fields = [pa.field(item.name, arrow_type(item.type)) for item in wanted]
-    columns = tuple(name for name in names if name is not None)
-    return _row(entity.table_key, id, columns, fields)
-
-
-def _row(
-    table_key: str, id: Expression, columns: tuple[str, ...], fields: list[pa.Field]
-) -> RowByKey:
-    types = tuple(field.type for field in fields)
-    return RowByKey(table_key, id, columns, pa.schema(fields), types)
+    def answer(self, memory: Memory) -> pa.Table | None:
+        """Return the row, or no row; None when the steps of the plan must find it."""
+        number = self.node.number(memory)
+        if number is None:
+            return None
+        pin = memory.pins[self.node.table_key]
+        found: list[pa.Array] = []
+        for name, type in zip(self.columns, self.types, strict=True):
+            values = memory.tables.known(pin, name)
+            if values is None or not values.type.equals(type):
+                return None
+            found.append(values)
+        whole = pa.RecordBatch.from_arrays(found, schema=self.shown)
+        row = whole.slice(0, 0) if number < 0 else whole.slice(number, 1)
+        # Copied, as a result must not hold on to whole columns; several times faster than `take`.
+        return pa.Table.from_batches([pa.concat_batches([row])])
 
 
 class NeighboursByKey(Struct, frozen=True):
-    """Neighbours that are asked for: of which node, over which edges, and what is wanted.
+    """Asks for properties of the neighbours of one node.
 
     A column is one of the neighbour, or else of the node itself.
     """
 
-    node: RowByKey
-    edge: EdgeType
-    direction: Direction
+    row: RowByKey
+    hop: Hop
     target_key: str
     is_of_neighbour: tuple[bool, ...]
 
+    def answer(self, memory: Memory) -> pa.Table | None:
+        """Return the rows; None when the steps of the plan must find them."""
+        row, pins = self.row, memory.pins
+        number, topology = row.node.number(memory), self.hop.topology(memory)
+        if number is None or topology is None:
+            return None
+        near = pa.array(self.hop.from_one(topology, number))
+        check_rows(len(near))
+        reserve(len(near) * ROW_BYTES * 2)
+        found: list[pa.Array] = []
+        for name, type, is_near in zip(row.columns, row.types, self.is_of_neighbour, strict=True):
+            table_key = self.target_key if is_near else row.node.table_key
+            values = memory.tables.known(pins[table_key], name)
+            if values is None or not values.type.equals(type):
+                return None
+            rows = near if is_near else pa.array(np.full(len(near), number, dtype=np.int64))
+            found.append(values.take(rows))
+        return pa.Table.from_arrays(found, schema=row.shown)
 
-def plan_neighbours_by_key(plan: ReadPlan, catalog: Catalog) -> NeighboursByKey | None:
-    """Return what a plan asks for, if that is properties of the neighbours of one named node."""
-    is_plain = not (plan.grouped or plan.distinct or plan.sort_keys)
+
+class ReachedByKey(Struct, frozen=True):
+    """Asks how many different nodes some hops from one node lead to."""
+
+    node: NamedNode
+    first: Hop
+    others: tuple[Hop, ...]
+    name: str
+    type: pa.DataType
+
+    def answer(self, memory: Memory) -> pa.Table | None:
+        """Return the number; None when the steps of the plan must find it."""
+        number, topology = self.node.number(memory), self.first.topology(memory)
+        if number is None or topology is None:
+            return None
+        nodes = self.first.from_one(topology, number)
+        for hop in self.others:
+            topology = hop.topology(memory)
+            if topology is None:
+                return None
+            nodes = hop.from_all(topology, nodes)
+        return pa.table({self.name: pa.array([len(nodes)], self.type)})
+
+
+ByKey = RowByKey | NeighboursByKey | ReachedByKey
+
+
+# ---- what a plan asks for -----------------------------------------------------------------
+
+
+def plan_by_key(plan: ReadPlan, catalog: Catalog) -> ByKey | None:
+    """Return what a plan asks for, if that can be answered without its steps."""
     is_whole = plan.limit is None and plan.offset is None and plan.ranking is None
-    if not is_plain or not is_whole or len(plan.steps) != 2:
+    if not is_whole or plan.sort_keys or any(column.hidden for column in plan.columns):
         return None
-    scan, expand = plan.steps
-    if not isinstance(scan, NodeScan) or scan.condition is None or not _is_plain_hop(expand):
+    scan, *hops = plan.steps or (None,)
+    if not isinstance(scan, NodeScan) or scan.condition is None:
         return None
     entity = catalog.nodes[scan.type_name]
     id = id_named_by(entity, scan.condition)
-    near = [_stored_name(item, expand.target) for item in plan.columns]
-    own = [_stored_name(item, scan.variable) for item in plan.columns]
-    names = [one or other for one, other in zip(near, own, strict=True)]
-    if id is None or None in names:
+    if id is None:
+        return None
+    node = NamedNode(entity.table_key, id)
+    if plan.grouped:
+        return _reached(plan, catalog, node)
+    if not hops:
+        names = [_stored_name(item, scan.variable) for item in plan.columns]
+        return _row(plan, node, names)
+    return None if plan.distinct or len(hops) > 1 else _neighbours(plan, catalog, node)
+
+
+def _row(plan: ReadPlan, node: NamedNode, names: list[str | None]) -> RowByKey | None:
+    if None in names:
         return None
     fields = [pa.field(item.name, arrow_type(item.type)) for item in plan.columns]
     columns = tuple(name for name in names if name is not None)
+    return RowByKey(node, columns, pa.schema(fields), tuple(field.type for field in fields))
+
+
+def _neighbours(plan: ReadPlan, catalog: Catalog, node: NamedNode) -> NeighboursByKey | None:
+    scan, expand = plan.steps
+    if not isinstance(scan, NodeScan) or not _is_plain_hop(expand):
+        return None
+    near = [_stored_name(item, expand.target) for item in plan.columns]
+    own = [_stored_name(item, scan.variable) for item in plan.columns]
+    row = _row(plan, node, [one or other for one, other in zip(near, own, strict=True)])
+    if row is None:
+        return None
     return NeighboursByKey(
-        node=_row(entity.table_key, id, columns, fields),
-        edge=catalog.edges[expand.edges[0]],
-        direction=expand.direction,
+        row,
+        Hop(catalog.edges[expand.edges[0]], expand.direction),
         target_key=catalog.nodes[expand.target_type].table_key,
         is_of_neighbour=tuple(name is not None for name in near),
     )
+
+
+def _reached(plan: ReadPlan, catalog: Catalog, node: NamedNode) -> ReachedByKey | None:
+    """Return what a plan asks for, if it counts the different nodes that some hops lead to."""
+    scan, *steps = plan.steps
+    if len(plan.columns) != 1 or not steps or not isinstance(scan, NodeScan):
+        return None
+    hops: list[Hop] = []
+    last, last_type = scan.variable, scan.type_name
+    for step in steps:
+        if not _is_plain_hop(step) or step.source != last:
+            return None
+        hops.append(Hop(catalog.edges[step.edges[0]], step.direction))
+        last, last_type = step.target, step.target_type
+    (column,) = plan.columns
+    counted = column.expression
+    if not isinstance(counted, Aggregate) or counted.function is not AggregateFunction.COUNT:
+        return None
+    argument = counted.argument
+    if not isinstance(argument, IdOf | PropertyOf) or argument.variable != last:
+        return None
+    if not counted.distinct or not identifies(catalog.nodes[last_type], argument):
+        return None
+    return ReachedByKey(node, hops[0], tuple(hops[1:]), column.name, arrow_type(column.type))
 
 
 def _is_plain_hop(step: Step) -> TypeGuard[Expand]:
@@ -119,47 +260,6 @@ def _is_plain_hop(step: Step) -> TypeGuard[Expand]:
     )
 
 
-def neighbours_by_key(
-    wanted: NeighboursByKey,
-    tables: TableColumns,
-    topologies: Topologies,
-    pins: Mapping[str, Pin],
-    parameters: Mapping[str, LiteralValue],
-    now: datetime.datetime,
-) -> pa.Table | None:
-    """Return the neighbours as the result; None when the steps of the plan must find them."""
-    node, edge = wanted.node, wanted.edge
-    pin, target = pins[node.table_key], pins[wanted.target_key]
-    id = constant_value(node.id, parameters, now)
-    keys = tables.known(pin, KEYS)
-    if not isinstance(id, str) or not isinstance(keys, KeyMap):
-        return None
-    ends = (pins[f"node:{edge.source}"], pins[f"node:{edge.target}"])
-    topology = topologies.known(pins[edge.table_key], *ends)
-    if topology is None:
-        return None
-    checkpoint()
-    number = keys.find(id)
-    found: list[pa.Array] = []
-    near = _neighbours(topology.by_pair[wanted.direction], number)
-    check_rows(len(near))
-    reserve(len(near) * ROW_BYTES * 2)
-    for name, type, is_near in zip(node.columns, node.types, wanted.is_of_neighbour, strict=True):
-        values = tables.known(target if is_near else pin, name)
-        if values is None or not values.type.equals(type):
-            return None
-        rows = near if is_near else pa.array(np.full(len(near), number, dtype=np.int64))
-        found.append(values.take(rows))
-    return pa.Table.from_arrays(found, schema=node.shown)
-
-
-def _neighbours(adjacency: Adjacency, number: int) -> pa.Array:
-    if number < 0:
-        return _NO_ROW
-    low, high = adjacency.offsets[number], adjacency.offsets[number + 1]
-    return pa.array(adjacency.targets[low:high])
-
-
 def _stored_name(column: OutputColumn, variable: str) -> str | None:
     """Return the stored column that a result column shows as it is; None for any other."""
     match column.expression:
@@ -170,29 +270,3 @@ def _stored_name(column: OutputColumn, variable: str) -> str | None:
             return None if is_blob else column.expression.property
         case _:
             return None
-
-
-def row_by_key(
-    wanted: RowByKey,
-    tables: TableColumns,
-    pins: Mapping[str, Pin],
-    parameters: Mapping[str, LiteralValue],
-    now: datetime.datetime,
-) -> pa.Table | None:
-    """Return the row, or no row, as the result; None when the steps of the plan must find it."""
-    pin = pins[wanted.table_key]
-    id = constant_value(wanted.id, parameters, now)
-    keys = tables.known(pin, KEYS)
-    if not isinstance(id, str) or not isinstance(keys, KeyMap):
-        return None
-    checkpoint()
-    number = keys.find(id)
-    start, size = (0, 0) if number < 0 else (number, 1)
-    found: list[pa.Array] = []
-    for name, type in zip(wanted.columns, wanted.types, strict=True):
-        values = tables.known(pin, name)
-        if values is None or not values.type.equals(type):
-            return None
-        # Copied, as a result must not hold on to a whole column; several times faster than `take`.
-        found.append(pa.concat_arrays([values.slice(start, size)]))
-    return pa.Table.from_arrays(found, schema=wanted.shown)

@@ -7,6 +7,7 @@ version that only adds rows to a known one reads just those.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Protocol
@@ -19,7 +20,13 @@ from msgspec import Struct
 
 from omnigraph.bounded import BoundedCache
 from omnigraph.errors import ResourceLimitError
-from omnigraph.limits import KEY_BYTES, KEYS_ADDED_MAX, NEWEST_KNOWN_MAX, RESIDENT_BYTES_MAX
+from omnigraph.limits import (
+    KEY_BYTES,
+    KEYS_ADDED_MAX,
+    LANDMARK_KEYS,
+    NEWEST_KNOWN_MAX,
+    RESIDENT_BYTES_MAX,
+)
 from omnigraph.read.arrays import Rows
 from omnigraph.store import Pin, Tables, split_branch
 
@@ -103,8 +110,9 @@ class KeyMap:
         self._added: dict[str, int] = {}
         if base is None:
             self._order = pc.sort_indices(ids).to_numpy().astype(np.uint32)
+            self._landmarks = self._made_landmarks()
             return
-        self._order = base._order
+        self._order, self._landmarks = base._order, base._landmarks
         start = len(self._order)
         names = ids.slice(start).to_pylist()
         self._added = {name: start + number for number, name in enumerate(names)}
@@ -112,7 +120,7 @@ class KeyMap:
     @property
     def size_bytes(self) -> int:
         """Memory of the order; the ids are counted as a column."""
-        return int(self._order.nbytes) + KEY_BYTES * len(self._added)
+        return int(self._order.nbytes) + KEY_BYTES * (len(self._added) + len(self._landmarks))
 
     def can_grow(self, rows: int) -> bool:
         """Whether one of so many rows is made from this at little cost."""
@@ -125,7 +133,9 @@ class KeyMap:
         order, ends, letters = self._bytes
         # Texts are in the order of their bytes; making texts of these would take most of the time.
         wanted = id.encode(errors="surrogatepass")
-        low, high = 0, len(order)
+        part = bisect_left(self._landmarks, wanted)
+        low = (part - 1) * LANDMARK_KEYS + 1 if part else 0
+        high = min(part * LANDMARK_KEYS, len(order))
         while low < high:
             middle = (low + high) // 2
             place = order[middle]
@@ -137,6 +147,11 @@ class KeyMap:
             return -1
         found: int = order[low]
         return found if letters[ends[found] : ends[found + 1]] == wanted else -1
+
+    def _made_landmarks(self) -> list[bytes]:
+        """Return some of the ids in order: between which two one is, is found at once."""
+        order, ends, letters = self._bytes
+        return [letters[ends[n] : ends[n + 1]].tobytes() for n in order[::LANDMARK_KEYS]]
 
     @cached_property
     def _bytes(self) -> tuple[memoryview, memoryview, memoryview]:

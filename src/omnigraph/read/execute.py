@@ -31,14 +31,7 @@ from omnigraph.limits import (
 from omnigraph.plan.expression import Nearest
 from omnigraph.plan.read import Join, ReadPlan
 from omnigraph.read.arrays import Scores
-from omnigraph.read.by_key import (
-    NeighboursByKey,
-    RowByKey,
-    neighbours_by_key,
-    plan_neighbours_by_key,
-    plan_row_by_key,
-    row_by_key,
-)
+from omnigraph.read.by_key import ByKey, Memory, plan_by_key
 from omnigraph.read.columns import CacheStats, ResidentCache, TableColumns
 from omnigraph.read.context import Context
 from omnigraph.read.estimates import growth
@@ -71,8 +64,7 @@ class Prepared(Struct, frozen=True):
     searches: bool
     tree: Tree | None = None
     probe: ProbePlan | None = None
-    row: RowByKey | None = None
-    neighbours: NeighboursByKey | None = None
+    by_key: ByKey | None = None
 
 
 class Reader:
@@ -118,14 +110,9 @@ class Reader:
         prepared = self._prepare(plan, catalog)
         if prepared.searches:
             return self._search(plan, catalog, pins, parameters, now=now)
-        if prepared.row is not None and self._is_direct():
-            row = row_by_key(prepared.row, self._columns, pins, parameters, now)
-            if row is not None:
-                return row
-        if prepared.neighbours is not None and self._is_direct():
-            found = neighbours_by_key(
-                prepared.neighbours, self._columns, self._topologies, pins, parameters, now
-            )
+        if prepared.by_key is not None and self._is_direct():
+            memory = Memory(self._columns, self._topologies, pins, parameters, now)
+            found = prepared.by_key.answer(memory)
             if found is not None:
                 return found
         context = Context(
@@ -217,8 +204,7 @@ class Reader:
             searches=False,
             tree=plan_tree(plan),
             probe=plan_probe(plan, catalog),
-            row=plan_row_by_key(plan, catalog),
-            neighbours=plan_neighbours_by_key(plan, catalog),
+            by_key=plan_by_key(plan, catalog),
         )
 
     def _is_direct(self) -> bool:

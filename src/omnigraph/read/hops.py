@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from omnigraph.limits import HOP_BLOCK_ROWS, HOP_STARTS
+from omnigraph.limits import HOP_BLOCK_ROWS, HOP_STARTS, ROW_BYTES
 from omnigraph.read.arrays import Rows
 from omnigraph.read.frame import check_rows
-from omnigraph.read.running import checkpoint
+from omnigraph.read.running import checkpoint, reserve
 from omnigraph.read.topology import Adjacency
 
 
@@ -37,6 +37,8 @@ def reach(
         )
         total += len(found)
         check_rows(total)
+        # Once in blocks and once as a whole.
+        reserve(2 * total * ROW_BYTES)
         given.append(found)
         low += size
         # As many starts at once as look at about so many neighbours.

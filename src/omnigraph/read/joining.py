@@ -19,7 +19,7 @@ from omnigraph.compute.compare import mirrored
 from omnigraph.compute.joins import join_sides
 from omnigraph.compute.types import Column
 from omnigraph.errors import QueryError
-from omnigraph.limits import JOIN_BLOCK_ROWS
+from omnigraph.limits import JOIN_BLOCK_ROWS, ROW_BYTES
 from omnigraph.plan.explain import expression_text, step_text
 from omnigraph.plan.expression import (
     And,
@@ -36,7 +36,7 @@ from omnigraph.read.context import Context
 from omnigraph.read.estimates import growth
 from omnigraph.read.frame import Frame, FrameColumns, check_rows, row_numbers
 from omnigraph.read.matching import Matches, Runs
-from omnigraph.read.running import apart, traced
+from omnigraph.read.running import apart, reserve, traced
 from omnigraph.read.tree import Needs, steps_tree
 from omnigraph.read.walk import check_count, grouped_sums, product, walk_tree
 
@@ -298,6 +298,8 @@ class _Joining(Struct):
             if listed:
                 total += len(rows)
                 check_rows(total)
+                # Both sides, and again when the blocks become one.
+                reserve(4 * total * ROW_BYTES)
                 found.append((rows, others))
                 continue
             weights = None if self.right.weights is None else self.right.weights[others]

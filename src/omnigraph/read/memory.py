@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import traceback
+from collections.abc import Iterator
 
 import pyarrow as pa
 
+from omnigraph.errors import OmniGraphError
 from omnigraph.limits import MEMORY_RETURNED_BYTES
 from omnigraph.read.running import Running
 
@@ -21,3 +25,17 @@ def return_memory() -> None:
 def took_much(running: Running) -> bool:
     """Whether a query took so much memory that giving it back is worth the time."""
     return running.reserved_bytes >= MEMORY_RETURNED_BYTES
+
+
+@contextlib.contextmanager
+def returned_if_refused(running: Running) -> Iterator[None]:
+    """Give the memory of a query back that is refused half-way, before anybody looks at why."""
+    try:
+        yield
+    except OmniGraphError as error:
+        if took_much(running):
+            # Its frames hold what they had made for as long as there is the error, and an error in
+            # a cycle of references is there until the next collection.
+            traceback.clear_frames(error.__traceback__)
+            return_memory()
+        raise

@@ -74,6 +74,7 @@ class Sized(Protocol):
 
 
 F = TypeVar("F", bound=Sized)
+_MACHINE_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 _current: ContextVar[Running | None] = ContextVar("omnigraph_query", default=None)
 
 
@@ -123,8 +124,7 @@ def reserve(size_bytes: float) -> None:
 
 def memory_share() -> int:
     """Return how much memory one table of a query may take, unless it was said."""
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return machine // QUERY_MEMORY_SHARE
+    return _MACHINE_BYTES // QUERY_MEMORY_SHARE
 
 
 @contextlib.contextmanager

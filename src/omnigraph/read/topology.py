@@ -55,6 +55,17 @@ class Adjacency(Struct, frozen=True):
         rows = np.repeat(np.arange(len(nodes), dtype=np.int64), sizes)
         return rows, np.arange(len(rows), dtype=np.int64) + np.repeat(starts - ends + sizes, sizes)
 
+    def neighbours(self, nodes: Rows) -> Rows:
+        """Return the neighbours of every given node, which must be there, one run after another."""
+        starts = self.offsets[nodes]
+        sizes = self.offsets[nodes + 1] - starts
+        ends = sizes.cumsum()
+        total = int(ends[-1]) if len(ends) else 0
+        check_rows(total)
+        reserve(2 * total * ROW_BYTES)
+        found: Rows = self.targets[np.arange(total) + (starts - ends + sizes).repeat(sizes)]
+        return found
+
     @property
     def size(self) -> int:
         """Number of nodes."""

@@ -291,7 +291,7 @@ class _Walk:
         name = names[0]
         size = self._choices[name].size
         if not self._tree.bag:
-            return frame.with_distinct(name, _distinct(frame.numbers[name], size), None)
+            return frame.with_distinct(name, distinct_nodes(frame.numbers[name], size), None)
         return frame.with_distinct(name, *_summed(frame.numbers[name], frame.weights, size))
 
     # ---- neighbours -----------------------------------------------------------------------
@@ -376,13 +376,14 @@ def _valued(values: Callable[[Rows], Counts], nodes: Rows, size: int) -> Counts:
     if len(nodes) * DENSE_NODES_SHARE < size:
         distinct, inverse = np.unique(nodes, return_inverse=True)
         return values(distinct)[inverse]
-    distinct = _distinct(nodes, size)
+    distinct = distinct_nodes(nodes, size)
     spread = np.zeros(size, dtype=np.int64)
     spread[distinct] = values(distinct)
     return spread[nodes]
 
 
-def _distinct(nodes: Rows, size: int) -> Counts:
+def distinct_nodes(nodes: Rows, size: int) -> Counts:
+    """Return the different ones of some nodes, in order; the table has so many."""
     if len(nodes) * DENSE_NODES_SHARE < size:
         # Much faster than `unique`, which hashes.
         ordered = np.sort(nodes)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.plan.read import Direction
 from omnigraph.read.hops import reach
 from omnigraph.read.topology import Topology
+from omnigraph.read.walk import distinct_nodes
 
 NODES = 6
 PAIRS = st.lists(st.tuples(st.integers(0, NODES - 1), st.integers(0, NODES - 1)), max_size=14)
@@ -115,3 +117,10 @@ def test_a_patched_topology_equals_a_new_one(
             assert one.targets.tolist() == two.targets.tolist()
     positions = [*range(len(first)), *(len(first) + np.flatnonzero(whole)).tolist()]
     assert patched.positions().tolist() == positions
+
+
+@pytest.mark.parametrize("size", [40, 4_000_000])
+def test_different_nodes_are_found_among_few_and_among_many(size: int) -> None:
+    nodes = np.array([7, 3, 39, 3, 0, 7], dtype=np.int32)
+    assert distinct_nodes(nodes, size).tolist() == [0, 3, 7, 39]
+    assert distinct_nodes(nodes[:0], size).tolist() == []
