@@ -33,7 +33,8 @@ export interface Ask {
   method?: "GET" | "POST" | "DELETE";
   params?: Record<string, string | number | boolean | null | undefined>;
   body?: unknown;
-  text?: string;
+  /** What is sent as it is; lines of JSON unless a header says otherwise. */
+  content?: string | Blob;
   headers?: Record<string, string>;
   signal?: AbortSignal;
 }
@@ -46,7 +47,7 @@ export async function send(path: string, ask: Ask = {}): Promise<Response> {
   const headers: Record<string, string> = { Accept: "application/json", ...ask.headers };
   if (token !== null) headers["Authorization"] = `Bearer ${token}`;
   const init: RequestInit = {
-    method: ask.method ?? (ask.body === undefined && ask.text === undefined ? "GET" : "POST"),
+    method: ask.method ?? (ask.body === undefined && ask.content === undefined ? "GET" : "POST"),
     headers,
     credentials: "omit",
     cache: "no-store",
@@ -56,9 +57,9 @@ export async function send(path: string, ask: Ask = {}): Promise<Response> {
   if (ask.body !== undefined) {
     headers["Content-Type"] = "application/json";
     init.body = writeExact(ask.body);
-  } else if (ask.text !== undefined) {
+  } else if (ask.content !== undefined) {
     headers["Content-Type"] ??= "application/x-ndjson";
-    init.body = ask.text;
+    init.body = ask.content;
   }
   const text = query.toString();
   let response: Response;

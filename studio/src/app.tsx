@@ -236,7 +236,7 @@ function OpenGraph(props: OpenProps) {
       <a class="skip" href="#content">
         Skip to content
       </a>
-      <Top leave={props.leave} />
+      <Top leave={props.leave} open={(name) => move({ graph: name, view: place.view, params: {}, hash: {} })} />
       <div class="below">
         <Rail />
         <main id="content" tabIndex={-1}>
@@ -257,7 +257,7 @@ function OpenGraph(props: OpenProps) {
   );
 }
 
-function Top(props: { leave: () => void }) {
+function Top(props: { leave: () => void; open: (graph: string) => void }) {
   const { me, graph, branches, history, at, place, go } = useSession();
   const known =
     branches.some((item) => item.name === at) || history.tags.some((tag) => `tag:${tag.name}` === at);
@@ -265,7 +265,18 @@ function Top(props: { leave: () => void }) {
   return (
     <header class="top">
       <strong>OmniGraph Studio</strong>
-      <span class="graph-name">{graph}</span>
+      {me.graphs.length > 1 ? (
+        <label>
+          <span>Graph</span>
+          <select value={graph} onChange={(event) => props.open(event.currentTarget.value)}>
+            {me.graphs.map((item) => (
+              <option value={item.graph_id}>{item.graph_id}</option>
+            ))}
+          </select>
+        </label>
+      ) : (
+        <span class="graph-name">{graph}</span>
+      )}
       <label>
         <span>State</span>
         <select value={at} onChange={(event) => choose(event.currentTarget.value)}>

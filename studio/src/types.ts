@@ -316,3 +316,8 @@ export interface CleanupReport {
     error?: string;
   }[];
 }
+
+export interface ParquetContent {
+  rows: number;
+  columns: { name: string; type: string; first: string | null }[];
+}

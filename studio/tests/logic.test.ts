@@ -16,6 +16,7 @@ import { toUnits } from "../src/logic/spans";
 import { editText, readValue, showValue } from "../src/logic/values";
 import { variableTypes, wordsAt } from "../src/logic/words";
 import type { Conflict, PropertyInfo, TypeInfo } from "../src/types";
+import { pageOf, turned } from "../src/logic/pages";
 
 const property = (name: string, scalar: string, more: Partial<PropertyInfo> = {}): PropertyInfo => ({
   name,
@@ -197,4 +198,24 @@ test("edges of a schema lead to the right, and cycles end", () => {
   expect(spots).toHaveLength(3);
   const line = placeLayers(["Paper", "Person"], [{ from: "Person", to: "Paper" }]);
   expect(line.map((spot) => [spot.name, spot.layer])).toEqual([["Person", 0], ["Paper", 1]]);
+});
+
+describe("pages", () => {
+  const query = "query q() { match { $p: P } return { $p } limit 20 }\n";
+
+  test("a page is turned where the text ends with a limit", () => {
+    expect(pageOf(query)).toEqual({ limit: 20, offset: 0 });
+    const next = turned(query, 1);
+    expect(next).toBe("query q() { match { $p: P } return { $p } limit 20 offset 20 }\n");
+    expect(pageOf(turned(next, 2))).toEqual({ limit: 20, offset: 60 });
+    expect(turned(next, -1)).toBe(query);
+    expect(turned(query, -1)).toBe(query);
+  });
+
+  test("other texts have no pages", () => {
+    for (const text of ["", "query q() { match { $p: P } return { $p } }", `${query}// limit 3`]) {
+      expect(pageOf(text)).toBeNull();
+      expect(turned(text, 1)).toBe(text);
+    }
+  });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { toTabs } from "../src/logic/csv";
-import { atFile, guess, parseCsv, targetsOf, toLines } from "../src/logic/mapping";
+import { atFile, chosenColumns, formOf, guess, parseCsv, targetsOf, toLines } from "../src/logic/mapping";
 import type { PropertyInfo, TypeInfo } from "../src/types";
 
 const property = (name: string, scalar: string, more: Partial<PropertyInfo> = {}): PropertyInfo => ({
@@ -78,5 +78,19 @@ describe("mapping", () => {
     const csv = parseCsv("a,b,since,note\nx,y,2020-01-02,hi\n");
     const { text } = toLines(csv, knows, ["from", "to", "since", ""], new Set());
     expect(JSON.parse(text)).toEqual({ edge: "Knows", from: "x", to: "y", data: { since: "2020-01-02" } });
+  });
+});
+
+describe("files", () => {
+  test("a name tells what is in a file", () => {
+    expect(formOf("a.CSV")).toEqual({ form: "csv", packed: false });
+    expect(formOf("a.csv.gz")).toEqual({ form: "csv", packed: true });
+    expect(formOf("a.jsonl.gz")).toEqual({ form: "lines", packed: true });
+    expect(formOf("a.parquet")).toEqual({ form: "parquet", packed: false });
+  });
+
+  test("columns that become nothing are left out", () => {
+    expect(chosenColumns(["A", "b", "c"], ["slug", "", "level"])).toEqual({ A: "slug", c: "level" });
+    expect(chosenColumns(["A"], [])).toEqual({});
   });
 });

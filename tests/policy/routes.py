@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import omnigraph as og
 from omnigraph.policy import Access, Decision
@@ -28,7 +30,7 @@ NAME = "canary-branch"
 
 Question = tuple[str, str | None]
 """An action, and the branch it is about: the one that is read or written, made or removed."""
-Body = dict[str, Any] | str | None
+Body = dict[str, Any] | str | bytes | None
 
 
 @dataclass
@@ -179,6 +181,9 @@ def _if_head(world: World, branch: str) -> dict[str, str]:
 
 
 LINE = '{"type":"P","data":{"k":"{n}"}}'
+_sink = pa.BufferOutputStream()
+pq.write_table(pa.table({"k": ["filed"]}), _sink)
+FILE = bytes(_sink.getvalue())
 HISTORY = "commits: who, when, why, what"
 
 ROUTES: dict[str, Route] = {
@@ -258,6 +263,13 @@ ROUTES: dict[str, Route] = {
     "POST /load": writes("/load", {"data": LINE, "branch": "{b}", "mode": "merge"}),
     "POST /ingest": writes("/ingest", {"data": LINE, "branch": "{b}", "mode": "merge"}),
     "POST /load/ndjson": writes("/load/ndjson?branch={b}&mode=merge", LINE),
+    "POST /load/parquet": writes("/load/parquet?branch={b}&type=P", FILE),
+    "POST /load/parquet/columns": Route(
+        send=query("/load/parquet/columns?branch={b}", FILE),
+        needs=lambda b: (("change", b),),
+        rights="`change` of the branch",
+        reveals="what is in the file that was sent",
+    ),
     "POST /commits/{commit_id}/pick": Route(
         send=query("/commits/{c}/pick", {"branch": OTHER}),
         needs=lambda b: (("change", OTHER), ("read", b)),
@@ -307,6 +319,12 @@ ROUTES: dict[str, Route] = {
     "POST /optimize": cares("/optimize", {"branch": "{b}"}),
     "POST /repair": cares("/repair", {"branch": "{b}"}),
     "POST /cleanup": cares("/cleanup", {}),
+    "POST /recover": Route(
+        send=query("/recover"),
+        needs=lambda _b: (("admin", None),),
+        rights="`admin`",
+        reveals="how many interrupted writes there were, and how each ended",
+    ),
     "GET /recoveries": Route(
         send=query("/recoveries"),
         needs=lambda _b: (("read", None), ("read", "main")),

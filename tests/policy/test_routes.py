@@ -45,9 +45,10 @@ def ask(world: World, name: str, branch: str, may: set[Question]) -> tuple[httpx
     wild = {action for action, where in may if where == "*"}
     world.policy.allows = lambda question: question in may or question[0] in wild
     path, body = route.send(world, branch)
-    sent: dict[str, Any] = {"content": body} if isinstance(body, str) else {"json": body}
-    if isinstance(body, str):
-        sent["headers"] = {"Content-Type": "application/x-ndjson"}
+    sent: dict[str, Any] = {"content": body} if isinstance(body, str | bytes) else {"json": body}
+    if isinstance(body, str | bytes):
+        kind = "x-ndjson" if isinstance(body, str) else "vnd.apache.parquet"
+        sent["headers"] = {"Content-Type": f"application/{kind}"}
     if body is None:
         sent = {}
     sent["headers"] = {**sent.get("headers", {}), **route.headers(world, branch)}
@@ -56,7 +57,7 @@ def ask(world: World, name: str, branch: str, may: set[Question]) -> tuple[httpx
         found = world.http.request(method, path, **sent)
     finally:
         world.policy.allows = lambda _question: False
-    return found, f"{path} {body} {sent['headers']}"
+    return found, f"{path} {body!r} {sent['headers']}"
 
 
 def leaked(world: World, found: httpx.Response, sent: str) -> set[str]:

@@ -296,6 +296,7 @@ def history(graph: AnyGraph, note: Notes, _folder: Path) -> None:
     note(graph.branches.revert(first.graph_commit_id, resolve="theirs"), graph.query(ALL))
     note(graph.branches.cherry_pick(first.graph_commit_id), graph.query(ALL))
     note(graph.maintenance.recoveries(), graph.maintenance.pending_writes())
+    note(graph.maintenance.recover())
 
 
 @story

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.cli.main import COMMANDS
+from omnigraph.cli.commands import COMMANDS
 from omnigraph.server.settings import Settings, variable
 from tests.server.helpers import Serve
 

@@ -109,7 +109,6 @@ ON_STORAGE = {
     "maintenance": {
         "ensure_indices",
         "dump",
-        "recover",
         "recovered",
         "upkeep",
         "cache_stats",

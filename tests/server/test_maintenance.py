@@ -8,6 +8,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import BadRequestError, PolicyDeniedError
+from omnigraph.failpoints import Failpoint, armed, error
 from omnigraph.remote import RemoteGraph
 from omnigraph.remote.aio import AsyncRemoteGraph
 from tests.server.helpers import TOKENS, Api, Serve
@@ -84,7 +85,7 @@ def test_a_repair_looks_first(worn: Api) -> None:
 
 def test_care_needs_the_right_to_administer(serve: Serve) -> None:
     api = serve(tokens=TOKENS, policy=POLICY)
-    for path in ("/optimize", "/repair", "/cleanup"):
+    for path in ("/optimize", "/repair", "/cleanup", "/recover"):
         assert api.post(path, {}, "act-guest").status_code == 403
         api.ok(api.post(path, {}, "act-omar"))
     api.ok(api.get("/tables", "act-guest"))
@@ -93,6 +94,34 @@ def test_care_needs_the_right_to_administer(serve: Serve) -> None:
         assert isinstance(served, RemoteGraph)
         with pytest.raises(PolicyDeniedError):
             served.optimize()
+
+
+def interrupt(api: Api) -> None:
+    """Leave a write as if the disk had failed in the middle of it."""
+    with armed(Failpoint.PUBLISH_PRE_CAS, error):
+        body = {"query": 'query q() { insert Person { name: "late" } }'}
+        assert api.post("/mutate", body).status_code == 500
+
+
+def test_an_interrupted_write_is_recovered_when_the_server_is_told_to(worn: Api) -> None:
+    interrupt(worn)
+    (waiting,) = worn.ok(worn.get("/recoveries"))["pending"]
+    assert waiting["owner_alive"] is False
+    assert worn.ok(worn.post("/recover")) == {"resolved": ["rolled_forward"]}
+    after = worn.ok(worn.get("/recoveries"))
+    assert after["pending"] == []
+    assert after["recoveries"][0]["operation_id"] == waiting["operation_id"]
+    assert worn.ok(worn.post("/recover")) == {"resolved": []}
+    interrupt(worn)
+    with RemoteGraph(worn.url) as served:
+        assert served.maintenance.recover() == ["rolled_forward"]
+        assert served.maintenance.pending_writes() == []
+
+    async def same() -> None:
+        async with AsyncRemoteGraph(worn.url) as away:
+            assert await away.maintenance.recover() == []
+
+    asyncio.run(same())
 
 
 def test_the_client_takes_care_as_an_open_graph_does(worn: Api) -> None:

@@ -1,4 +1,4 @@
-"""Routes with a fixed path are found in a table, and answer as the framework would."""
+"""Routes with a simple path are found in a table, and answer as the framework would."""
 
 from __future__ import annotations
 
@@ -21,14 +21,23 @@ async def _unused(_scope: Scope, _receive: Receive, _send: Send) -> None:
 def test_the_routes_that_are_used_most_are_in_the_table() -> None:
     found = Shortcuts(_unused, [topic.router for topic in _TOPICS])
     assert {("POST", path) for path in BUSIEST} <= found.known
-    # Parameters of a path or a query string are for the framework to read.
+    assert ("POST", "/queries/{name}") in found.known
+    # Parameters of a query string are for the framework to read.
     assert ("GET", "/branches") not in found.known
-    assert not any("{" in path for _method, path in found.known)
 
 
-@pytest.fixture
+def test_a_path_has_one_meaning_on_both_ways() -> None:
+    """Of two routes for one path the framework takes the first, and the table the fixed one."""
+    found = Shortcuts(_unused, [topic.router for topic in _TOPICS])
+    for method, path in found.known:
+        fixed, _values = found._find(method, path.replace("{", "").replace("}", "")) or (None, {})
+        assert fixed is not None
+        assert fixed.route.path == path
+
+
+@pytest.fixture(scope="module")
 def api(serve: Serve) -> Api:
-    found = serve()
+    found = serve(queries={"a.gq": ALL})
     found.load()
     return found
 
@@ -49,6 +58,19 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("GET", "/schema", {}),
     ("POST", "/load", {"json": {"data": LINES, "mode": "append"}}),
     ("POST", "/branches", {"json": {"name": "main"}}),
+    ("POST", "/queries/all", {"json": {}}),
+    ("POST", "/queries/all", {}),
+    ("POST", "/queries/all?unknown=1", {}),
+    ("POST", "/queries/all", {"json": {"unknown": 1}}),
+    ("POST", "/queries/n%C3%B6", {}),
+    ("POST", "/queries/a%2Fb", {}),
+    ("POST", "/queries/", {}),
+    ("GET", "/queries/all", {}),
+    ("POST", "/queries/all/", {}),
+    ("POST", "/queries/all/more", {}),
+    ("GET", "/commits/none", {}),
+    ("DELETE", "/tags/none", {}),
+    ("DELETE", "/branches/none", {}),
 ]
 
 

@@ -23,6 +23,7 @@ from tests.server.test_process import PROGRAM
 SECRETS = {"act-ann": "first-secret-0001"}
 BRANCHES = ["main", "side-1", "side-2"]
 WORKERS = 2
+SILENCE_S = 6.0
 
 
 class Workers:
@@ -43,7 +44,12 @@ class Workers:
         self.log = folder / "log"
         self.clients: list[httpx.Client] = []
         (folder / "tmp").mkdir()
-        env = {**os.environ, "OMNIGRAPH_DURABILITY": "none", "TMPDIR": str(folder / "tmp")}
+        env = {
+            **os.environ,
+            "OMNIGRAPH_DURABILITY": "none",
+            "OMNIGRAPH_SERVER_WORKER_SILENCE_SECONDS": str(SILENCE_S),
+            "TMPDIR": str(folder / "tmp"),
+        }
         flags = ["--workers", str(WORKERS), "--tokens", str(self.tokens), "--policy", str(policy)]
         with self.log.open("w") as log:
             self.child = subprocess.Popen(  # noqa: S603  # our own program
@@ -252,6 +258,39 @@ def test_a_killed_worker_is_replaced_and_nothing_acknowledged_is_lost(server: Wo
             assert landed - promised <= {name for writer in mine for name in writer.unknown}
     # Only what was under way at that moment is in doubt.
     assert all(len(writer.unknown) <= 1 for writer in writers)
+    assert len(server.each()) == WORKERS
+
+
+def test_a_hung_worker_is_replaced_while_the_others_go_on(server: Workers) -> None:
+    victim = owners("default", "main", WORKERS)[0]
+    clients = server.each()
+    assert add(clients[victim], "before-it-hung").status_code == 200
+    replaced = len(server.events("worker replaced"))
+    other = clients[1 - victim]
+    pids: dict[object, object] = dict(enumerate(_children(server.child.pid)))
+    pids |= {item["worker"]: item["pid"] for item in server.events("worker replaced")}
+    pid = int(str(pids[victim]))
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        writer = Stubborn(server, "hung", "main")
+        writer.start()
+        assert "before-it-hung" in server.names(other)
+        (hung,) = server.wait_for("worker hangs", 1)
+        assert (hung["worker"], hung["pid"]) == (victim, pid)
+        assert float(str(hung["silent_s"])) >= SILENCE_S
+        server.wait_for("worker replaced", replaced + 1)
+    finally:
+        if pid in _children(server.child.pid):
+            os.kill(pid, signal.SIGCONT)
+    deadline = time.monotonic() + 60
+    while not writer.acknowledged and time.monotonic() < deadline:
+        time.sleep(0.02)
+    writer.stop.set()
+    writer.join(30)
+    assert writer.acknowledged
+    found = server.names(other)
+    assert {"before-it-hung", *writer.acknowledged} <= set(found)
+    assert len(found) == len(set(found))
     assert len(server.each()) == WORKERS
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 from pathlib import Path
 
 import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import omnigraph as og
+from omnigraph.failpoints import Failpoint, armed, error
+from omnigraph.pipeline import read_pipeline, run_pipeline
 from tests.studio.conftest import TOKENS, MakeDesk, serving
 
 VIEWS = ("overview", "schema", "query", "explore", "history", "compare", "data", "operations")
@@ -88,7 +94,7 @@ def test_data_is_tried_before_it_is_loaded(own_url: str, desk: MakeDesk) -> None
     page.get_by_text("was loaded into main").wait_for()
 
 
-TABLE = "Short Name,name,level\nnew,New Person,1\nodd,Odd Person,high\ntwo,,2\n"
+TABLE = b"Short Name,name,level\nnew,New Person,1\nodd,Odd Person,high\ntwo,,2\n"
 
 
 def test_a_table_is_loaded_by_a_form_without_the_rows_that_do_not_fit(
@@ -98,7 +104,7 @@ def test_a_table_is_loaded_by_a_form_without_the_rows_that_do_not_fit(
     page = found.page
     found.go("data")
     page.locator("input[type=file]").set_input_files(
-        {"name": "people.csv", "mimeType": "text/csv", "buffer": TABLE.encode()}
+        {"name": "people.csv", "mimeType": "text/csv", "buffer": TABLE}
     )
     page.get_by_label("Each row is a").select_option("Person")
     assert page.get_by_label("What name becomes").input_value() == "name"
@@ -112,6 +118,34 @@ def test_a_table_is_loaded_by_a_form_without_the_rows_that_do_not_fit(
     page.get_by_text("people.csv was loaded into main").wait_for()
     with og.open(copied, mode="ro") as graph:
         assert graph.get("Person", "new") is not None
+        assert graph.get("Person", "odd") is None
+
+
+def test_a_parquet_file_is_loaded_by_the_same_form(
+    own_url: str, copied: Path, desk: MakeDesk, tmp_path: Path
+) -> None:
+    file = tmp_path / "people.parquet"
+    levels = [1, 2**40, 3]
+    columns = {"Short Name": ["new", "odd", "two"], "name": ["New", "Odd", "Two"], "level": levels}
+    pq.write_table(pa.table(columns), file)
+    found = desk(own_url, "400")
+    page = found.page
+    found.go("data")
+    page.locator("input[type=file]").set_input_files(file)
+    page.get_by_label("Each row is a").select_option("Person")
+    page.get_by_label("What Short Name becomes").select_option("slug")
+    page.get_by_role("button", name="Try").click()
+    page.get_by_role("row", name="2 Person").wait_for()
+    page.get_by_role("button", name="Leave these rows out").click()
+    page.get_by_text("It fits").wait_for()
+    page.get_by_role("button", name="Load", exact=True).click()
+    page.get_by_text("people.parquet was loaded into main").wait_for()
+    page.locator("input[type=file]").set_input_files(
+        {"name": "more.csv.gz", "mimeType": "application/gzip", "buffer": gzip.compress(TABLE)}
+    )
+    page.get_by_role("cell", name="New Person").wait_for()
+    with og.open(copied, mode="ro") as graph:
+        assert graph.get("Person", "two") is not None
         assert graph.get("Person", "odd") is None
 
 
@@ -156,6 +190,59 @@ def test_maintenance_is_shown_before_it_is_done(own_url: str, copied: Path, desk
     page.locator("button:disabled", has_text="Remove").wait_for()
     with og.open(copied, mode="ro") as graph:
         assert "optimize" in [commit.kind for commit in graph.commits.list()]
+
+
+def test_an_interrupted_write_is_recovered_by_a_click(own_url: str, desk: MakeDesk) -> None:
+    change = {"query": 'query q() { update Company set { founded: 1 } where slug = "navy" }'}
+    with armed(Failpoint.PUBLISH_PRE_CAS, error):
+        assert httpx.post(f"{own_url}/mutate", json=change).status_code == 500
+    found = desk(own_url)
+    page = found.page
+    found.go("operations")
+    page.get_by_text("interrupted: the next write resolves it").wait_for()
+    page.get_by_role("button", name="Recover now").click()
+    page.get_by_text("Recovered: finished.").wait_for()
+    page.get_by_text("0 under way or waiting for recovery, 1 recovered so far").wait_for()
+    assert page.get_by_role("button", name="Recover now").is_disabled()
+
+
+PIPELINE = """\
+graph = "g"
+allow_rejects = 1
+[sources.people]
+data = "people.csv"
+[[Person]]
+source = "people"
+"""
+
+
+def test_runs_of_pipelines_are_listed_and_a_report_is_shown(
+    copied: Path, desk: MakeDesk, tmp_path: Path
+) -> None:
+    (tmp_path / "people.csv").write_text("slug,name,level\nnew,New,1\nodd,Odd,<b>high</b>\n")
+    (tmp_path / "daily.toml").write_text(PIPELINE)
+    with og.open(copied, durability="none") as graph:
+        report = run_pipeline(
+            graph, read_pipeline(tmp_path / "daily.toml"), run_id="monday", engine="local"
+        )
+    assert (report.rows_in, report.rejected) == (2, 1)
+    file = tmp_path / "report.json"
+    file.write_text(json.dumps(report.to_json()))
+    with serving(copied) as url:
+        found = desk(url)
+        page = found.page
+        found.go("operations")
+        runs = page.get_by_role("region", name="Pipeline runs")
+        runs.get_by_role("cell", name="monday").wait_for()
+        runs.locator("input[type=file]").set_input_files(tmp_path / "people.csv")
+        runs.get_by_text("The file is not JSON").wait_for()
+        runs.locator("input[type=file]").set_input_files(file)
+        runs.get_by_role("heading", name="daily, run monday: ok").wait_for()
+        runs.get_by_text("2 rows in, 1 rejected").wait_for()
+        runs.get_by_role("row", name="Person 6 7").wait_for()
+        runs.get_by_role("button", name="load").click()
+        page.get_by_role("heading", name="Commit").wait_for()
+        page.get_by_text("New").first.wait_for()
 
 
 def test_metrics_and_care_are_for_those_who_may_administer(

@@ -355,7 +355,13 @@ def form_of(path: str) -> str:
     if suffix == ".gz":
         suffix = os.path.splitext(stem)[1] + suffix
     if suffix not in FORMS:
-        raise BadRequestError(f"{path}: unknown kind of file", hint=f"known are {_FORMS_TEXT}")
+        tabs = suffix in (".tsv", ".tab")
+        raise BadRequestError(
+            f"{path}: unknown kind of file",
+            hint="call it .csv, and name its delimiter in a mapping"
+            if tabs
+            else f"known are {_FORMS_TEXT}",
+        )
     return FORMS[suffix]
 
 

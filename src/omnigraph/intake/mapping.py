@@ -40,6 +40,8 @@ def read_mapping(path: Path) -> list[Path | Rows]:
             found = tomllib.load(handle)
     except FileNotFoundError:
         raise NotFoundError(f"file not found: {name}") from None
+    except OSError as error:
+        raise BadRequestError(f"cannot read {name}: {error.strerror or error}") from error
     except ValueError as error:
         # Also what is no UTF-8, and numbers too long to be read.
         raise BadRequestError(f"{name} is not a TOML file: {error}") from error

@@ -65,7 +65,7 @@ class Rejects:
                 pass
 
     def write(self) -> None:
-        """Write the reasons down, if somebody asked for a file."""
+        """Write the reasons down, if a file was asked for."""
         if self._path is None:
             return
         with self._opened("w") as out:

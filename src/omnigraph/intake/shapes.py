@@ -148,7 +148,7 @@ class _Shaping:
             yield name, self._direct(name, name)
 
     def _passed(self) -> Iterator[str]:
-        """Yield columns that keep their names; what nobody wants is reported, or ignored."""
+        """Yield columns that keep their names; what is not wanted is reported, or ignored."""
         shape, records = self._shape, self._records
         names, targets = records.names(), set(shape.targets)
         taken = {_outermost(path, names) for path, _target in shape.columns}

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar, cast
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from omnigraph.errors import (
     BadRequestError,
@@ -58,9 +58,7 @@ class Connection:
         login_hint: str | None = None,
         http: HttpClient | None = None,
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise BadRequestError(f"{url!r} is not a server address", hint="use https://host")
+        parts = _address(url)
         if parts.username or parts.password or parts.query or parts.fragment:
             raise BadRequestError("the address of a server has no user, query or fragment")
         if token is not None and (not token.isascii() or token != token.strip() or not token):
@@ -126,6 +124,7 @@ class Connection:
         body: Json | None = None,
         *,
         content: bytes | None = None,
+        content_type: str = NDJSON,
         params: Parameters | None = None,
         expected_head: str | None = None,
         operation_id: str | None = None,
@@ -133,7 +132,7 @@ class Connection:
     ) -> Json:
         """Write something. Raises `OutcomeUnknownError` when the answer got lost."""
         options: Json = {"content": content} if body is None else {"json": _known(body)}
-        headers = {} if content is None else {"Content-Type": NDJSON}
+        headers = {} if content is None else {"Content-Type": content_type}
         found = self._write(
             path, expected_head, operation_id, message, headers, params=params, **options
         )
@@ -243,6 +242,20 @@ class _NoAnswerError(StorageError):
     def __init__(self, url: str, error: AnswerLostError) -> None:
         super().__init__(f"no answer from {url}: {error}", failure=StorageFailureKind.UNKNOWN)
         self.timed_out = error.timed_out
+
+
+def _address(url: str) -> SplitResult:
+    """Return the parts of a server's address. Raises for what is not an address."""
+    refused = BadRequestError(f"{url!r} is not a server address", hint="use https://host")
+    try:
+        parts = urlsplit(url)
+        # Looking at the port is what checks it.
+        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        raise refused from None
+    if not known:
+        raise refused
+    return parts
 
 
 def _unreachable(url: str, error: Exception) -> StorageError:

@@ -27,7 +27,7 @@ from omnigraph.remote.snapshots import RemoteSnapshot
 from omnigraph.remote.waiting import aside, for_aside, parts_for_aside
 from omnigraph.values.changes import Diff
 from omnigraph.values.commits import MAIN
-from omnigraph.values.headers import ARROW, NDJSON
+from omnigraph.values.headers import ARROW, NDJSON, PARQUET
 from omnigraph.values.networks import igraph_graph, networkx_graph
 from omnigraph.values.results import Explanation, LoadResult, MutationResult
 
@@ -500,10 +500,29 @@ class RemoteGraph(RemoteUpkeep, RemotePictures):
         message: str | None = None,
         dry_run: bool = False,
     ) -> LoadResult:
-        """Load rows of one type from an Arrow table, pandas or polars frame, as one commit."""
+        """Load rows of one type, a frame or the path of a Parquet file, as one commit."""
         from omnigraph.intake.inputs import as_arrow
-        from omnigraph.remote.files import frame_envelopes
+        from omnigraph.remote.files import frame_envelopes, load_bytes
 
+        if isinstance(table, str | os.PathLike):
+            sent = {
+                "type": type_name,
+                "branch": branch,
+                "mode": str(mode),
+                "from_col": from_col,
+                "to_col": to_col,
+                "dry_run": dry_run,
+            }
+            found = self._connection.write(
+                "/load/parquet",
+                content=aside(load_bytes, table, for_aside(lambda: self.catalog)),
+                content_type=PARQUET,
+                params=sent,
+                expected_head=expected_head,
+                operation_id=operation_id,
+                message=message,
+            )
+            return LoadResult.from_json(found)
         frame = as_arrow(table)
         return self.load(
             frame_envelopes(self.catalog, type_name, frame, from_col=from_col, to_col=to_col),

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 from omnigraph.errors import BadRequestError
 from omnigraph.remote.connection import Connection
-from omnigraph.values.answers import RecoveryList, TableList
+from omnigraph.values.answers import RecoverOutput, RecoveryList, TableList
 from omnigraph.values.commits import MAIN
-from omnigraph.values.recoveries import PendingWrite, RecoveryRecord
+from omnigraph.values.recoveries import PendingWrite, RecoveryRecord, Verdict
 from omnigraph.values.reports import CleanupReport, OptimizeReport, RepairReport, TableHealth
 
-_ON_STORAGE = frozenset({"ensure_indices", "dump", "recover", "recovered", "upkeep", "cache_stats"})
+_ON_STORAGE = frozenset({"ensure_indices", "dump", "recovered", "upkeep", "cache_stats"})
 
 
 def not_served(name: str) -> BadRequestError:
@@ -34,6 +34,11 @@ class RemoteMaintenance:
             if name in _ON_STORAGE:
                 raise not_served(name)
             raise AttributeError(name)
+
+    def recover(self) -> list[Verdict]:
+        """Resolve every interrupted write now, as opening does; return what became of each."""
+        found = self._connection.post("/recover", {}).json()
+        return list(RecoverOutput.from_json(found).resolved)
 
     def recoveries(self) -> list[RecoveryRecord]:
         """Return every recovery this graph has seen, oldest first."""

@@ -67,6 +67,16 @@ class Admission:
         Raises `TooManyRequestsError` when too many wait already, when it has waited too long, and
         when its client hung up meanwhile: nothing of it was begun.
         """
+        leave = await self.enter(actor, size_bytes, gone)
+        try:
+            yield
+        finally:
+            leave()
+
+    async def enter(
+        self, actor: str | None, size_bytes: int, gone: Gone | None = None
+    ) -> Callable[[], None]:
+        """Take a place as `admit` does, and return what gives it back: to be called once."""
         name = ANONYMOUS if actor is None else actor
         if size_bytes > self._bytes_max:
             raise self._refusal(name, f"a {self._noun} of '{name}' holds too many bytes")
@@ -77,12 +87,13 @@ class Admission:
             own.writes += 1
             own.bytes += size_bytes
         begun = elapsed_s()
-        try:
-            yield
-        finally:
+
+        def leave() -> None:
             taken = elapsed_s() - begun
             self._mean_s += (taken - self._mean_s) * (_NEW_SHARE if self._mean_s else 1.0)
             self._leave(name, own, size_bytes)
+
+        return leave
 
     def _fits(self, own: _Actor, size_bytes: int) -> bool:
         return own.writes < self._writes_max and own.bytes + size_bytes <= self._bytes_max

@@ -40,6 +40,7 @@ from omnigraph.server.routes import (
     querying,
     schema,
     stored,
+    uploading,
     writing,
 )
 from omnigraph.server.routes.describing import complete
@@ -52,8 +53,8 @@ from omnigraph.version import __version__
 TITLE = "OmniGraph"
 NESTED = "/graphs/{graph_id}"
 _TOPICS = (
-    *(querying, writing, exporting, branching, history, schema, stored, blobs, inspecting),
-    maintaining,
+    *(querying, writing, uploading, exporting, branching, history, schema, stored, blobs),
+    *(inspecting, maintaining),
 )
 # What clients that were made from the published interface call these operations.
 _OPERATION_IDS = {
@@ -71,6 +72,7 @@ _OPERATION_IDS = {
     "show_commit": "getCommit",
     "commit_changes": "getCommitChanges",
     "load_ndjson": "loadNdjson",
+    "load_parquet": "loadParquet",
     "mutate_if_commit": "mutate_if_graph_commit",
     "invoke": "invoke_query",
     "invoke_if_commit": "invoke_query_if_graph_commit",

@@ -9,7 +9,13 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from omnigraph.server.http_errors import HttpProblem
-from omnigraph.values.headers import IDEMPOTENCY_KEY, IF_COMMIT, MESSAGE, SNAPSHOT_ID
+from omnigraph.values.headers import (
+    HTTP_API,
+    IDEMPOTENCY_KEY,
+    IF_COMMIT,
+    MESSAGE,
+    SNAPSHOT_ID,
+)
 
 ANY = "*"
 PREFLIGHT_S = 600
@@ -23,12 +29,13 @@ _SENT = (
         IDEMPOTENCY_KEY,
         IF_COMMIT,
         MESSAGE,
+        HTTP_API,
     ),
     *("Range", "If-Range", "If-Match", "If-None-Match"),
 )
 _SHOWN = (
     *("X-Request-Id", "Retry-After", "ETag", "Content-Range", "Accept-Ranges", "Location"),
-    *("Deprecation", "Link", SNAPSHOT_ID),
+    *("Deprecation", "Link", SNAPSHOT_ID, HTTP_API),
 )
 
 

@@ -6,7 +6,6 @@ import asyncio
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from typing import Annotated, TypeVar
 
@@ -18,7 +17,7 @@ from omnigraph.commits import MAIN, GraphCommit
 from omnigraph.errors import BadRequestError, NotFoundError, OmniGraphError
 from omnigraph.graph import Session
 from omnigraph.ids import is_ulid
-from omnigraph.limits import SERVER_QUERY_GRACE_S
+from omnigraph.limits import SERVER_QUERY_GRACE_S, SERVER_QUICK_S
 from omnigraph.policy import Access, Action, check
 from omnigraph.read import Running, out_of_time
 from omnigraph.server.gate import Passing
@@ -105,11 +104,8 @@ class Call:
     async def read(self, work: Callable[[Session], T]) -> T:
         """Run something that reads the graph, if its actor has not too much under way."""
         session = self.served.session(self._token)
-        async with self._place():
+        async with self.service.reading.admit(self.actor, self._size_bytes, self._gone):
             return await self.service.threads.read(self._measured(lambda: work(session)))
-
-    def _place(self) -> AbstractAsyncContextManager[None]:
-        return self.service.reading.admit(self.actor, self._size_bytes, self._gone)
 
     async def timed(
         self, work: Callable[[Session, Running], T], *, timeout_s: float | None = None
@@ -125,24 +121,31 @@ class Call:
         def run() -> T:
             return work(session, Running(timeout_s=limit_s, cancel=cancel))
 
-        async def hold() -> T:
-            async with places:
-                return await self.service.threads.read(self._measured(run))
-
-        async with AsyncExitStack() as waiting:
-            await waiting.enter_async_context(self._place())
-            places = waiting.pop_all()
-        task, watcher = asyncio.ensure_future(hold()), asyncio.ensure_future(self._gone())
-        watcher.add_done_callback(lambda _ended: cancel.set())
-        task.add_done_callback(_looked_at)
+        leave = await self.service.reading.enter(self.actor, self._size_bytes, self._gone)
+        ended = self.service.threads.begin_read(self._measured(run))
+        ended.add_done_callback(lambda _ended: leave())
+        ended.add_done_callback(_looked_at)
         try:
-            await asyncio.wait({task}, timeout=limit_s + SERVER_QUERY_GRACE_S)
-            if task.done():
-                return task.result()
+            # Most have ended by then, and nobody needs to look whether the client hangs up.
+            await asyncio.wait({ended}, timeout=min(limit_s, SERVER_QUICK_S))
+            if not ended.done():
+                await self._watched(ended, cancel, limit_s + SERVER_QUERY_GRACE_S)
+            if ended.done():
+                return ended.result()
             raise out_of_time(limit_s, limit_s + SERVER_QUERY_GRACE_S)
         finally:
-            watcher.cancel()
             cancel.set()
+
+    async def _watched(
+        self, work: asyncio.Future[T], cancel: threading.Event, timeout_s: float
+    ) -> None:
+        """Wait for some work, and tell it to stop when the client hangs up."""
+        watcher = asyncio.ensure_future(self._gone())
+        watcher.add_done_callback(lambda _ended: cancel.set())
+        try:
+            await asyncio.wait({work}, timeout=timeout_s)
+        finally:
+            watcher.cancel()
 
     async def stream(
         self,
@@ -214,7 +217,7 @@ class Call:
         return values[0]
 
     def message(self) -> str | None:
-        """Return what the commit shall say about itself; the graph judges it."""
+        """Return the message of the commit; the graph checks it."""
         values = self.request.headers.getlist(MESSAGE)
         if len(values) > 1:
             raise BadRequestError(f"the header {MESSAGE} was given {len(values)} times")
@@ -231,7 +234,7 @@ class Call:
             pass
 
 
-def _looked_at(task: asyncio.Task[T]) -> None:
+def _looked_at(task: asyncio.Future[T]) -> None:
     """Take note of how something ended that may not be waited for any more."""
     if not task.cancelled():
         task.exception()

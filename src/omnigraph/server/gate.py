@@ -33,7 +33,7 @@ from omnigraph.server.routing import owners, write_of
 from omnigraph.server.service import Service, Serving
 from omnigraph.server.studio import front_door, is_page, page_response
 from omnigraph.server.tracing import tracing
-from omnigraph.values.headers import IDEMPOTENCY_KEY
+from omnigraph.values.headers import HTTP_API, HTTP_API_SPOKEN, IDEMPOTENCY_KEY
 
 PROTECTED_RESOURCE = "/.well-known/oauth-protected-resource"
 Scope = MutableMapping[str, Any]
@@ -45,7 +45,7 @@ HEALTH = frozenset({"/healthz", "/readyz"})
 PUBLIC = HEALTH | {"/openapi.json", PROTECTED_RESOURCE}
 SERVER_WIDE = frozenset({"/graphs", "/metrics", "/whoami"})
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-LOADS = ("/load", "/ingest", "/load/ndjson")
+LOADS = ("/load", "/ingest", "/load/ndjson", "/load/parquet", "/load/parquet/columns")
 BUSY_RETRY_AFTER_S = 1
 _KEY = IDEMPOTENCY_KEY.lower().encode()
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -188,6 +188,9 @@ class Gate:
         def found() -> dict[str, str]:
             more = {"X-Request-Id": passing.request_id}
             more |= self._origins.headers(headers.get("origin"))
+            # Some clients look for it in every answer before they believe the answer.
+            if HTTP_API in headers:
+                more[HTTP_API] = HTTP_API_SPOKEN
             unread = not passing.is_read and _has_body(headers)
             # What was sent and not looked at is cut off; one that stops wants no more requests.
             if unread or self._service.draining:

@@ -84,10 +84,14 @@ async def read_message(reader: asyncio.StreamReader) -> Message | None:
         return None
 
 
-def write_message(writer: asyncio.StreamWriter, message: Message) -> None:
-    """Send a message; what cannot be sent any more is noticed by the one who reads."""
+def write_message(writer: asyncio.StreamWriter, message: Message) -> bool:
+    """Send a message; False if the connection has ended, so that nothing of it was sent."""
+    # Some loops raise an error of their own for a write to what is closed.
+    if writer.is_closing():
+        return False
     content = _encode(message)
     writer.writelines((_LENGTH.pack(len(content)), content))
+    return True
 
 
 def socket_path(folder: str, worker: int) -> str:
@@ -181,7 +185,8 @@ class Peers:
         watcher = asyncio.ensure_future(gone())
         watcher.add_done_callback(lambda ended: self._hung_up(link, ask.id, ended))
         try:
-            write_message(link.writer, ask)
+            if not write_message(link.writer, ask):
+                return None
             await link.writer.drain()
             return await place
         except OSError:
@@ -222,7 +227,8 @@ class Peers:
             number = next(self._ids)
             place: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
             link.waiting[number] = place
-            write_message(link.writer, Reload(number))
+            if not write_message(link.writer, Reload(number)):
+                return
             with contextlib.suppress(LinkLost):
                 await place
 
@@ -232,10 +238,7 @@ class Peers:
     async def note(self, commits: list[tuple[str, str, int]], worker: int) -> bool:
         """Tell a worker of commits; False if it is away."""
         link = await self._link(worker)
-        if link is None:
-            return False
-        write_message(link.writer, Noted(commits))
-        return True
+        return link is not None and write_message(link.writer, Noted(commits))
 
     def close(self) -> None:
         """Hang up."""

@@ -19,7 +19,7 @@ NESTED: Final = "/graphs/{graph_id}"
 _IN_BODY: Final = frozenset(
     {"/mutate", "/change", "/mutate/if-graph-commit", "/load", "/ingest", "/branches/merge"}
 )
-_LINES: Final = "/load/ndjson"
+_FILES: Final = frozenset({"/load/ndjson", "/load/parquet"})
 
 
 class _Named(msgspec.Struct):
@@ -73,7 +73,7 @@ BranchOf = Callable[[bytes, bytes], str | None]
 def _route(below: str, queries: Mapping[str, StoredQuery]) -> tuple[str, BranchOf] | None:
     if below in _IN_BODY:
         return below, _target if below == "/branches/merge" else _branch
-    if below == _LINES:
+    if below in _FILES:
         return below, _parameter
     parts = below.split("/")
     if parts[1:2] == ["queries"] and parts[3:] in ([], ["if-graph-commit"]):

@@ -167,6 +167,7 @@ class Service:
 
     def close(self) -> None:
         """Close the graphs."""
+        self.threads.close()
         self.serving.graphs.close()
         for graph in self._retired:
             graph.close()

@@ -29,6 +29,7 @@ from omnigraph.limits import (
     SERVER_QUERY_SECONDS_MAX,
     SERVER_THREADS,
     SERVER_WRITE_THREADS,
+    WORKER_SILENCE_S,
 )
 from omnigraph.server.graph_ids import check_graph_id
 from omnigraph.yaml_text import YamlError, parse_yaml
@@ -83,6 +84,7 @@ class Settings:
     retain_seconds: float = RETAIN_S
     cache_bytes_max: int = RESIDENT_BYTES_MAX
     workers: int = 1
+    worker_silence_seconds: float = WORKER_SILENCE_S
 
     def __post_init__(self) -> None:
         if (self.store is None) == (self.cluster is None):

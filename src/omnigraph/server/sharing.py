@@ -16,21 +16,21 @@ _WIDTH: Final = 8
 
 
 class Counts:
-    """How many connections each worker has, in a file that all of them map."""
+    """How many connections each worker has, and its beats, in a file that all of them map."""
 
     def __init__(self, path: str, workers: int) -> None:
         self._workers = workers
+        size = 2 * workers * _WIDTH
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            os.ftruncate(descriptor, workers * _WIDTH)
-            self._map = mmap.mmap(descriptor, workers * _WIDTH)
+            os.ftruncate(descriptor, size)
+            self._map = mmap.mmap(descriptor, size)
         finally:
             os.close(descriptor)
 
     def set(self, worker: int, connections: int) -> None:
         """Tell how many a worker has."""
-        place = worker * _WIDTH
-        self._map[place : place + _WIDTH] = connections.to_bytes(_WIDTH, "little")
+        self._write(worker, connections)
 
     def leave(self, worker: int) -> None:
         """Count a worker no more: it takes no connections."""
@@ -38,8 +38,23 @@ class Counts:
 
     def get(self, worker: int) -> int:
         """Return how many a worker has; more than any can have while it is away."""
-        place = worker * _WIDTH
-        return int.from_bytes(self._map[place : place + _WIDTH], "little")
+        return self._read(worker)
+
+    def beat(self, worker: int) -> None:
+        """Tell that a worker still gets to its work."""
+        self._write(self._workers + worker, self.beats(worker) + 1)
+
+    def beats(self, worker: int) -> int:
+        """Return how often a worker, or one before it in its place, has told so."""
+        return self._read(self._workers + worker)
+
+    def _write(self, place: int, number: int) -> None:
+        start = place * _WIDTH
+        self._map[start : start + _WIDTH] = number.to_bytes(_WIDTH, "little")
+
+    def _read(self, place: int) -> int:
+        start = place * _WIDTH
+        return int.from_bytes(self._map[start : start + _WIDTH], "little")
 
     def least(self) -> int:
         """Return how many the worker with the fewest has."""

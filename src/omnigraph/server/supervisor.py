@@ -1,4 +1,4 @@
-"""Several processes behind one socket: starts them, replaces those that end, and stops them all."""
+"""Several processes behind one socket: starts them, replaces those that end or hang, stops all."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from prometheus_client.multiprocess import mark_process_dead
 from omnigraph.clock import elapsed_s
 from omnigraph.errors import InternalError
 from omnigraph.limits import (
+    WORKER_LOOK_S,
     WORKER_RESTART_S,
     WORKER_RESTART_S_MAX,
     WORKER_STOP_S,
@@ -30,6 +31,7 @@ from omnigraph.server.logs import log
 from omnigraph.server.orders import READY, Orders, Refusal, counts_path
 from omnigraph.server.settings import Settings
 from omnigraph.server.sharing import Counts
+from omnigraph.server.silence import Silence
 
 METRICS_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 PROGRAM: Final = "omnigraph.cli.worker"
@@ -66,6 +68,7 @@ class Supervisor:
         self._folder = folder
         self._counts = Counts(counts_path(folder), settings.workers)
         self._workers = [_Worker(number) for number in range(settings.workers)]
+        self._silence = Silence(settings.worker_silence_seconds)
         self._selector = selectors.DefaultSelector()
         self._kill_s: float | None = None
         """When workers that have not stopped by themselves are killed."""
@@ -114,11 +117,11 @@ class Supervisor:
         is_stopping = self._kill_s is not None
         return not is_stopping or any(item.process is not None for item in self._workers)
 
-    def _wait_s(self) -> float | None:
-        moments = [item.due_s for item in self._workers if item.due_s is not None]
+    def _wait_s(self) -> float:
         if self._kill_s is not None:
-            moments = [self._kill_s]
-        return max(0.0, min(moments) - elapsed_s()) if moments else None
+            return max(0.0, self._kill_s - elapsed_s())
+        moments = [item.due_s - elapsed_s() for item in self._workers if item.due_s is not None]
+        return max(0.0, min([WORKER_LOOK_S, *moments]))
 
     def _start(self, worker: _Worker) -> None:
         orders = Orders(
@@ -195,6 +198,20 @@ class Supervisor:
         for worker in self._workers:
             if worker.due_s is not None and now_s >= worker.due_s:
                 self._start(worker)
+        self._look_for_silence(now_s)
+
+    def _look_for_silence(self, now_s: float) -> None:
+        """Kill workers that hang; they are seen to have ended, then. One that starts is let be."""
+        ready = [item for item in self._workers if item.is_ready and item.process is not None]
+        beats = {item.number: self._counts.beats(item.number) for item in ready}
+        silent = self._silence.look(now_s, beats)
+        for worker in ready:
+            if worker.number in silent and worker.process is not None:
+                seconds, pid = silent[worker.number], worker.process.pid
+                log("worker hangs", level=logging.ERROR, worker=worker.number, pid=pid,
+                    silent_s=round(seconds, 1))  # fmt: skip
+                # A process that was stopped is killed as well, and cannot go on later.
+                worker.process.kill()
 
     def _told(self, told: signal.Signals) -> None:
         if told is not signal.SIGHUP:

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Mapping
 
 from omnigraph.identity import Tokens, tokens_from
-from omnigraph.limits import WORKER_TICKS_BETWEEN_NOTES
+from omnigraph.limits import WORKER_LOOK_S, WORKER_TICKS_BETWEEN_NOTES
 from omnigraph.server.handed_over import HandedOver, private_socket
 from omnigraph.server.logs import log
 from omnigraph.server.metrics import Metrics
@@ -38,6 +38,7 @@ class WorkerServer(Server):
         )
         self._acceptor: Acceptor | None = None
         self._taking: set[asyncio.Task[None]] = set()
+        self._beating: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen for the other workers, then for clients."""
@@ -48,7 +49,14 @@ class WorkerServer(Server):
         place = socket.socket(fileno=orders.listener)
         self._acceptor = Acceptor(place, counts, orders.worker, self._take)
         self._acceptor.start()
+        self._beating = asyncio.ensure_future(self._beat(counts))
         self._ready()
+
+    async def _beat(self, counts: Counts) -> None:
+        """Tell the supervisor that the loop runs, also while this worker finishes."""
+        while True:
+            counts.beat(self._orders.worker)
+            await asyncio.sleep(WORKER_LOOK_S / 2)
 
     def _take(self, found: socket.socket) -> None:
         task = asyncio.ensure_future(self._connect(found))
@@ -92,6 +100,8 @@ class WorkerServer(Server):
         await super().shutdown(sockets)
         await self._handed_over.leave()
         self._peers.close()
+        if self._beating is not None:
+            self._beating.cancel()
 
 
 def work(orders: Orders, env: Mapping[str, str], ready: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-/** A CSV file as lines of JSON that a load takes: which column is which property. */
+/** Files of rows of one type: which column is which property; CSV as lines of JSON that a load takes. */
 
 import type { Json, Row } from "../api";
 import type { PropertyInfo, TypeInfo } from "../types";
@@ -51,6 +51,23 @@ export function parseCsv(text: string, separator = ","): Csv {
   const [head, ...rows] = found;
   if (head === undefined) throw new Error("the file is empty");
   return { columns: head.cells.map((name) => name.trim()), rows };
+}
+
+export type Form = "lines" | "csv" | "parquet";
+
+/** What a file holds by its name, and whether it is packed by gzip. */
+export function formOf(name: string): { form: Form; packed: boolean } {
+  const lower = name.toLowerCase();
+  const packed = lower.endsWith(".gz");
+  const inner = packed ? lower.slice(0, -3) : lower;
+  if (inner.endsWith(".csv")) return { form: "csv", packed };
+  return { form: inner.endsWith(".parquet") ? "parquet" : "lines", packed };
+}
+
+/** The columns that become something, each with what it becomes. */
+export function chosenColumns(columns: string[], chosen: string[]): Record<string, string> {
+  const found = columns.map((name, index): [string, string] => [name, chosen[index] ?? ""]);
+  return Object.fromEntries(found.filter(([, target]) => target !== ""));
 }
 
 /** What a column can be: a property, or an end of an edge. */

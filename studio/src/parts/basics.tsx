@@ -48,10 +48,9 @@ export function Tabs(props: { names: string[]; now: string; choose: (name: strin
           onKeyDown={(event) => {
             const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
             if (step === 0) return;
-            const next = props.names.at((props.names.indexOf(name) + step) % props.names.length);
-            if (next !== undefined) props.choose(next);
-            const place = event.currentTarget;
-            const other = step > 0 ? place.nextElementSibling : place.previousElementSibling;
+            const next = (props.names.indexOf(name) + step + props.names.length) % props.names.length;
+            props.choose(props.names[next] ?? name);
+            const other = event.currentTarget.parentElement?.children[next];
             if (other instanceof HTMLElement) other.focus();
           }}
         >

@@ -1,15 +1,16 @@
-import { useMemo, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { send, type Problem, type Row } from "../api";
 import { isBranch, stateBody } from "../logic/address";
 import { writeExact } from "../logic/exact";
-import { atFile, guess, parseCsv, targetsOf, toLines, type Csv, type Reject } from "../logic/mapping";
-import { shorten } from "../logic/values";
+import { atFile, chosenColumns, formOf, guess, parseCsv, toLines, type Csv, type Form } from "../logic/mapping";
 import { download, ErrorBox, Panel, Spinner } from "../parts/basics";
+import { Mapping, Rejected, type TableHead } from "../parts/mapping";
 import { asProblem, useSession } from "../session";
-import type { TypeInfo } from "../types";
+import type { ParquetContent, TypeInfo } from "../types";
 
 /** More is a matter for `omnigraph load`: the page holds the file in memory. */
 const FILE_BYTES_MAX = 30 * 1024 * 1024;
+const PARQUET = { "Content-Type": "application/vnd.apache.parquet" };
 
 export function Data() {
   return (
@@ -21,19 +22,55 @@ export function Data() {
   );
 }
 
-interface Made {
-  text: string;
-  /** Where in the file each line of the text comes from; null where the text is the file. */
-  lines: number[] | null;
-  rejects: Reject[];
+/** What is to be loaded: a text, or a Parquet file, into which only the server can look. */
+type Source =
+  | { form: "lines"; text: string }
+  | { form: "csv"; text: string; csv: Csv | Error }
+  | { form: "parquet"; file: File; content: ParquetContent };
+
+function textSource(text: string, form: Form): Source {
+  return form === "csv" ? { form, text, csv: readCsv(text) } : { form: "lines", text };
 }
+
+function readCsv(text: string): Csv | Error {
+  try {
+    return parseCsv(text);
+  } catch (error) {
+    return error instanceof Error ? error : new Error(String(error));
+  }
+}
+
+function headOf(source: Source): TableHead | null {
+  if (source.form === "parquet") {
+    const { rows, columns } = source.content;
+    return { rows, columns: columns.map((item) => item.name), firsts: columns.map((item) => item.first ?? "") };
+  }
+  if (source.form === "lines" || source.csv instanceof Error) return null;
+  const { columns, rows } = source.csv;
+  return { rows: rows.length, columns, firsts: rows[0]?.cells ?? [] };
+}
+
+async function readText(file: File, packed: boolean): Promise<string> {
+  const unpacked = packed ? file.stream().pipeThrough(new DecompressionStream("gzip")) : file.stream();
+  const reader = unpacked.pipeThrough(new TextDecoderStream()).getReader();
+  const parts: string[] = [];
+  let size = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return parts.join("");
+    size += value.length;
+    if (size > FILE_BYTES_MAX) throw new Error(TOO_LARGE);
+    parts.push(value);
+  }
+}
+
+const TOO_LARGE = "The file is too large for a browser: use `omnigraph load`.";
 
 function Load() {
   const { at, ask, refresh, say, types } = useSession();
-  const [text, setText] = useState("");
+  const [source, setSource] = useState<Source>({ form: "lines", text: "" });
   const [name, setName] = useState("");
   const [mode, setMode] = useState("merge");
-  const [form, setForm] = useState("lines");
   const [typeName, setTypeName] = useState("");
   const [chosen, setChosen] = useState<string[]>([]);
   const [without, setWithout] = useState<Set<number>>(new Set());
@@ -41,8 +78,10 @@ function Load() {
   const [rejects, setRejects] = useState<Row[]>([]);
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
+  /** Where in the file each line comes from that was sent; null where they are the same. */
+  const lines = useRef<number[] | null>(null);
   const type = types.find((item) => item.name === typeName) ?? types[0];
-  const csv = useMemo(() => readCsv(form === "csv" ? text : null), [form, text]);
+  const head = headOf(source);
   const forget = (): void => {
     setTried(null);
     setRejects([]);
@@ -54,51 +93,65 @@ function Load() {
     setWithout(new Set());
     forget();
   };
-  const take = (next: string, csvText: boolean): void => {
-    setText(next);
-    setForm(csvText ? "csv" : "lines");
-    const found = csvText ? readCsv(next) : null;
-    choose(type, found instanceof Error ? [] : (found?.columns ?? []));
+  const take = (next: Source): void => {
+    setSource(next);
+    choose(type, headOf(next)?.columns ?? []);
   };
   const pick = async (file: File | undefined): Promise<void> => {
     forget();
     if (file === undefined) return;
-    if (file.size > FILE_BYTES_MAX) {
-      setProblem(asProblem(new Error("The file is too large for a browser: use `omnigraph load`.")));
-      return;
+    setBusy(true);
+    try {
+      if (file.size > FILE_BYTES_MAX) throw new Error(TOO_LARGE);
+      const { form, packed } = formOf(file.name);
+      if (form !== "parquet") take(textSource(await readText(file, packed), form));
+      else {
+        if (packed) throw new Error("Parquet is compressed already: choose the file without .gz.");
+        const asked = { params: stateBody(at), content: file, headers: PARQUET };
+        take({ form, file, content: await ask<ParquetContent>("/load/parquet/columns", asked) });
+      }
+      setName(file.name);
+    } catch (error) {
+      take({ form: "lines", text: "" });
+      setProblem(asProblem(error));
+    } finally {
+      setBusy(false);
     }
-    setName(file.name);
-    take(await file.text(), file.name.toLowerCase().endsWith(".csv"));
   };
-  const make = (skip: Set<number>): Made => {
-    if (csv === null) return { text, lines: null, rejects: [] };
-    if (csv instanceof Error) throw csv;
+  const submit = async (dry: boolean, skip: Set<number>): Promise<Row | null> => {
+    const params = { ...stateBody(at), mode, dry_run: dry };
+    lines.current = null;
+    if (source.form === "lines") return await ask<Row>("/load/ndjson", { params, content: source.text });
     if (type === undefined) throw new Error("choose a type");
-    return toLines(csv, type, chosen, skip);
+    if (source.form === "parquet") {
+      const columns = JSON.stringify(chosenColumns(head?.columns ?? [], chosen));
+      const more = { type: type.name, columns, skip: [...skip].join(",") };
+      const asked = { params: { ...params, ...more }, content: source.file, headers: PARQUET };
+      return await ask<Row>("/load/parquet", asked);
+    }
+    if (source.csv instanceof Error) throw source.csv;
+    const made = toLines(source.csv, type, chosen, skip);
+    if (made.rejects.length > 0) {
+      setRejects(made.rejects.map((item) => ({ ...item, type: type.name })));
+      return null;
+    }
+    lines.current = made.lines;
+    return await ask<Row>("/load/ndjson", { params, content: made.text });
   };
   const run = async (dry: boolean, skip = without): Promise<void> => {
     setBusy(true);
     forget();
-    let made: Made | null = null;
     try {
-      made = make(skip);
-      if (made.rejects.length > 0) {
-        setRejects(made.rejects.map((item) => ({ line: item.line, type: type?.name ?? "", message: item.message })));
-        return;
-      }
-      const found = await ask<Row>("/load/ndjson", {
-        params: { ...stateBody(at), mode, dry_run: dry },
-        text: made.text,
-      });
+      const found = await submit(dry, skip);
       setTried(dry ? found : null);
-      if (!dry) {
+      if (!dry && found !== null) {
         say(`${name || "The lines"} was loaded into ${at}.`);
         refresh();
       }
     } catch (error) {
       const told = asProblem(error);
       const found = told.body["data_errors"] as { problems?: Row[] } | undefined;
-      setRejects(atFile(found?.problems ?? [], made?.lines ?? null));
+      setRejects(atFile(found?.problems ?? [], lines.current));
       setProblem((found?.problems ?? []).length > 0 ? null : told);
     } finally {
       setBusy(false);
@@ -110,27 +163,37 @@ function Load() {
     setWithout(skip);
     void run(true, skip);
   };
+  const isEmpty = source.form !== "parquet" && source.text === "";
+  const wrong = source.form === "csv" && source.csv instanceof Error && !isEmpty ? source.csv : null;
+  const canLeaveOut = source.form !== "lines" && rejects.some((item) => typeof item["line"] === "number");
   if (!isBranch(at)) return <Panel title="Load">The past cannot be changed: choose a branch.</Panel>;
   return (
     <Panel title={`Load into ${at}`}>
       <p>
         JSON lines, as an export writes them: <code>{`{"type": "Person", "data": {…}}`}</code>, or CSV with a
-        line of names, for one type. Try it first; all of it is one commit, or nothing is written.
+        line of names, or Parquet, for one type. Text may be packed by gzip. Try it first; all of it is one
+        commit, or nothing is written.
       </p>
       <div class="row">
         <label>
           File
           <input
             type="file"
-            accept=".jsonl,.ndjson,.json,.csv"
+            accept=".jsonl,.ndjson,.json,.csv,.gz,.parquet"
             onChange={(event) => void pick(event.currentTarget.files?.[0])}
           />
         </label>
         <label>
           Form
-          <select value={form} onChange={(event) => take(text, event.currentTarget.value === "csv")}>
+          <select
+            value={source.form}
+            onChange={(event) =>
+              take(textSource(source.form === "parquet" ? "" : source.text, event.currentTarget.value as Form))
+            }
+          >
             <option value="lines">JSON lines</option>
             <option value="csv">CSV</option>
+            {source.form === "parquet" && <option value="parquet">Parquet</option>}
           </select>
         </label>
         <label>
@@ -142,21 +205,23 @@ function Load() {
           </select>
         </label>
       </div>
-      <label class="wide">
-        Lines
-        <textarea
-          rows={6}
-          value={text.length > 100_000 ? "(a large file)" : text}
-          onInput={(event) => take(event.currentTarget.value, form === "csv")}
-        />
-      </label>
-      {csv instanceof Error && text !== "" && <p class="bad">{csv.message}</p>}
-      {csv !== null && !(csv instanceof Error) && (
+      {source.form !== "parquet" && (
+        <label class="wide">
+          Lines
+          <textarea
+            rows={6}
+            value={source.text.length > 100_000 ? "(a large file)" : source.text}
+            onInput={(event) => take(textSource(event.currentTarget.value, source.form))}
+          />
+        </label>
+      )}
+      {wrong !== null && <p class="bad">{wrong.message}</p>}
+      {head !== null && (
         <Mapping
-          csv={csv}
+          table={head}
           type={type}
           chosen={chosen}
-          chooseType={(next) => choose(next, csv.columns)}
+          chooseType={(next) => choose(next, head.columns)}
           chooseColumns={(next) => {
             setChosen(next);
             forget();
@@ -164,7 +229,7 @@ function Load() {
         />
       )}
       <div class="row">
-        <button class="main" disabled={busy || text === "" || csv instanceof Error} onClick={() => void run(true)}>
+        <button class="main" disabled={busy || isEmpty || wrong !== null} onClick={() => void run(true)}>
           Try
         </button>
         <button disabled={busy || tried === null} onClick={() => void run(false)}>
@@ -180,113 +245,8 @@ function Load() {
         </div>
       )}
       {problem !== null && <ErrorBox problem={problem} />}
-      {rejects.length > 0 && <Rejected problems={rejects} leaveOut={csv === null ? null : leaveOut} />}
+      {rejects.length > 0 && <Rejected problems={rejects} leaveOut={canLeaveOut ? leaveOut : null} />}
     </Panel>
-  );
-}
-
-function readCsv(text: string | null): Csv | Error | null {
-  if (text === null) return null;
-  try {
-    return parseCsv(text);
-  } catch (error) {
-    return error instanceof Error ? error : new Error(String(error));
-  }
-}
-
-function Mapping(props: {
-  csv: Csv;
-  type: TypeInfo | undefined;
-  chosen: string[];
-  chooseType: (type: TypeInfo | undefined) => void;
-  chooseColumns: (chosen: string[]) => void;
-}) {
-  const { types } = useSession();
-  const { csv, type, chosen } = props;
-  return (
-    <div>
-      <label>
-        Each row is a
-        <select
-          value={type?.name ?? ""}
-          onChange={(event) => props.chooseType(types.find((item) => item.name === event.currentTarget.value))}
-        >
-          {types.map((item) => (
-            <option value={item.name}>
-              {item.kind} {item.name}
-            </option>
-          ))}
-        </select>
-      </label>
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Column</th>
-            <th scope="col">First value</th>
-            <th scope="col">Becomes</th>
-          </tr>
-        </thead>
-        <tbody>
-          {csv.columns.map((column, index) => (
-            <tr>
-              <td>{column}</td>
-              <td>{shorten(csv.rows[0]?.cells[index] ?? "")}</td>
-              <td>
-                <select
-                  aria-label={`What ${column} becomes`}
-                  value={chosen[index] ?? ""}
-                  onChange={(event) => {
-                    const next = csv.columns.map((_, place) => chosen[place] ?? "");
-                    next[index] = event.currentTarget.value;
-                    props.chooseColumns(next);
-                  }}
-                >
-                  <option value="">nothing</option>
-                  {(type === undefined ? [] : targetsOf(type)).map((target) => (
-                    <option value={target} disabled={chosen.includes(target) && chosen[index] !== target}>
-                      {target}
-                    </option>
-                  ))}
-                </select>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      <p class="muted">{csv.rows.length.toLocaleString("en")} rows</p>
-    </div>
-  );
-}
-
-function Rejected(props: { problems: Row[]; leaveOut: (() => void) | null }) {
-  const { problems } = props;
-  return (
-    <div role="alert">
-      <h3>{problems.length === 1 ? "One problem" : `${problems.length} problems`}; nothing was written</h3>
-      {props.leaveOut !== null && (
-        <button class="small" onClick={props.leaveOut}>
-          Leave these rows out and try again
-        </button>
-      )}
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Line</th>
-            <th scope="col">Type</th>
-            <th scope="col">Problem</th>
-          </tr>
-        </thead>
-        <tbody>
-          {problems.slice(0, 200).map((item) => (
-            <tr>
-              <td>{String(item["line"] ?? "")}</td>
-              <td>{String(item["type"] ?? "")}</td>
-              <td>{String(item["message"] ?? "")}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
   );
 }
 

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { stateParams } from "../logic/address";
 import { showMoment } from "../logic/values";
 import { CommitLine, ErrorBox, Panel } from "../parts/basics";
-import { asProblem, useLoaded, useSession } from "../session";
+import { asProblem, call, useLoaded, useSession } from "../session";
 import type { Problem } from "../api";
 import type { Snapshot } from "../types";
 
@@ -13,6 +13,8 @@ export function Overview() {
     (signal) => ask<Snapshot>("/snapshot", { params: stateParams(at), signal }),
     `${graph} ${at} ${head}`,
   );
+  const health = useLoaded((signal) => call<{ status: string }>("/readyz", { signal }), `${graph} ${head}`);
+  const state = health.error === null ? (health.value?.status ?? "…") : "not ready";
   const rows = sizes.value?.tables ?? [];
   const total = (kind: string): number =>
     rows.filter((row) => row.table_key.startsWith(kind)).reduce((sum, row) => sum + row.row_count, 0);
@@ -24,7 +26,7 @@ export function Overview() {
         <Card name="Edges" value={total("edge:").toLocaleString("en")} />
         <Card name="Types" value={String(schema?.types.length ?? "…")} />
         <Card name="Branches" value={String(branches.length)} />
-        <Card name="Server" value={me.version} />
+        <Card name="Server" value={`${me.version}, ${state}`} />
       </div>
       {sizes.error !== null && <ErrorBox problem={sizes.error} />}
       <Branches />

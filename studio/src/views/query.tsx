@@ -3,6 +3,7 @@ import { isAbort, Problem, send, type Json, type Row } from "../api";
 import { isBranch, stateBody } from "../logic/address";
 import { toCsv, toTabs } from "../logic/csv";
 import { writeExact } from "../logic/exact";
+import { pageOf, turned } from "../logic/pages";
 import { readValue, showValue } from "../logic/values";
 import { download, ErrorBox, Panel, Spinner, Tabs } from "../parts/basics";
 import { Editor } from "../parts/editor";
@@ -35,7 +36,7 @@ interface Outcome {
   written: Row | null;
   explain: ReadOutput["explain"] | null;
   /** What was asked, to ask it again in another form. */
-  asked: object & { stored?: string; body?: object };
+  asked: object & { query?: string; stored?: string; body?: object };
   ms: number;
 }
 
@@ -59,6 +60,14 @@ function Desk(props: { begin: string }) {
     setOutcome(null);
     setProblem(null);
   };
+  // Back and forward lead to texts that were run before.
+  useEffect(() => {
+    const given = place.hash["q"];
+    if (given === undefined || given === text.current) return;
+    open(given);
+    setChosen(place.params["name"] ?? null);
+    setFields(fieldsOf(place.hash["p"]));
+  }, [place.hash["q"], place.hash["p"], place.params["name"]]);
   const lint = async (source: string, signal: AbortSignal) => {
     const report = await ask<LintReport>("/lint", { body: { source, ...stateBody(at) }, signal });
     linted.current = { text: source, at, queries: report.queries };
@@ -114,6 +123,10 @@ function Desk(props: { begin: string }) {
       setRunning((old) => (old === stop ? null : old));
     }
   };
+  const turn = (pages: number): void => {
+    open(turned(text.current, pages));
+    void run(false);
+  };
   useEffect(() => () => running?.abort(), []);
 
   return (
@@ -158,7 +171,9 @@ function Desk(props: { begin: string }) {
       <Stored done={setOutcome} failed={setProblem} />
       {running !== null && <Spinner what="the answer" />}
       {problem !== null && <ErrorBox problem={problem} />}
-      {outcome !== null && <Answer outcome={outcome} tab={tab} choose={setTab} />}
+      {outcome !== null && (
+        <Answer outcome={outcome} tab={tab} choose={setTab} turn={queries.length === 1 ? turn : null} />
+      )}
     </div>
   );
 }
@@ -293,7 +308,15 @@ function Opener(props: { open: (text: string) => void }) {
   );
 }
 
-function Answer(props: { outcome: Outcome; tab: string; choose: (name: string) => void }) {
+interface AnswerProps {
+  outcome: Outcome;
+  tab: string;
+  choose: (name: string) => void;
+  /** Asks for a page before or after this one; null where the text does not tell which. */
+  turn: ((pages: number) => void) | null;
+}
+
+function Answer(props: AnswerProps) {
   const { outcome, tab } = props;
   if (outcome.written !== null) {
     return (
@@ -315,12 +338,28 @@ function Answer(props: { outcome: Outcome; tab: string; choose: (name: string) =
         <span class="muted" data-testid="row-count">
           {result.row_count.toLocaleString("en")} rows, {Math.round(outcome.ms)} ms
         </span>
+        {props.turn !== null && <Pages outcome={outcome} result={result} turn={props.turn} />}
         <Downloads result={result} asked={outcome.asked} />
       </div>
       {now === "Table" && <Rows result={result} />}
       {now === "Graph" && <Drawn result={result} />}
       {now === "Text" && <pre class="block">{writeExact(result.rows.slice(0, 500), 2)}</pre>}
     </section>
+  );
+}
+
+function Pages(props: { outcome: Outcome; result: ReadOutput; turn: (pages: number) => void }) {
+  const page = pageOf(props.outcome.asked.query ?? "");
+  if (page === null || (page.offset === 0 && props.result.row_count < page.limit)) return null;
+  return (
+    <span class="row">
+      <button class="small" disabled={page.offset === 0} onClick={() => props.turn(-1)}>
+        Previous page
+      </button>
+      <button class="small" disabled={props.result.row_count < page.limit} onClick={() => props.turn(1)}>
+        Next page
+      </button>
+    </span>
   );
 }
 

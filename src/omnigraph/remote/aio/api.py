@@ -516,7 +516,7 @@ class AsyncGraphApi(AsyncGraphParts, AsyncUpkeepApi, AsyncPicturesApi, Protocol)
         message: str | None = None,
         dry_run: bool = False,
     ) -> LoadResult:
-        """Load rows of one type from an Arrow table, pandas or polars frame, as one commit."""
+        """Load rows of one type, a frame or the path of a Parquet file, as one commit."""
 
     async def branch(self, name: str, *, from_: str | int = MAIN) -> AsyncBranchView:
         """Return a view of one branch; it is made from another one if it does not exist."""

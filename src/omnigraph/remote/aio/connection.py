@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 from typing import Any, cast
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from omnigraph.errors import (
     BadRequestError,
@@ -20,6 +20,7 @@ from omnigraph.remote.connection import (
     Json,
     Parameters,
     _accept,
+    _address,
     _asked_to_wait,
     _body,
     _checked,
@@ -55,9 +56,7 @@ class AsyncConnection:
         login_hint: str | None = None,
         http: AsyncHttpClient | None = None,
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise BadRequestError(f"{url!r} is not a server address", hint="use https://host")
+        parts = _address(url)
         if parts.username or parts.password or parts.query or parts.fragment:
             raise BadRequestError("the address of a server has no user, query or fragment")
         if token is not None and (not token.isascii() or token != token.strip() or not token):
@@ -123,6 +122,7 @@ class AsyncConnection:
         body: Json | None = None,
         *,
         content: bytes | None = None,
+        content_type: str = NDJSON,
         params: Parameters | None = None,
         expected_head: str | None = None,
         operation_id: str | None = None,
@@ -130,7 +130,7 @@ class AsyncConnection:
     ) -> Json:
         """Write something. Raises `OutcomeUnknownError` when the answer got lost."""
         options: Json = {"content": content} if body is None else {"json": _known(body)}
-        headers = {} if content is None else {"Content-Type": NDJSON}
+        headers = {} if content is None else {"Content-Type": content_type}
         found = await self._write(
             path, expected_head, operation_id, message, headers, params=params, **options
         )

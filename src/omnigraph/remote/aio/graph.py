@@ -35,7 +35,7 @@ from omnigraph.remote.maintenance import not_served
 from omnigraph.remote.rows import JsonRows, rows_from
 from omnigraph.values.changes import Diff
 from omnigraph.values.commits import MAIN
-from omnigraph.values.headers import ARROW, NDJSON
+from omnigraph.values.headers import ARROW, NDJSON, PARQUET
 from omnigraph.values.networks import igraph_graph, networkx_graph
 from omnigraph.values.results import Explanation, LoadResult, MutationResult
 
@@ -512,10 +512,29 @@ class AsyncRemoteGraph(AsyncRemoteUpkeep, AsyncRemotePictures):
         message: str | None = None,
         dry_run: bool = False,
     ) -> LoadResult:
-        """Load rows of one type from an Arrow table, pandas or polars frame, as one commit."""
+        """Load rows of one type, a frame or the path of a Parquet file, as one commit."""
         from omnigraph.intake.inputs import as_arrow
-        from omnigraph.remote.files import frame_envelopes
+        from omnigraph.remote.files import frame_envelopes, load_bytes
 
+        if isinstance(table, str | os.PathLike):
+            sent = {
+                "type": type_name,
+                "branch": branch,
+                "mode": str(mode),
+                "from_col": from_col,
+                "to_col": to_col,
+                "dry_run": dry_run,
+            }
+            found = await self._connection.write(
+                "/load/parquet",
+                content=await aside(load_bytes, table, for_aside(lambda: self.catalog)),
+                content_type=PARQUET,
+                params=sent,
+                expected_head=expected_head,
+                operation_id=operation_id,
+                message=message,
+            )
+            return LoadResult.from_json(found)
         frame = as_arrow(table)
         return await self.load(
             frame_envelopes(await self.catalog, type_name, frame, from_col=from_col, to_col=to_col),

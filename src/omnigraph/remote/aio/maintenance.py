@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 from omnigraph.remote.aio.connection import AsyncConnection
 from omnigraph.remote.maintenance import _ON_STORAGE, not_served
-from omnigraph.values.answers import RecoveryList, TableList
+from omnigraph.values.answers import RecoverOutput, RecoveryList, TableList
 from omnigraph.values.commits import MAIN
-from omnigraph.values.recoveries import PendingWrite, RecoveryRecord
+from omnigraph.values.recoveries import PendingWrite, RecoveryRecord, Verdict
 from omnigraph.values.reports import CleanupReport, OptimizeReport, RepairReport, TableHealth
 
 
@@ -26,6 +26,11 @@ class AsyncRemoteMaintenance:
             if name in _ON_STORAGE:
                 raise not_served(name)
             raise AttributeError(name)
+
+    async def recover(self) -> list[Verdict]:
+        """Resolve every interrupted write now, as opening does; return what became of each."""
+        found = (await self._connection.post("/recover", {})).json()
+        return list(RecoverOutput.from_json(found).resolved)
 
     async def recoveries(self) -> list[RecoveryRecord]:
         """Return every recovery this graph has seen, oldest first."""

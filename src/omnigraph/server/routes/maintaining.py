@@ -1,4 +1,4 @@
-"""The care of a graph: how its tables are doing, optimize, repair and cleanup."""
+"""The care of a graph: how its tables are doing, optimize, repair, cleanup and recover."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from omnigraph.server.idempotency import Json
 from omnigraph.server.json_routes import Sent, topic
 from omnigraph.server.responses import json_response
 from omnigraph.server.routes.describing import answers, errors
-from omnigraph.values.answers import TableList
+from omnigraph.values.answers import RecoverOutput, TableList
 from omnigraph.values.reports import CleanupReport, OptimizeReport, RepairReport
 from omnigraph.values.requests import CleanupRequest, OptimizeRequest, RepairRequest
 
@@ -79,3 +79,14 @@ async def cleanup(call: CallOf, body: Sent[CleanupRequest]) -> Response:
 
     answer = await call.write(work, lambda found: found.to_json(), trial=body.dry_run, lasting=True)
     return json_response(answer)
+
+
+@router.post("/recover", responses=answers(RecoverOutput) | _FAILURES)
+async def recover(call: CallOf) -> Response:
+    """Resolve every interrupted write now; a write that is still under way is left alone."""
+    call.allow(Action.ADMIN)
+
+    def work(graph: Session, _operation_id: str | None) -> RecoverOutput:
+        return RecoverOutput(resolved=tuple(graph.maintenance.recover()))
+
+    return json_response(await call.write(work, lambda found: found.to_json(), lasting=True))
