@@ -189,6 +189,7 @@ def test_get_writes_a_file(cli: Cli, graph: og.Graph, tmp_path: Path) -> None:
     done = cli("blob", "get", "node", "File", "b", "data", "--store", uri, "--out", "b.bin")
     assert (done.code, done.out) == (0, "")
     assert (tmp_path / "b.bin").read_bytes() == LARGE
+    assert cli("blob", "get", "node", "File", "a", "data", uri, "--at", "HEAD").out == "hello world"
     part = ("--offset", "6", "--length", "3", "--out", "a.bin")
     assert cli("blob", "get", "node", "File", "a", "data", "--store", uri, *part).code == 0
     assert (tmp_path / "a.bin").read_bytes() == b"wor"

@@ -105,6 +105,16 @@ def test_what_is_no_rows_is_refused_in_words(graph: og.Graph, given: Any, messag
     assert graph.commits.head() == before
 
 
+def test_other_mistakes_in_python_are_told_in_words(graph: og.Graph) -> None:
+    with pytest.raises(og.BadRequestError, match="a query is text, not a NoneType"):
+        graph.query(None)  # type: ignore[arg-type]  # the mistake
+    with pytest.raises(TypeError, match="rows are named by number"):
+        graph.query(ALL)["slug"]  # type: ignore[call-overload]  # the mistake
+    with pytest.raises(og.BadRequestError, match="cannot load a dict") as caught:
+        graph.load({"Task": []}, mode="append")  # type: ignore[dict-item]  # the mistake
+    assert "`graph.bulk` takes rows and frames by type" in str(caught.value.hint)
+
+
 @pytest.mark.parametrize("package", ["pandas", "polars"])
 def test_a_missing_package_is_one_sentence_with_the_command(
     graph: og.Graph, monkeypatch: pytest.MonkeyPatch, package: str

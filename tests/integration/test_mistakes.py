@@ -18,7 +18,7 @@ query all() { match { $p: Person } return { $p.name } }
 query by($n: String) { match { $p: Person { name: $n } } return { $p.age } }
 query add($n: String) { insert Person { name: $n } }
 """
-FILES = {
+FILES: dict[str, str | bytes] = {
     "s.pg": SCHEMA,
     "q.gq": QUERIES,
     "broken.pg": "node A { a String }\n",
@@ -34,7 +34,30 @@ FILES = {
     "date.jsonl": '{"type":"Person","data":{"name":"x","born":"01.02.2020"}}\n',
     "number.jsonl": '{"type":"Person","data":{"name":"x","age":"three"}}\n',
     "rows.xlsx": "",
+    # ---- written by other programs, or torn
+    "latin.pg": "// Stra\xdfe\n".encode("latin-1"),
+    "latin.csv": "name,age\nJos\xe9,3\n".encode("latin-1"),
+    "latin.jsonl": '{"type":"Person","data":{"name":"Jos\xe9"}}\n'.encode("latin-1"),
+    "wide.csv": "name,age\nbob,3\n".encode("utf-16"),
+    "short.csv": "name,age\nbob\n",
+    "quote.csv": 'name,age\n"bob,3\nann,4\n',
+    "twice.csv": "name,name\na,b\n",
+    "tabs.tsv": "name\tage\nbob\t3\n",
+    "not.parquet": "name,age\nbob,3\n",
+    "array.json": '[{"type":"Person","data":{"name":"x"}}]\n',
+    "pretty.jsonl": '{\n  "type": "Person"\n}\n',
+    "flat.jsonl": '{"name":"x","age":1}\n',
+    "deep.jsonl": '{"type":"Person","data":' + "[" * 5_000 + "]" * 5_000 + "}\n",
+    "large.jsonl": '{"type":"Person","data":{"name":"x","age":99999999999}}\n',
+    "escape.jsonl": '{"type":"Persn\\u001b[31m","data":{"name":"x"}}\n',
+    "empty.gq": "",
+    "curly.gq": "query q() { match { $p: Person { name: \u201cann\u201d } } return { $p.name } }",
+    "space.gq": "query q()\u00a0{ match { $p: Person } return { $p.name } }",
+    "params.json": '{"n": "ann"}',
+    "list.json": '["ann"]',
+    "rules.yaml": "a: [b\n",
 }
+FOLDERS = ("folder", "folder.csv", "links")
 G = ("--store", "g")
 FROM_FILE = ("--query", "q.gq", *G)
 APPEND = ("--mode", "append")
@@ -235,6 +258,81 @@ MISTAKES: list[tuple[tuple[str, ...], int, str, str]] = [
         "only main",
         "merge or delete them first",
     ),
+    # ---- files of another kind, from other programs, or in other places
+    (("init", "h", "--schema", "latin.pg"), 1, "not valid UTF-8", "save the file as UTF-8"),
+    (("init", "h", "--schema", "folder"), 1, "folder is a directory, not a file", ""),
+    (("init", "h", "--schema", "q.gq"), 1, "found `query`", "a schema is in a .pg file"),
+    (("init", "s.pg", "--schema", "s.pg"), 1, "s.pg is a file, not a folder", ""),
+    (("init", "http://h/x", "--schema", "s.pg"), 1, "names a server, not storage", "a path"),
+    (("query", "all", "s.pg", "--query", "q.gq"), 1, "a graph is a folder", "omnigraph init"),
+    (("query", "all", "--query", "empty.gq", *G), 3, "no query named", "the text holds no query"),
+    (("query", "--query", "s.pg", *G), 1, "s.pg:1:1: error", "queries are in .gq files"),
+    (("query", "--query", "curly.gq", *G), 1, "curly.gq:1:40: error", "straight quotes"),
+    (("query", "--query", "space.gq", *G), 1, "unexpected no-break space", "a plain space"),
+    (("restore", "s.pg", "h"), 1, "s.pg is not an archive", "omnigraph dump"),
+    (("pipeline", "run", "rules.yaml"), 1, "is not a TOML file", ""),
+    (("load", "g", "--mapping", "folder", *APPEND), 1, "cannot read folder", ""),
+    (("load", "g", "--data", "Person=latin.csv", *APPEND), 1, "line 2: not valid UTF-8", "UTF-8"),
+    (("load", "g", "--data", "latin.jsonl", *APPEND), 1, "not valid UTF-8", "save the file as"),
+    (("load", "g", "--data", "Person=wide.csv", *APPEND), 1, "not valid UTF-8", "save the file"),
+    (("load", "g", "--data", "Person=short.csv", *APPEND), 1, "expected 2 values, got 1", ""),
+    (("load", "g", "--data", "Person=quote.csv", *APPEND), 1, "not valid CSV", ""),
+    (("load", "g", "--data", "Person=twice.csv", *APPEND), 1, "column 'name' appears twice", ""),
+    (("load", "g", "--data", "Person=tabs.tsv", *APPEND), 1, "unknown kind", "its delimiter"),
+    (("load", "g", "--data", "Person=not.parquet", *APPEND), 1, "is not a Parquet file", ""),
+    (("load", "g", "--data", "Person=folder.csv", *APPEND), 3, "files in folder.csv", ""),
+    (("load", "g", "--data", "Person=links", *APPEND), 3, "gone.csv", "it is a link to nothing"),
+    (("load", "g", "--data", "Person=", *APPEND), 2, "the file's name is missing after '='", ""),
+    (("load", "g", "--data", "https://h/x.csv", *APPEND), 1, "not a file", "download it first"),
+    (("load", "g", "ok.csv", *APPEND), 2, "unexpected extra argument", "--data ok.csv"),
+    (("load", "g", "--data", "array.json", *APPEND), 1, "expected a JSON object", "no array"),
+    (("load", "g", "--data", "pretty.jsonl", *APPEND), 1, "not valid JSON", "on each line"),
+    (("load", "g", "--data", "flat.jsonl", *APPEND), 1, "field 'name'", "rows of one type"),
+    (("load", "g", "--data", "deep.jsonl", *APPEND), 1, "nested too deeply", ""),
+    (("load", "g", "--data", "large.jsonl", *APPEND), 1, "outside the range of I32", ""),
+    (("load", "g", "--data", "escape.jsonl", *APPEND), 1, "Persn\\x1b[31m", "did you mean"),
+    (("query", "all", *FROM_FILE, "--out", "folder.csv"), 1, "it is a directory", ""),
+    (("query", "all", *FROM_FILE, "--out", "no/o.csv"), 1, "cannot write no/o.csv", "no folder no"),
+    (("query", "all", *FROM_FILE, "--out", "s.pg/o.parquet"), 1, "cannot write s.pg", ""),
+    (("export", "g", "--out", "s.pg/o.jsonl"), 1, "cannot write s.pg/o.jsonl", ""),
+    # ---- variables of a shell that are not set, and its quotes
+    (("query", "all", *FROM_FILE, "--branch", ""), 2, "--branch is empty", "variable"),
+    (("query", "all", *FROM_FILE, "--at="), 2, "--at is empty", "variable of your shell"),
+    (("branch", "list", ""), 2, "the graph's path is empty", "variable of your shell"),
+    (("query", "by", *FROM_FILE, "--params", "params.json"), 1, "not valid JSON", "--params-file"),
+    (("query", "by", *FROM_FILE, "--params-file", "list.json"), 1, "must be a JSON object", ""),
+    # ---- habits from git and from servers
+    (("log",), 2, "No such command 'log'", "omnigraph commit list"),
+    (("checkout", "dev"), 2, "No such command", "name it with --branch"),
+    (("commit", "-m", "x"), 2, "No such option '-m'", "each write is a commit"),
+    (("query", "all", *FROM_FILE, "--limit", "3"), 2, "No such option", "limit 10"),
+    (("serve", "--port", "80"), 2, "No such option", "--bind"),
+    (("serve", "g", *G), 2, "name the graph once", ""),
+    (("commit", "show", "main..dev", "g"), 3, "'main..dev' is not a branch", "without `..`"),
+    (("commit", "show", "zzzz", "g"), 3, "'zzzz' is not a branch", "use branch@version"),
+    (("branch", "delete", "dve", "g"), 3, "'dve' does not exist", "did you mean 'dev'"),
+    (("branch", "merge", "dve", "g"), 3, "'dve' does not exist", "did you mean 'dev'"),
+    (("branch", "create", "HEAD", "g"), 1, "HEAD is the newest state", "another name"),
+    (("tag", "create", "a b", "g"), 1, "'a b' is not a tag name", "letters, digits"),
+    (("query", "all", "--query", "q.gq", "--server", "http://[h"), 1, "not a server address", ""),
+    # ---- more habits from Cypher and SQL
+    (ask("match { $p: Person } return { $p.name }"), 1, "expected `query`", "`query q() {"),
+    (ask("query q { match { $p: Person } return { $p.name } }"), 1, "after `query q`", "query q()"),
+    (ask("query q() { match { $p: Person } return $p.name }"), 1, "P00", "return { ... }"),
+    (ask("query q() { -- all\n match { $p: Person } return { $p } }"), 1, "P00", "with `//`"),
+    (
+        ask("query q() { match { $p: Person } where $p.age > 3 return { $p.name } }"),
+        1,
+        "found `where`",
+        "conditions stand inside",
+    ),
+    (ask("query q() { match { $p: Person } return { $p.name AS n } }"), 1, "P00", "lower case"),
+    (where("$p.age <> 3"), 1, "found `>`", "write `!=`"),
+    (where("$p.age > 3 && $p.age < 5"), 1, "unexpected character `&`", "write `and`"),
+    (where("$p.age < 3 || $p.age > 5"), 1, "found `|`", "write `or`"),
+    (where('$p.name like "a%"'), 1, "`like` has no meaning here", "starts_with"),
+    (where("$p -[:Knows]-> $q"), 1, "found `:`", "this looks like Cypher"),
+    (where("$p.age > 3;"), 1, "unexpected character `;`", "leave it out"),
 ]
 
 
@@ -242,7 +340,10 @@ MISTAKES: list[tuple[tuple[str, ...], int, str, str]] = [
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("mistakes")
     for name, text in FILES.items():
-        (found / name).write_text(text, encoding="utf-8")
+        (found / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    for name in FOLDERS:
+        (found / name).mkdir()
+    (found / "links" / "gone.csv").symlink_to("nowhere.csv")
     with og.init(found / "g", SCHEMA, durability="none") as graph:
         graph.load([{"type": "Person", "data": {"name": "ann"}}], mode="append")
         graph.branches.create("dev")
@@ -256,8 +357,8 @@ def state_of(folder: Path) -> object:
         return heads, graph.tags.list(), sorted(item.name for item in folder.iterdir())
 
 
-def test_there_are_more_than_fifty_and_no_two_alike() -> None:
-    assert len({item[0] for item in MISTAKES}) == len(MISTAKES) > 50
+def test_there_are_more_than_a_hundred_and_no_two_alike() -> None:
+    assert len({item[0] for item in MISTAKES}) == len(MISTAKES) > 100
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ def test_a_run_that_was_killed_anywhere_is_continued(folder: Path, tmp_path: Pat
         ('queries = "checks.gq"', 'queries = "a\\u0000"', "cannot read"),
         ('mode = "merge"', f"mode = {'9' * 5000}", "is not a TOML file"),
         ('branch = "in-{run}"', 'branch = "../{run}"', "'../run' is not a branch name"),
-        ('tag = "after-{run}"', 'tag = "a b"', "'a b' is not a branch name"),
+        ('tag = "after-{run}"', 'tag = "a b"', "'a b' is not a tag name"),
         ('tag = "after-{run}"', 'tag = "after/{run}"', "'after/run' is not a tag name"),
     ],
 )

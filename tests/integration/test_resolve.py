@@ -276,6 +276,7 @@ def test_the_command_shows_what_it_found(cli: Cli, tmp_path: Path) -> None:
     wrong = cli(*args, "--dry-run")
     assert (wrong.code, "did you mean 'city'?" in wrong.err) == (1, True)
     assert cli("resolve", "--store", "g", "--rules", "nowhere.toml", "--dry-run").code == 3
+    assert cli("resolve", "g", "--rules", "nowhere.toml", "--dry-run").code == 3
 
 
 PIPELINE = """

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from omnigraph.cli.complete_names import branch_names
+from omnigraph.cli.files import writing
 from omnigraph.cli.scope import (
+    at_option,
+    graph_argument,
     json_option,
+    one_state,
     open_graph,
     print_json,
     resolve_uri,
-    store_options,
 )
 
 _CHUNK_BYTES = 1 << 20
@@ -29,8 +32,9 @@ def blob() -> None:
 
 def _selector(command: click.decorators.FC) -> click.decorators.FC:
     command = click.option("--snapshot", metavar="COMMIT", help="Read at this commit.")(command)
+    command = at_option(command)
     command = click.option("--branch", help="Branch (main).", shell_complete=branch_names)(command)
-    command = store_options(command)
+    command = graph_argument(command)
     command = click.argument("prop", metavar="PROPERTY")(command)
     command = click.argument("entity_id", metavar="ID")(command)
     command = click.argument("type_name", metavar="TYPE")(command)
@@ -47,13 +51,18 @@ def stat(
     type_name: str,
     entity_id: str,
     prop: str,
+    uri: str | None,
     store: str | None,
+    uri_option: str | None,
     branch: str | None,
+    at_state: str | None,
     snapshot: str | None,
     as_json: bool,
 ) -> None:
     """Describe a blob: its size, or the address of an external one."""
-    with open_graph(resolve_uri(None, store, None), mode="ro") as graph:
+    one_state(at=at_state, snapshot=snapshot)
+    snapshot = at_state or snapshot
+    with open_graph(resolve_uri(uri, store, uri_option), mode="ro") as graph:
         found = graph.blobs.stat(entity, type_name, entity_id, prop, branch=branch, commit=snapshot)
     if as_json:
         print_json(found.to_json())
@@ -74,8 +83,11 @@ def get(
     type_name: str,
     entity_id: str,
     prop: str,
+    uri: str | None,
     store: str | None,
+    uri_option: str | None,
     branch: str | None,
+    at_state: str | None,
     snapshot: str | None,
     offset: int | None,
     length: int | None,
@@ -84,7 +96,9 @@ def get(
     """Write the bytes of a blob, or of a part of it."""
     from omnigraph.graph import blob_range
 
-    with open_graph(resolve_uri(None, store, None), mode="ro") as graph:
+    one_state(at=at_state, snapshot=snapshot)
+    snapshot = at_state or snapshot
+    with open_graph(resolve_uri(uri, store, uri_option), mode="ro") as graph:
         selector = (entity, type_name, entity_id, prop)
         found = graph.blobs.stat(*selector, branch=branch, commit=snapshot)
         # The stat's commit, so that both calls see the same value.
@@ -97,7 +111,7 @@ def get(
             if out is None:
                 _copy(source, sys.stdout.buffer, first, end - start)
                 return
-            with open(out, "wb") as target:
+            with writing(out), open(out, "wb") as target:
                 _copy(source, target, first, end - start)
 
 

@@ -17,7 +17,7 @@ from omnigraph.cli.scope import (
     resolve_uri,
 )
 from omnigraph.cli.value_text import property_types, value_text
-from omnigraph.wording import counted
+from omnigraph.wording import counted, printable
 
 if TYPE_CHECKING:
     from omnigraph.catalog import Catalog
@@ -90,10 +90,11 @@ def show_changes(changes: Iterable[EntityChange], catalog: Catalog) -> None:
     """Print changes, one entity after the other."""
     for item in changes:
         types = property_types(catalog, item.type_name)
-        click.echo(f"{SIGNS[item.op]} {item.op} {item.kind} {item.type_name} {item.id}")
+        head = f"{SIGNS[item.op]} {item.op} {item.kind} {item.type_name} {item.id}"
+        click.echo(printable(head))
         ends = [_ends(image) for image in (item.before, item.after) if image is not None]
         if ends and ends[0]:
-            click.echo(f"    {' => '.join(dict.fromkeys(ends))}")
+            click.echo(printable(f"    {' => '.join(dict.fromkeys(ends))}"))
         for name, (old, new) in item.changed_properties().items():
             if item.op == "update":
                 shown = f"{value_text(old, types.get(name))} -> {value_text(new, types.get(name))}"
@@ -110,7 +111,7 @@ def _ends(image: Mapping[str, object]) -> str:
 def first_line(message: str) -> str:
     """Return how a message begins, for a line of a list."""
     first, *more = message.strip().splitlines()
-    return first if not more else f"{first} …"
+    return printable(first if not more else f"{first} …")
 
 
 def show_block(block: ChangeBlock, catalog: Catalog) -> None:
@@ -122,7 +123,7 @@ def show_block(block: ChangeBlock, catalog: Catalog) -> None:
         f"{commit.kind}  {commit.actor_id or '-'}"
     )
     for line in (commit.message or "").splitlines():
-        click.echo(f"    {line}")
+        click.echo(printable(f"    {line}"))
     show_changes(block.changes, catalog)
     if not block.changes:
         click.echo("(no entity changed)")

@@ -20,6 +20,7 @@ from omnigraph.cli.scope import (
     resolve_uri,
 )
 from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.wording import printable
 
 if TYPE_CHECKING:
     from omnigraph.commits import GraphCommit
@@ -241,7 +242,7 @@ def show(
         return
     for name, value in found.to_json().items():
         if value is not None and (not name.startswith("graph_") or name == "graph_commit_id"):
-            click.echo(f"{name}: {value}")
+            click.echo(printable(f"{name}: {value}"))
     click.echo(f"time: {found.created_at.isoformat()}")
     for key, pin in after.tables.items():
         old = before.get(key)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from omnigraph.cli.complete_names import type_names
-from omnigraph.cli.files import form_of_file, read_text, write_table
+from omnigraph.cli.files import form_of_file, from_file, read_text, write_table
 from omnigraph.cli.places import is_served
 from omnigraph.cli.scope import (
     actor_option,
@@ -123,7 +123,7 @@ def mutate(
             found = served.call(str(name), values, expect_mutation=True, **options)
             result = cast("MutationResult", found)
     else:
-        with open_graph(place, actor=actor) as graph:
+        with from_file(query_path), open_graph(place, actor=actor) as graph:
             source = text if text is not None else read_text(str(query_path))
             result = graph.mutate(source, values, name=name, **options)
     if as_json:

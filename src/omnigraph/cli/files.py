@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from omnigraph.errors import BadRequestError, NotFoundError, StorageError
+from omnigraph.errors import BadRequestError, CompileError, NotFoundError, StorageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from omnigraph.errors import DiagnosticLike
+
 STDIN = "-"
+UNNAMED = "<query>"
+"""What the compiler calls a text without a name."""
 
 
 def display_name(path: str) -> str:
@@ -51,6 +56,45 @@ def refuse_two_stdins(*paths: str) -> None:
     """Refuse when two files are to be read from the one standard input."""
     if paths.count(STDIN) > 1:
         raise click.UsageError("only one file can be read from standard input")
+
+
+@contextlib.contextmanager
+def from_file(path: str | None) -> Iterator[None]:
+    """Name the file that queries were read from in what is wrong with them."""
+    try:
+        yield
+    except CompileError as error:
+        if path is not None:
+            name = display_name(path)
+            error.message = error.message.replace(f"{UNNAMED}:", f"{name}:")
+            error.args = (error.message,)
+            error.diagnostics = tuple(_named(item, name) for item in error.diagnostics)
+        raise
+
+
+def _named(item: DiagnosticLike, name: str) -> DiagnosticLike:
+    """Return what a compiler found with the name of its file; what a server found stays."""
+    from msgspec.structs import replace
+
+    from omnigraph.lang.source import Diagnostic, SourceText
+
+    if not isinstance(item, Diagnostic):
+        return item
+    return replace(item, source=SourceText(name, item.source.text))
+
+
+@contextlib.contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Say which file it is that cannot be written in this block."""
+    try:
+        yield
+    except OSError as error:
+        if os.path.isdir(path):
+            raise BadRequestError(f"cannot write {path}: it is a directory") from error
+        folder = os.path.dirname(path) or "."
+        hint = None if os.path.isdir(folder) else f"there is no folder {folder}"
+        why = error.strerror or str(error)
+        raise StorageError(f"cannot write {path}: {why}", hint=hint) from error
 
 
 def replace_text(path: str, text: str) -> None:
@@ -97,12 +141,20 @@ def form_of_file(out: str, forms: Iterable[str]) -> str:
 
 def write_table(table: pa.Table, form: str, out: str | None) -> None:
     """Write a table as a Parquet file, or as an Arrow stream to a file or standard output."""
-    if form == "parquet":
-        import pyarrow.parquet as pq
-
-        pq.write_table(table, out)
+    if out is None:
+        _write_stream(table, sys.stdout.buffer)
         return
+    with writing(out):
+        if form == "parquet":
+            import pyarrow.parquet as pq
+
+            pq.write_table(table, out)
+        else:
+            _write_stream(table, out)
+
+
+def _write_stream(table: pa.Table, target: str | BinaryIO) -> None:
     import pyarrow as pa
 
-    with pa.ipc.new_stream(out if out is not None else sys.stdout.buffer, table.schema) as stream:
+    with pa.ipc.new_stream(target, table.schema) as stream:
         stream.write_table(table)

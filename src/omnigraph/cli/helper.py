@@ -50,7 +50,7 @@ class Helper:
         return len(os.fsencode(self.path)) <= _SOCKET_PATH_BYTES_MAX
 
     def connect(self) -> socket.socket:
-        """Connect to the helper. Raises `OSError` where none listens, or somebody else's."""
+        """Connect to the helper. Raises `OSError` where none listens, or one of another user."""
         if not self.can_be_named or not _is_private(self.folder):
             raise FileNotFoundError(self.path)
         found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -116,7 +116,7 @@ def _folder(env: Mapping[str, str]) -> str:
 
 
 def _is_private(folder: str) -> bool:
-    """Whether a folder is this user's, and nobody else can enter it."""
+    """Whether a folder is this user's, and no other user can enter it."""
     try:
         found = os.lstat(folder)
     except OSError:

@@ -220,21 +220,29 @@ def _sources(data: Sequence[str], mapping: str | None) -> Sources:
         if separator and name.isidentifier() and not os.path.exists(item):
             from omnigraph.intake.declared import Rows
 
+            if not path:
+                raise click.UsageError(f"--data {item}: the file's name is missing after '='")
             if path == STDIN:
                 raise click.UsageError(
                     f"--data {item}: standard input is read as JSONL; save the rows of {name} "
                     "to a CSV or Parquet file"
                 )
-            found.append(Rows(type=name, data=path))
+            # A shell replaces `~` only where a word begins.
+            found.append(Rows(type=name, data=os.path.expanduser(path)))
         else:
+            path = item
             found.append(item)
+        if path.startswith(("http://", "https://")):
+            raise BadRequestError(
+                f"{path} is not a file or an object", hint="download it first, and name the file"
+            )
     return found[0] if len(found) == 1 and isinstance(found[0], str) else found
 
 
 def _one_file(path: str) -> bool:
     """Tell one JSONL file from folders, patterns and files of other kinds."""
     if "://" in path:
-        # What lies in a bucket is looked at once, by whoever reads it.
+        # What lies in a bucket is looked at once, by what reads it.
         return False
     return not os.path.isdir(path) and _is_jsonl(path)
 

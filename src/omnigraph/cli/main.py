@@ -13,63 +13,17 @@ from typing import Any
 
 import click
 
+from omnigraph.cli.commands import COMMANDS
 from omnigraph.cli.exit_codes import FAILURE, exit_code
-from omnigraph.errors import OmniGraphError
+from omnigraph.errors import OmniGraphError, StorageError
 from omnigraph.version import __version__
+from omnigraph.wording import printable
 
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
 """Loading makes this many objects and leaves no garbage: looking for it takes a tenth of it."""
 
 MAKES_NO_FRAMES = frozenset({"query", "serve"})
 """Commands that have no use for pandas, see `WithoutPandas`."""
-
-COMMANDS = {
-    "alias": "omnigraph.cli.served:alias",
-    "blob": "omnigraph.cli.blob:blob",
-    "commit": "omnigraph.cli.commit:commit",
-    "doctor": "omnigraph.cli.doctor:doctor",
-    "ensure-indices": "omnigraph.cli.indexes:ensure_indices",
-    "change": "omnigraph.cli.older:change",
-    "branch": "omnigraph.cli.branch:branch",
-    "cleanup": "omnigraph.cli.maintain:cleanup",
-    "completion": "omnigraph.cli.completion:completion",
-    "cluster": "omnigraph.cli.cluster:cluster",
-    "optimize": "omnigraph.cli.maintain:optimize",
-    "pipeline": "omnigraph.cli.pipeline:pipeline",
-    "repair": "omnigraph.cli.maintain:repair",
-    "dump": "omnigraph.cli.dump:dump",
-    "restore": "omnigraph.cli.dump:restore",
-    "changes": "omnigraph.cli.changes:changes",
-    "diff": "omnigraph.cli.changes:diff",
-    "export": "omnigraph.cli.data:export",
-    "fmt": "omnigraph.cli.fmt:fmt",
-    "graphs": "omnigraph.cli.served:graphs",
-    "ingest": "omnigraph.cli.older:ingest",
-    "init": "omnigraph.cli.data:init",
-    "load": "omnigraph.cli.load:load",
-    "login": "omnigraph.cli.served:login",
-    "logout": "omnigraph.cli.served:logout",
-    "lsp": "omnigraph.cli.lsp:lsp",
-    "mcp": "omnigraph.cli.mcp:mcp",
-    "mutate": "omnigraph.cli.data:mutate",
-    "snapshot": "omnigraph.cli.data:snapshot",
-    "studio": "omnigraph.cli.studio:studio",
-    "lint": "omnigraph.cli.lint:lint",
-    "check": "omnigraph.cli.lint:check",
-    "policy": "omnigraph.cli.policy:policy",
-    "profile": "omnigraph.cli.served:profile",
-    "queries": "omnigraph.cli.queries:queries",
-    "query": "omnigraph.cli.query:query",
-    "read": "omnigraph.cli.older:read",
-    "recover": "omnigraph.cli.recover:recover",
-    "resolve": "omnigraph.cli.resolve:resolve",
-    "schema": "omnigraph.cli.schema:schema",
-    "serve": "omnigraph.cli.serve:serve",
-    "shell": "omnigraph.cli.shell:shell",
-    "tag": "omnigraph.cli.branch:tag",
-    "version": "omnigraph.cli.version:version",
-    "warm": "omnigraph.cli.warm:warm",
-}
 
 
 class LazyGroup(click.Group):
@@ -81,12 +35,20 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return a command."""
-        target = COMMANDS.get(cmd_name)
-        if target is None:
+        listed = COMMANDS.get(cmd_name)
+        if listed is None:
             return None
-        module, _, attribute = target.partition(":")
-        command = getattr(importlib.import_module(module), attribute)
+        module, _, attribute = listed.target.partition(":")
+        command = getattr(importlib.import_module(f"omnigraph.cli.{module}"), attribute)
         return command if isinstance(command, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands by what is known of them without importing any."""
+        known = [
+            click.Command(name, help=listed.help, hidden=not listed.help)
+            for name, listed in COMMANDS.items()
+        ]
+        click.Group(commands=known).format_commands(ctx, formatter)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -97,6 +59,10 @@ class LazyGroup(click.Group):
         except click.UsageError as error:
             import difflib
 
+            from omnigraph.cli import habits
+
+            if args[0] in habits.COMMANDS:
+                raise
             close = difflib.get_close_matches(args[0], COMMANDS, n=1)
             if not close or "No such command" not in error.message:
                 raise
@@ -107,7 +73,7 @@ class LazyGroup(click.Group):
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, "-v", "--version", message="omnigraph %(version)s")
+@click.version_option(__version__, "-v", "-V", "--version", message="omnigraph %(version)s")
 def cli() -> None:
     """OmniGraph: a typed, versioned property-graph database on open Lance tables.
 
@@ -122,9 +88,9 @@ def report(error: OmniGraphError, *, as_json: bool) -> None:
         click.echo(json.dumps(error.to_json(), indent=2, ensure_ascii=False))
         return
     prefix = "" if error.kind == "compile" else "error: "
-    click.echo(f"{prefix}{error.message}", err=True)
+    click.echo(printable(f"{prefix}{error.message}"), err=True)
     if error.hint:
-        click.echo(f"help: {error.hint}", err=True)
+        click.echo(printable(f"help: {error.hint}"), err=True)
 
 
 # Scope flags may stand before the command, too; True for those that take a value.
@@ -148,10 +114,30 @@ def scope_last(arguments: list[str]) -> list[str]:
         takes_next = ANYWHERE[flag] and "=" not in rest[0]
         moved += rest[: 1 + takes_next]
         rest = rest[1 + takes_next :]
+    if rest[:1] == ["help"]:
+        rest = [*rest[1:], "--help"]
     if rest[:1] == ["query"] and rest[1:2] in (["lint"], ["check"]) and "--schema" in rest:
         rest = ["lint", *rest[2:]]  # its older name
     place = rest.index("--") if "--" in rest else len(rest)
     return [*rest[:place], *moved, *rest[place:]]
+
+
+# Options that name something; one without a name is a shell variable that is not set.
+NAMING = frozenset(
+    {"--at", "--branch", "--cluster", "--data", "--from", "--graph", "--into", "--mapping", "--out"}
+    | {"--profile", "--query", "--schema", "--server", "--snapshot", "--store", "--tag", "--uri"}
+)
+
+
+def refuse_empty_names(arguments: list[str]) -> None:
+    """Refuse `--branch ""`, which would else mean the default."""
+    for place, argument in enumerate(arguments):
+        if argument == "--":
+            return
+        flag, separator, value = argument.partition("=")
+        following = arguments[place + 1 : place + 2]
+        if flag in NAMING and (not value if separator else following == [""]):
+            raise click.UsageError(f"{flag} is empty; is a variable of your shell not set?")
 
 
 class WithoutPandas:
@@ -192,7 +178,7 @@ def leave(code: int) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
     except (BrokenPipeError, ValueError):
-        # Nobody reads it any more, or it was closed because of that.
+        # No one reads it any more, or it was closed because of that.
         code = FAILURE
     os._exit(code)
 
@@ -202,6 +188,7 @@ def run(arguments: list[str]) -> int:
     arguments = scope_last(arguments)
     as_json = "--json" in arguments
     try:
+        refuse_empty_names(arguments)
         result: Any = cli.main(args=arguments, prog_name="omnigraph", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except SystemExit as end:
@@ -215,10 +202,18 @@ def run(arguments: list[str]) -> int:
             click.echo(json.dumps(body, indent=2, ensure_ascii=False))
         else:
             error.show()
+            from omnigraph.cli.habits import usage_help
+
+            if (known := usage_help(error.message, arguments)) is not None:
+                click.echo(f"help: {known}", err=True)
         return int(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted; nothing was published", err=True)
         return 130
     except BrokenPipeError:
         sys.stderr.close()
+        return FAILURE
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        report(StorageError(f"{where}{error.strerror or error}"), as_json=as_json)
         return FAILURE

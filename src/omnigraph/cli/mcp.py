@@ -81,7 +81,7 @@ def mcp(
     known, rules = _identity(http, tokens, issuers, unauthenticated, rules)
     with og.open(
         place,
-        # A request over HTTP whose token got lost must be nobody's, not this person's.
+        # A request over HTTP whose token got lost must be without an actor, not this person's.
         actor=actor if http is not None else actor or _configured_actor(),
         durability=durability_setting(),
         embedder=embedder,

@@ -11,7 +11,7 @@ import click
 
 from omnigraph.cli.places import is_served, split_served
 from omnigraph.cli.value_text import property_types, value_text
-from omnigraph.wording import counted
+from omnigraph.wording import counted, printable
 
 if TYPE_CHECKING:
     from omnigraph.catalog import Catalog, PropertyType
@@ -43,7 +43,8 @@ def plan_lines(plan: MergePlan, catalog: Catalog, place: str) -> Iterator[str]:
     for item in plan.changes:
         sign, colour = SIGNS[str(item["op"])]
         kind, _, name = str(item["table_key"]).partition(":")
-        yield click.style(f"  {sign} {item['op']} {kind} {name} {item['id']}", fg=colour)
+        line = printable(f"  {sign} {item['op']} {kind} {name} {item['id']}")
+        yield click.style(line, fg=colour)
     yield f"To make {how} of it:"
     yield f"  {_command(plan, place)}"
 
@@ -56,7 +57,7 @@ def conflict_lines(plan: MergePlan, catalog: Catalog, place: str) -> Iterator[st
         yield f"property: before -> ours ({plan.target}) / theirs ({plan.source})"
     for conflict in plan.conflicts:
         yield ""
-        yield click.style(f"! {conflict.message}", bold=True)
+        yield click.style(printable(f"! {conflict.message}"), bold=True)
         yield from _sides(conflict, catalog)
     yield ""
     if plan.changes:

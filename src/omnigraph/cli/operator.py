@@ -1,7 +1,7 @@
 """A person's own configuration: servers, profiles, aliases and tokens.
 
 It lives in `$OMNIGRAPH_HOME` (`~/.omnigraph`): `config.yaml`, which never holds a token, and
-`credentials`, which holds nothing else and which nobody but its owner may read.
+`credentials`, which holds nothing else and which only its owner may read.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Operator(Struct, frozen=True, kw_only=True):
         return self.env.get(_FALLBACK) or None
 
     def login_hint(self, url: str) -> str:
-        """Return how somebody whose token a server does not take gets on."""
+        """Return how a user whose token a server refuses gets on."""
         for name in self._servers_of(url):
             return f"run: omnigraph login {name}"
         return f"name the server in {self.home}/config.yaml, then run: omnigraph login NAME"

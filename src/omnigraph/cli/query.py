@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
-from itertools import zip_longest
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import click
 
 from omnigraph.cli.complete_names import branch_names
-from omnigraph.cli.files import form_of_file, read_text, write_table
+from omnigraph.cli.files import form_of_file, from_file, read_text, write_table, writing
 from omnigraph.cli.operator import load_operator
 from omnigraph.cli.places import is_served
 from omnigraph.cli.scope import (
@@ -25,7 +25,9 @@ from omnigraph.cli.scope import (
     read_params,
     store_options,
 )
+from omnigraph.cli.tables import CELL_WIDTH_MAX, Layout, draw_table, screen_width
 from omnigraph.errors import BadRequestError
+from omnigraph.wording import printable
 
 if TYPE_CHECKING:
     from omnigraph.graph import GraphApi, Result
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
     Rows: TypeAlias = JsonRows | Result
 
 FORMATS = ("table", "kv", "csv", "jsonl", "json", "arrow", "parquet")
-CELL_WIDTH_MAX = 80
 
 
 @click.command()
@@ -120,7 +121,7 @@ def query(
         "timestamp": timestamp,
     }
     state |= _where(engine, master, place)
-    with open_reader(place) as graph:
+    with from_file(query_path), open_reader(place) as graph:
         if explain:
             how = graph.explain(source, values, name=name, **state)
             print_json(how.to_json()) if as_json else click.echo(str(how))
@@ -167,19 +168,12 @@ def call_stored(
     return cast("Result", found)
 
 
-class _Layout(NamedTuple):
-    """How wide a cell of a table may be, and what becomes of wider ones."""
-
-    width_max: int = CELL_WIDTH_MAX
-    wraps: bool = False
-
-
 class Output(NamedTuple):
     """Where rows go, and how they look."""
 
     form: str
     out: str | None
-    layout: _Layout
+    layout: Layout
 
     @property
     def is_plain(self) -> bool:
@@ -189,18 +183,20 @@ class Output(NamedTuple):
 
 def choose_output(form: str | None, out: str | None) -> Output:
     """Return how rows are written: in the configured form if none is given."""
-    layout = _Layout()
+    layout = Layout()
     if form in (None, "table"):
         defaults = load_operator(os.environ).defaults
         form = form or str(defaults.get("output", "table"))
         layout = _layout(defaults)
+        if out is not None:
+            layout = layout._replace(screen=None)
     if form not in FORMATS:
         raise BadRequestError(f"there is no output '{form}'", hint=f"use {', '.join(FORMATS)}")
     return Output(form, out, layout)
 
 
-def write_result(result: Rows, output: Output) -> None:
-    """Write rows to standard output or a file."""
+def write_result(result: Rows, output: Output, *, pages: bool = True) -> None:
+    """Write rows to standard output, by a pager if they are longer than the screen, or a file."""
     form, out, layout = output
     if not output.is_plain:
         write_table(cast("Result", result).to_arrow(), form, out)
@@ -210,23 +206,37 @@ def write_result(result: Rows, output: Output) -> None:
         return
     rendered = _render(result, form, layout)
     if out is None:
-        click.echo(rendered)
+        show(rendered, pages=pages)
         return
-    with open(out, "w", encoding="utf-8") as text_handle:
+    with writing(out), open(out, "w", encoding="utf-8") as text_handle:
         text_handle.write(rendered + "\n")
 
 
-def _layout(defaults: Mapping[str, Any]) -> _Layout:
+def show(text: str, *, pages: bool) -> None:
+    """Print a text; at a terminal a pager shows what is longer than the screen."""
+    import shutil
+
+    lines = text.count("\n") + 1
+    is_terminal = sys.stdout.isatty() and sys.stdin.isatty()
+    if pages and is_terminal and lines >= shutil.get_terminal_size().lines:
+        # As git does: leave at once what fits, keep colours, do not wrap, do not clear.
+        os.environ.setdefault("LESS", "FRSX")
+        click.echo_via_pager(text)
+    else:
+        click.echo(text)
+
+
+def _layout(defaults: Mapping[str, Any]) -> Layout:
     width = defaults.get("table_max_column_width", CELL_WIDTH_MAX)
     cells = defaults.get("table_cell_layout", "truncate")
     if isinstance(width, bool) or not isinstance(width, int) or width < 1:
         raise BadRequestError(f"table_max_column_width must be a number from 1 on, not {width!r}")
     if cells not in ("truncate", "wrap"):
         raise BadRequestError(f"table_cell_layout must be truncate or wrap, not {cells!r}")
-    return _Layout(width_max=width, wraps=cells == "wrap")
+    return Layout(width_max=width, wraps=cells == "wrap", screen=screen_width())
 
 
-def _render(result: Rows, form: str, layout: _Layout) -> str:
+def _render(result: Rows, form: str, layout: Layout) -> str:
     if form == "json":
         return json.dumps(result.to_json(), indent=2, ensure_ascii=False)
     if form == "jsonl":
@@ -255,7 +265,7 @@ def _cell(value: object) -> str:
     if value is None:
         return "null"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text.replace("\n", "\\n")
+    return printable(text.replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r"))
 
 
 def _header(result: Rows) -> str:
@@ -265,34 +275,19 @@ def _header(result: Rows) -> str:
     return f"{result.num_rows} {noun} from {place} via {result.query_name}"
 
 
-def _table(result: Rows, rows: list[list[object]], layout: _Layout) -> str:
+def _table(result: Rows, rows: list[list[object]], layout: Layout) -> str:
     if not result.columns:
         return f"{_header(result)}\n(no rows)"
-    cells = [[_lines(_cell(value), layout) for value in row] for row in rows]
-    widths = [
-        max([len(name), *(len(line) for row in cells for line in row[index])])
-        for index, name in enumerate(result.columns)
-    ]
-    lines = [
-        _header(result),
-        " | ".join(n.ljust(w) for n, w in zip(result.columns, widths, strict=True)).rstrip(),
-        "-+-".join("-" * width for width in widths),
-    ]
-    for row in cells:
-        for parts in zip_longest(*row, fillvalue=""):
-            padded = (part.ljust(width) for part, width in zip(parts, widths, strict=True))
-            lines.append(" | ".join(padded).rstrip())
-    return "\n".join(lines)
+    cells = [[_cell(value) for value in row] for row in rows]
+    numbers = [_is_numbers(row[index] for row in rows) for index in range(len(result.columns))]
+    return "\n".join([_header(result), *draw_table(result.columns, cells, numbers, layout)])
 
 
-def _lines(text: str, layout: _Layout) -> list[str]:
-    """Return a cell as the lines it takes."""
-    width = layout.width_max
-    if len(text) <= width:
-        return [text]
-    if layout.wraps:
-        return [text[start : start + width] for start in range(0, len(text), width)]
-    return [text[: width - 1] + "…"]
+def _is_numbers(values: Iterable[object]) -> bool:
+    return all(
+        value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+        for value in values
+    )
 
 
 def _kv(result: Rows, rows: list[list[object]]) -> str:

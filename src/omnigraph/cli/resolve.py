@@ -11,13 +11,13 @@ from omnigraph.cli.complete_names import branch_names
 from omnigraph.cli.scope import (
     actor_option,
     engine_options,
+    graph_argument,
     is_spark,
     json_option,
     message_option,
     open_stored,
     print_json,
     resolve_uri,
-    store_options,
 )
 from omnigraph.errors import BadRequestError
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@store_options
+@graph_argument
 @click.option("--rules", "file", required=True, metavar="FILE", help="TOML file with the rules.")
 @click.option("--branch", metavar="NAME", help="Branch to propose the merge on; made if missing.")
 @click.option(
@@ -50,7 +50,9 @@ if TYPE_CHECKING:
 @actor_option
 @json_option
 def resolve(
+    uri: str | None,
     store: str | None,
+    uri_option: str | None,
     file: str,
     branch: str | None,
     source: str,
@@ -67,7 +69,7 @@ def resolve(
     """Find nodes that are the same thing, and propose to merge them on a branch."""
     if branch is None and not dry_run:
         raise click.UsageError("name a --branch to propose the merge on, or use --dry-run")
-    place = resolve_uri(None, store, None)
+    place = resolve_uri(uri, store, uri_option)
     on_spark = is_spark(engine, master, place)
     from omnigraph.resolve import propose, read_rules, text
     from omnigraph.resolve import resolve as find

@@ -98,7 +98,7 @@ def _is_graph(place: str) -> bool:
 
 
 def _desired_text(path: str, *, quiet: bool) -> str:
-    """Read a schema, and show its warnings if anybody looks."""
+    """Read a schema, and show its warnings at a terminal."""
     from omnigraph.lang import compile_schema
 
     text = read_text(path)

@@ -186,6 +186,8 @@ def one_state(**given: object) -> None:
 
 def resolve_uri(uri: str | None, store: str | None, uri_option: str | None) -> str:
     """Return the one place that was named, or configured. Raises for none and for several."""
+    if "" in (uri, store, uri_option):
+        raise click.UsageError("the graph's path is empty; is a variable of your shell not set?")
     return find_place([value for value in (uri, store, uri_option) if value])
 
 
@@ -361,9 +363,12 @@ def _params_object(params: str | None, params_file: str | None) -> dict[str, obj
     try:
         found = json.loads(text)
     except ValueError as error:
+        is_file = text.startswith("@") or os.path.isfile(text)
         raise BadRequestError(
             f"the parameters are not valid JSON: {error}",
-            hint="--param NAME=VALUE needs no quoting of JSON",
+            hint="for a file, use --params-file"
+            if params is not None and is_file
+            else "--param NAME=VALUE needs no quoting of JSON",
         ) from error
     if not isinstance(found, dict):
         raise BadRequestError("the parameters must be a JSON object")

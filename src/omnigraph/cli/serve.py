@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--store", metavar="URI", help="Serve this one graph.")
+@click.argument("uri", required=False)
+@click.option("--store", metavar="URI", help="Serve this one graph (same as URI).")
 @click.option(
     "--cluster",
     metavar="DIR",
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 )
 @click.option("--config", metavar="FILE", help="Settings in YAML; flags and environment win.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]))
-def serve(config: str | None, **flags: object) -> None:
+def serve(uri: str | None, config: str | None, **flags: object) -> None:
     """Serve graphs over HTTP.
 
     Prints OMNIGRAPH_LISTEN_ADDR=HOST:PORT once it listens, and logs JSON lines to stderr. It
@@ -70,6 +71,10 @@ def serve(config: str | None, **flags: object) -> None:
         from omnigraph.server.supervisor import supervise
     except ModuleNotFoundError as error:
         raise _missing(error) from error
+    if uri is not None:
+        if flags["store"] is not None or flags["cluster"] is not None:
+            raise click.UsageError("name the graph once: a path, --store or --cluster")
+        flags["store"] = uri
     both = [name for name in ("OMNIGRAPH_STORE", "OMNIGRAPH_CLUSTER") if os.environ.get(name)]
     if len(both) == 2 and flags["store"] is None and flags["cluster"] is None:
         click.echo(f"{' and '.join(both)} are both set; unset one", err=True)

@@ -193,7 +193,7 @@ class Shell:
             on_interrupt=cancel.set,
             abandons=not stops,
         )
-        write_result(found, choose_output(self._form, None))
+        write_result(found, choose_output(self._form, None), pages=False)
 
     def _mutate(self, text: str, params: dict[str, object], query: QueryNode) -> None:
         if self._read_only:

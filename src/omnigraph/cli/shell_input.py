@@ -64,13 +64,13 @@ def as_query(text: str) -> str:
 
     No line is added, so that errors point to the lines as they were typed.
     """
-    from omnigraph.lang.habits import habit_hint
+    from omnigraph.lang.habits import is_foreign
 
     text = text.strip()
     bare = _NO_BRACES.sub("", text).rstrip()
     if bare.endswith(";"):
         text = text[::-1].replace(";", "", 1)[::-1]
-    if _first_word(bare) not in BODY_WORDS or habit_hint(text, 0) is not None:
+    if _first_word(bare) not in BODY_WORDS or is_foreign(text):
         return text
     return f"query shell() {{ {text}\n}}"
 

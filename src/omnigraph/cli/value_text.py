@@ -6,7 +6,7 @@ import datetime
 import json
 from typing import TYPE_CHECKING
 
-from omnigraph.wording import counted
+from omnigraph.wording import counted, printable
 
 if TYPE_CHECKING:
     from omnigraph.catalog import Catalog, PropertyType
@@ -46,7 +46,7 @@ def _scalar_text(value: object, scalar: str) -> str:
         pass
     if scalar == "Blob" and isinstance(value, str):
         return _blob_text(value)
-    shown = json.dumps(value, ensure_ascii=False)
+    shown = printable(json.dumps(value, ensure_ascii=False))
     if len(shown) <= TEXT_SHOWN_MAX:
         return shown
     return f"{shown[: TEXT_SHOWN_MAX - 1]}… ({counted(len(str(value)), 'character')})"

@@ -24,6 +24,7 @@ from omnigraph.lang.gq_ast import (
 )
 from omnigraph.lang.gq_expressions import COMPARISONS, is_condition
 from omnigraph.lang.gq_scope import EdgeVariable, NodeVariable, PathVariable, Scope
+from omnigraph.lang.habits import word_hint
 from omnigraph.lang.source import Span, did_you_mean
 from omnigraph.plan.expression import (
     FLOAT,
@@ -118,6 +119,7 @@ class ValueChecker:
     def word(self, node: WordNode) -> Expression | None:
         """Resolve a bare word; match conditions have none."""
         hint = f'a variable starts with `$`; a string is written "{node.name}"'
+        hint = word_hint(node.name) or hint
         if node.name in ("and", "or"):
             hint = f"`{node.name}` joins conditions; clauses follow each other without a word"
         self.scope.error("T00", node.span, f"`{node.name}` has no meaning here", hint=hint)

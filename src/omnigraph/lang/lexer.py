@@ -18,6 +18,7 @@ from omnigraph.lang.source import Diagnostic, SourceText, Span, did_you_mean
 from omnigraph.limits import I64_MAX, NESTING_DEPTH_MAX, SOURCE_CHARS_MAX
 
 PARSE_CODE = "P00"
+CURLY_QUOTES = frozenset("\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u00ab\u00bb")
 
 
 class Kind(Enum):
@@ -185,6 +186,18 @@ def _fail_at(source: SourceText, position: int) -> NoReturn:
     if text.startswith("/*", position):
         fail(source, Span(position, position + 2), "comment is not closed", "add `*/`")
     here = Span(position, position + 1)
+    if char in CURLY_QUOTES:
+        hint = "it was typed by a word processor: strings use straight quotes"
+        fail(source, here, f"unexpected character `{char}`", f'{hint}: "..."')
+    if char.isspace():
+        import unicodedata
+
+        called = unicodedata.name(char, f"character {char!r}").lower()
+        fail(source, here, f"unexpected {called}", "replace it with a plain space")
+    if char == ";":
+        fail(source, here, "unexpected character `;`", "nothing ends with `;` here: leave it out")
+    if text.startswith("&&", position):
+        fail(source, here, "unexpected character `&`", "write `and` between conditions")
     if char == "#":
         fail(source, here, "unexpected character `#`", "comments start with `//`")
     if char == "'":

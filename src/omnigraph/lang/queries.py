@@ -117,6 +117,8 @@ def select_query(queries: tuple[QueryNode, ...], select: str | None) -> QueryNod
     for query in queries:
         if query.name == select:
             return query
+    known = [query.name for query in queries]
+    hint = did_you_mean(select, known) or f"there are: {', '.join(known[:8])}"
     raise NotFoundError(
-        f"no query named '{select}'", hint=did_you_mean(select, (q.name for q in queries))
+        f"no query named '{select}'", hint=hint if known else "the text holds no query"
     )

@@ -1,7 +1,7 @@
 """Compares two catalogs whose declarations are matched already, and names every difference.
 
-A difference that needs data nobody gave is refused with a reason instead of guessed at; one that
-stored data might contradict is a step, and whoever applies it looks at the data first. Things are
+A difference that needs data that is not there is refused with a reason instead of guessed at; one
+that stored data might contradict is a step, and applying it looks at the data first. Things are
 compared by stable identity, so a rename changes nothing but names: edges, constraints and
 embeddings that mention the renamed thing stay the same.
 """

@@ -74,7 +74,7 @@ def property_text(entity: Entity, name: str) -> str | None:
 
 
 def implicit_properties(entity: Entity) -> Mapping[str, str]:
-    """Return what can be read of a type though nobody declares it."""
+    """Return what can be read of a type though it is not declared."""
     return IMPLICIT_OF_EDGES if isinstance(entity, EdgeType) else IMPLICIT_OF_NODES
 
 

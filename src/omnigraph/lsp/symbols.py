@@ -47,7 +47,7 @@ class SymbolKind(StrEnum):
 class Symbol(Struct, kw_only=True):
     """A name of a query, and everywhere it stands; the first place introduces it.
 
-    `type_name` is a node or edge type, or the type of a parameter; None when nobody can tell.
+    `type_name` is a node or edge type, or the type of a parameter; None when it is not known.
     """
 
     name: str

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 import omnigraph as og
+from omnigraph.cli.commands import COMMANDS
+from omnigraph.cli.main import cli
 
 ENGINES = {"lance", "pyarrow", "numpy", "pandas", "pyspark", "obstore"}
 
@@ -85,3 +88,16 @@ def test_a_schema_without_patterns_needs_no_regular_expressions(tmp_path: Path) 
     assert "re2" in loaded(tmp_path, "lint", "--query", "q.gq", "--schema", "s.pg")
     (tmp_path / "plain.pg").write_text("node A { a: String @key }\n", encoding="utf-8")
     assert "re2" not in loaded(tmp_path, "lint", "--query", "q.gq", "--schema", "plain.pg")
+
+
+def test_the_list_of_commands_imports_none_of_them(tmp_path: Path) -> None:
+    found = loaded(tmp_path, "--help")
+    assert not {"omnigraph.cli.query", "omnigraph.cli.scope", "msgspec", "socket"} & found
+
+
+def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
+    context = click.Context(cli)
+    for name, listed in COMMANDS.items():
+        command = cli.get_command(context, name)
+        assert command is not None, name
+        assert listed.help == ("" if command.hidden else command.get_short_help_str(200)), name

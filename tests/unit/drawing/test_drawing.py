@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -137,7 +138,7 @@ def property_(name: str, kind: str = "String") -> PropertyInfo:
     return PropertyInfo(name=name, type=kind, scalar="String", nullable=False, is_list=False)
 
 
-def schema(*edges: tuple[str, str, str], nodes: str = "ABC") -> SchemaDescription:
+def schema(*edges: tuple[str, str, str], nodes: Sequence[str] = "ABC") -> SchemaDescription:
     types = [
         TypeInfo(
             name=name,
@@ -182,3 +183,16 @@ def test_a_schema_as_mermaid_has_no_signs_of_its_own(tmp_path: Path) -> None:
     found.save(tmp_path / "s.svg")
     assert (tmp_path / "s.mmd").read_text(encoding="utf-8") == found.mermaid
     assert (tmp_path / "s.svg").read_text(encoding="utf-8") == found.svg
+
+
+def test_a_loop_on_the_rightmost_type_is_inside_the_picture() -> None:
+    picture = drawn(draw_schema(schema(("Acquainted", "A", "A"), nodes="A")).svg)
+    (label,) = [item for item in picture.iter(f"{SVG}text") if item.text == "Acquainted"]
+    width = float(picture.attrib["viewBox"].split()[2])
+    assert float(label.attrib["x"]) + 6 * len("Acquainted") < width
+
+
+def test_a_long_chain_of_types_is_drawn() -> None:
+    names = [f"T{number}" for number in range(600)]
+    links = [(f"E{number}", names[number], names[number + 1]) for number in range(599)]
+    assert draw_schema(schema(*links, nodes=names)).svg.count("<rect") == 601

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import omnigraph
-from omnigraph.cli.main import COMMANDS
+from omnigraph.cli.commands import COMMANDS
 from omnigraph.errors import CompileError
 from omnigraph.lang.comments import gap_comments
 from omnigraph.lang.formatting import Language, format_text
