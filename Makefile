@@ -94,7 +94,8 @@ test-model: $(READY) ## Explore larger bounds of the commit protocol's model (mi
 .PHONY: test-property
 test-property: $(READY) ## Run the random tests with five times the examples (half an hour)
 	HYPOTHESIS_PROFILE=full OMNIGRAPH_MACHINE_EXAMPLES=100 \
-		$(PYTEST) -n $(JOBS) --dist loadfile --timeout 3600 tests/property tests/unit/rows
+		$(PYTEST) -n $(JOBS) --dist loadfile --timeout 3600 tests/property tests/unit/rows \
+		tests/server/test_openapi.py tests/server/test_states.py
 
 .PHONY: test-s3
 test-s3: $(READY) ## Run every test that can on a real S3 server as well (half an hour)

@@ -20,9 +20,14 @@ ROW_GROUP = 262_144
 
 
 class Input:
-    """String keys, random ends; made chunk by chunk, so that its size is not bound by memory."""
+    """String keys, random ends; made chunk by chunk, so that its size is not bound by memory.
 
-    def __init__(self, folder: Path, nodes: int, edges: int, *, jsonl: bool) -> None:
+    `hub` is the share of all edges that end at one node.
+    """
+
+    def __init__(
+        self, folder: Path, nodes: int, edges: int, *, jsonl: bool, hub: float = 0.0
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.nodes, self.edges = nodes, edges
         self.people = folder / "people.parquet"
@@ -32,7 +37,7 @@ class Input:
         with self.lines.open("w", encoding="utf-8") as out:
             lines = out if jsonl else None
             _write(self.people, nodes, lambda start, rows: _people(rng, start, rows), lines)
-            _write(self.knows, edges, lambda _start, rows: _knows(rng, nodes, rows), lines)
+            _write(self.knows, edges, lambda _start, rows: _knows(rng, nodes, rows, hub), lines)
 
     @property
     def rows(self) -> int:
@@ -64,8 +69,9 @@ def _people(rng: np.random.Generator, start: int, count: int) -> pa.Table:
     return pa.table({"name": names, "age": ages, "city": city})
 
 
-def _knows(rng: np.random.Generator, nodes: int, count: int) -> pa.Table:
+def _knows(rng: np.random.Generator, nodes: int, count: int, hub: float) -> pa.Table:
     ends = rng.integers(0, nodes, (count, 2))
+    ends[: int(count * hub), 1] = 0
     since = pa.array(1990 + ends[:, 0] % 30, pa.int32())
     return pa.table({"from": _ids(ends[:, 0]), "to": _ids(ends[:, 1]), "since": since})
 

@@ -81,13 +81,12 @@ def load(
     pids = list(pids)
     cpu, own, began = processor_seconds(pids), time.process_time(), time.perf_counter()
     for connection in connections:
-        connection.sent_at = time.perf_counter()
-        connection.place.sendall(make(number))
+        _send(connection, make(number))
         number += 1
     while time.perf_counter() < began + seconds:
         for key, _events in selector.select(0.5):
             if _take(key.data, found):
-                key.data.place.sendall(make(number))
+                _send(key.data, make(number))
                 number += 1
     found.seconds = time.perf_counter() - began
     found.server_cpu_seconds = processor_seconds(pids) - cpu
@@ -96,6 +95,12 @@ def load(
         connection.place.close()
     selector.close()
     return found
+
+
+def _send(connection: _Connection, content: bytes) -> None:
+    # The time it took to make the request, or a pause before it, is not the server's.
+    connection.sent_at = time.perf_counter()
+    connection.place.sendall(content)
 
 
 def _take(connection: _Connection, found: Load) -> bool:
@@ -109,11 +114,9 @@ def _take(connection: _Connection, found: Load) -> bool:
     if start >= 0:
         size = int(received[start + len(_LENGTH) : end].split(b"\r\n", 1)[0])
         if len(received) >= end + len(_END) + size:
-            now = time.perf_counter()
-            found.waits.append(now - connection.sent_at)
+            found.waits.append(time.perf_counter() - connection.sent_at)
             found.refused += not received.startswith(b"HTTP/1.1 200")
             connection.received = received[end + len(_END) + size :]
-            connection.sent_at = now
             return True
     connection.received = received
     return False

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 FLOOR = "bare Lance and DuckDB"
 LOCAL = "one process, Parquet"
+PARQUET = "Spark, Parquet files written, unchecked"
+HUB = 0.3
 LINES = "one process, JSONL"
 SPARK = "Spark, warm, Parquet"
 SPARK_LINES = "Spark, warm, JSONL"
@@ -97,6 +99,13 @@ class Bench:
                 progress=self._note,
             )
             self._check(result)
+        shutil.rmtree(place)
+
+    def parquet(self, session: SparkSession) -> None:
+        """Let Spark read the rows and write them to Parquet files, unchecked."""
+        place = self.place("parquet")
+        for path in (self.data.people, self.data.knows):
+            session.read.parquet(str(path)).write.parquet(str(place / path.stem))
         shutil.rmtree(place)
 
     def kuzu(self) -> None:
@@ -206,6 +215,25 @@ def compare(report: Report, bench: Bench, session: SparkSession, rounds: int) ->
     report.figure("peak memory of a worker", memory.worker_mb, "MB")
 
 
+def with_hub(report: Report, folder: Path, session: SparkSession, size: Input, rounds: int) -> None:
+    """Load edges of which 30 % end at one node, beside one process and plain Parquet files."""
+    data = Input(folder / "hub", size.nodes, size.edges, jsonl=False, hub=HUB)
+    bench = Bench(folder, data)
+    steps = {
+        LOCAL: lambda: bench.local(data.sources),
+        SPARK: lambda: bench.spark(session, data.sources),
+        PARQUET: lambda: bench.parquet(session),
+    }
+    bench.spark(session, data.sources)
+    bench.parquet(session)
+    timings = interleave(steps, rounds=rounds)
+    report.time("append edges with a hub", timings)
+    for base, most in ((LOCAL, 2.5), (PARQUET, 1.5)):
+        value, note = ratio_of(timings, SPARK, base)
+        report.figure(f"hub: {SPARK} / {base}", value, "x", at_most=most, note=note)
+    shutil.rmtree(folder / "hub")
+
+
 def at_sizes(report: Report, folder: Path, session: SparkSession, sizes: list[int]) -> None:
     """Show that the rate and the time of the commit do not depend on the size."""
     rates: list[float] = []
@@ -279,6 +307,8 @@ def main() -> None:
         size = data.lines.stat().st_size / 1e6
         report.section(f"{data.nodes:,} nodes, {data.edges:,} edges, {size:,.0f} MB of JSONL")
         compare(report, Bench(folder, data), session, options.rounds)
+        report.section(f"a node that {HUB:.0%} of the edges lead to")
+        with_hub(report, folder, session, data, options.rounds)
         report.section("sizes")
         at_sizes(report, folder, session, sizes)
         session.stop()

@@ -44,8 +44,7 @@ with running(service, 0) as url:
 service.close()
 """
 PAGE = (
-    "query page() { match { $p: Person } return { $p, $p.name, $p.level }"
-    " %s limit 200 offset 500000 }"
+    "query page() { match { $p: Person } return { $p, $p.name, $p.level } %s limit 200 offset %d }"
 )
 STAR = 'query star() { match { $h: Person { slug: "p0" } $h knows $o } return { $h, $o } }'
 
@@ -112,7 +111,7 @@ def first_view(page: Page, url: str, nodes: int) -> tuple[float, float]:
 
 
 def ask(page: Page, url: str, query: str) -> tuple[float, float]:
-    """Run a query in the page and wait for its rows."""
+    """Run a query for a page of 200 rows and wait for them."""
     page.goto("about:blank")
     page.goto(f"{url}/studio/g/default/query#q={query.replace(' ', '+').replace('$', '%24')}")
     run = page.get_by_role("button", name="Run")
@@ -121,7 +120,7 @@ def ask(page: Page, url: str, query: str) -> tuple[float, float]:
 
     def click() -> None:
         run.click()
-        page.get_by_test_id("row-count").wait_for()
+        page.get_by_test_id("row-count").filter(has_text="200 rows").wait_for()
 
     return timed(click)
 
@@ -147,8 +146,10 @@ def measure(url: str, nodes: int, rounds: int) -> dict[str, list[tuple[float, fl
     found: dict[str, list[tuple[float, float]]] = {}
     steps: dict[str, Callable[[Page], Any]] = {
         "first view": lambda page: first_view(page, url, nodes),
-        "page of a table": lambda page: ask(page, url, PAGE % ""),
-        "page of a sorted table": lambda page: ask(page, url, PAGE % "order { $p.name }"),
+        "page of a table": lambda page: ask(page, url, PAGE % ("", nodes // 2)),
+        "page of a sorted table": lambda page: ask(
+            page, url, PAGE % ("order { $p.name }", nodes // 2)
+        ),
         "2,000 neighbours drawn": lambda page: star(page, url),
     }
     with sync_playwright() as driver:

@@ -57,6 +57,12 @@ def read(number: int) -> bytes:
     return request("/query", json.dumps(body).encode())
 
 
+def read_stored(number: int) -> bytes:
+    """Return a request for one row by a stored query."""
+    body = {"params": {"n": f"p{number % ROWS}"}}
+    return request("/queries/one", json.dumps(body).encode())
+
+
 def write(_number: int) -> bytes:
     """Return a request that adds a row."""
     body = {"query": ADD, "params": {"n": f"w{next(_names)}"}}
@@ -72,7 +78,11 @@ def ask(server: Server, make: Callable[[int], bytes], clients: int, seconds: flo
 
 def compare(report: Report, store: Path, seconds: float) -> None:
     """Read, then write, with one worker and with two."""
-    with serving(store) as one, serving(store, "--workers", "2") as two:
+    queries = store.parent / "queries"
+    queries.mkdir()
+    (queries / "one.gq").write_text(READ, encoding="utf-8")
+    flags = ("--queries", str(queries))
+    with serving(store, *flags) as one, serving(store, *flags, "--workers", "2") as two:
         for server in (one, two):
             ask(server, read, CLIENTS, seconds / 2)
         pairs = [
@@ -87,6 +97,14 @@ def compare(report: Report, store: Path, seconds: float) -> None:
             " ms",
             at_most=READ_MS_MAX,
             note=_rates(singles),
+        )
+        stored = [ask(one, read_stored, CLIENTS, seconds) for _round in range(ROUNDS)]
+        report.figure(
+            "the same by a stored query",
+            statistics.median(item.cpu_ms for item in stored),
+            " ms",
+            at_most=READ_MS_MAX,
+            note=_rates(stored),
         )
         report.figure(
             "time of a read, two workers / one",
@@ -104,7 +122,7 @@ def compare(report: Report, store: Path, seconds: float) -> None:
         report.figure("the load itself, at most", max(own) * 100, "% of a core")
         waits = [wait for _single, double in pairs for wait in double.waits]
         report.figure("wait for a read, two workers, p99", percentile(waits, 0.99), " ms")
-        refused = sum(item.refused for pair in pairs for item in pair)
+        refused = sum(item.refused for item in (*stored, *itertools.chain(*pairs)))
         report.figure("reads refused", refused, "", at_most=0)
         report.section(f"writes of one branch, {MANY} clients")
         writes = [

@@ -276,5 +276,5 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module attribute can be a
 
 
 def __dir__() -> list[str]:
-    """List the public names, whether or not they were used before."""
-    return sorted({*globals(), *__all__})
+    """List the public names, whether or not they were used before, and nothing else of ours."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__")), "errors"})

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
@@ -13,6 +16,11 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 def with_article(noun: str) -> str:
     """Return a noun with `a` or `an` before it."""
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
+def printable(text: str) -> str:
+    """Return a text in which nothing steers a terminal: a line break and a tab stay."""
+    return _CONTROLS.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
 
 
 def resembling(word: str, names: Iterable[str]) -> str | None:

@@ -1,6 +1,6 @@
 """Reads YAML strictly: one document, no repeated keys, no aliases, and text stays text.
 
-Only `true`, `false`, `null` and numbers are not text; `yes`, `on` or a date are. Whoever writes
+Only `true`, `false`, `null` and numbers are not text; `yes`, `on` or a date are. Who writes
 a name gets a name.
 """
 

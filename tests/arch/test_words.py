@@ -7,12 +7,14 @@ may be anything; the patterns below are whole phrases that a reader would have t
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import omnigraph as og
 from tests.arch.project import PACKAGE, ROOT, files_under, lines_of, place, report, tree_of
 
 UNPLAIN = {
@@ -56,6 +58,16 @@ def test_pages_are_plain() -> None:
     assert not problems, report("sentences to reword", problems)
 
 
+def test_the_reference_of_the_api_is_plain() -> None:
+    problems = [
+        f"{name}: {why}: {line.strip()[:80]}"
+        for name, text in _published()
+        for line in text.splitlines()
+        for why in unplain(line)
+    ]
+    assert not problems, report("docstrings to reword", problems)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -87,6 +99,17 @@ def _messages(path: Path) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in notes:
             yield node.lineno, node.value
+
+
+def _published() -> Iterator[tuple[str, str]]:
+    """Yield the docstrings that the site publishes: public names, and their public members."""
+    for name in og.__all__:
+        found = getattr(og, name)
+        members = inspect.getmembers(found) if inspect.isclass(found) else []
+        named = [(f"{name}.{key}", value) for key, value in members if not key.startswith("_")]
+        for place_, value in [(name, found), *named]:
+            if isinstance(text := getattr(value, "__doc__", None), str):
+                yield place_, text
 
 
 def _prose(page: Path) -> Iterator[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""`cluster.yaml`: which graphs there shall be, with which schema, queries and policies."""
+"""`cluster.yaml`: which graphs a cluster should have, with which schema, queries and policies."""
 
 from __future__ import annotations
 

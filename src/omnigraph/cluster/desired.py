@@ -1,4 +1,4 @@
-"""Reads what a cluster shall be: every file compiled, checked and given a digest."""
+"""Reads what a cluster should be: every file compiled, checked and given a digest."""
 
 from __future__ import annotations
 

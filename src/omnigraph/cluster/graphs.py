@@ -40,7 +40,7 @@ def adopted(graph_id: str, live: str) -> dict[str, Applied]:
 
 
 def look(desired: Desired, state: State) -> Actual:
-    """Look at every graph that shall be made or get another schema. Nothing is written."""
+    """Look at every graph that is to be made or to get another schema. Nothing is written."""
     actual = Actual(applied=dict(state.resources))
     for graph_id in desired.graph_ids:
         if graph_id in state.removing:

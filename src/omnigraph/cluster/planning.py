@@ -1,4 +1,4 @@
-"""Compares what a cluster shall be with what it is, and decides what can be done, in which order.
+"""Compares what a cluster should be with what it is, and decides what can be done, in which order.
 
 Nothing here reads or writes: files and graphs were looked at before.
 """
@@ -19,7 +19,7 @@ _ORDER = {"provider": 0, "graph": 1, "schema": 2, "query": 3, "policy": 4}
 
 @dataclass(slots=True, kw_only=True)
 class Desired:
-    """What a cluster at `root` shall be: resources, whom they need, and their texts by address."""
+    """What a cluster at `root` should be: resources, what they need, and their texts by address."""
 
     root: str
     resources: dict[str, Applied] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Desired:
 
     @property
     def graph_ids(self) -> list[str]:
-        """The graphs there shall be."""
+        """The graphs that should exist."""
         return [a.partition(".")[2] for a in self.resources if a.startswith("graph.")]
 
     @property
@@ -73,7 +73,7 @@ class Preview:
 class Actual:
     """What a cluster is: what was applied, and what its graphs say.
 
-    `previews` is about graphs whose schema shall change; `occupied` tells why a graph cannot be
+    `previews` is about graphs whose schema is to change; `occupied` tells why a graph cannot be
     made at its place; `finished` names operations of an apply that died before it told of them.
     """
 
@@ -85,7 +85,7 @@ class Actual:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One resource that is not as it shall be, and what becomes of it.
+    """One resource that is not as it should be, and what becomes of it.
 
     One with `danger` destroys something and needs an approval.
     """
@@ -159,7 +159,7 @@ def kind_of(address: str) -> str:
 
 
 def differences(desired: Mapping[str, Applied], applied: Mapping[str, Applied]) -> list[Change]:
-    """Return what is not as it shall be, in the order to change it."""
+    """Return what is not as it should be, in the order to change it."""
     found = [
         Change(resource=address, before=applied.get(address), after=desired.get(address))
         for address in {**desired, **applied}

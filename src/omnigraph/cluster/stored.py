@@ -89,7 +89,7 @@ def digest_of(text: str) -> str:
 def stored_queries(text: str, *, name: str = "<query>") -> list[StoredQuery]:
     """Return every query of a `.gq` text. Raises `CompileError` for text that does not parse.
 
-    Types are checked against a schema by whoever has one.
+    Types are checked against a schema by the caller, who has one.
     """
     _source, nodes = parse_file(text, name=name)
     return [

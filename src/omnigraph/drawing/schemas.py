@@ -21,6 +21,7 @@ from omnigraph.wording import counted
 
 _WIDTH, _ROW, _HEAD, _PROPERTIES_MAX = 200, 17, 26, 8
 _GAP_X, _GAP_Y, _MARGIN, _PER_LAYER = 130, 46, 24, 6
+_LOOP, _LETTER = 32, 6.5
 # What Mermaid would take for a sign of its own.
 _NOT_MERMAID = re.compile(r"[^\w \[\]().,?]")
 
@@ -35,7 +36,9 @@ def draw_schema(schema: SchemaDescription) -> Drawing:
         part for number_, item in enumerate(edges) for part in _link(item, edges[:number_], boxes)
     ]
     parts += [_box(item, *boxes[item.name]) for item in nodes]
-    width = max((x for x, _y, _h in boxes.values()), default=0) + _WIDTH + _MARGIN
+    loops = _loop_widths(edges)
+    ends = (x + _WIDTH + loops.get(name, 0) for name, (x, _y, _h) in boxes.items())
+    width = max(ends, default=0) + _MARGIN
     height = max((y + h for _x, y, h in boxes.values()), default=0) + _MARGIN
     told = f"{counted(len(nodes), 'node type')} and {counted(len(edges), 'edge type')}"
     return Drawing(document(width, height, parts, told), told, _mermaid(nodes, edges))
@@ -43,20 +46,19 @@ def draw_schema(schema: SchemaDescription) -> Drawing:
 
 def _layers(names: Sequence[str], links: Sequence[tuple[str, str]]) -> list[list[str]]:
     """Put types into columns, so that most edges lead to the right; a cycle is cut somewhere."""
+    before: dict[str, set[str]] = {name: set() for name in names}
+    for start, end in links:
+        if start != end:
+            before[end].add(start)
     depth: dict[str, int] = {}
-
-    def visit(name: str, path: tuple[str, ...]) -> int:
-        if name not in depth:
-            before = [
-                visit(start, (*path, name))
-                for start, end in links
-                if end == name and start != name and start not in path
-            ]
-            depth[name] = 1 + max(before, default=-1)
-        return depth[name]
-
+    while len(depth) < len(names):
+        left = [name for name in names if name not in depth]
+        ready = [name for name in left if before[name] <= depth.keys()]
+        for name in ready or left[:1]:
+            known = [depth[start] for start in before[name] if start in depth]
+            depth[name] = 1 + max(known, default=-1)
     columns: list[list[str]] = []
-    for name in sorted(names, key=lambda item: visit(item, ())):
+    for name in sorted(names, key=depth.__getitem__):
         place = depth[name]
         while place < len(columns) and len(columns[place]) >= _PER_LAYER:
             place += 1
@@ -117,7 +119,7 @@ def _link(
         loop = f"M{number(x)} {number(at1 - 5)}c38 -8 38 18 0 10"
         return [
             f'<path d="{loop}" fill="none" stroke="{LINE}"/>',
-            text_at(x + 32, at1 + 4, name, size=11, fill=MUTED),
+            text_at(x + _LOOP, at1 + 4, name, size=11, fill=MUTED),
         ]
     if x1 == x2:
         x, below = x1 + 30 + 70 * leaving % (_WIDTH - 60), y2 > y1
@@ -130,6 +132,16 @@ def _link(
     a, b = (x1 + _WIDTH, x2) if right else (x1, x2 + _WIDTH)
     middle = text_at((a + b) / 2, (at1 + at2) / 2 - 4, name, size=11, fill=MUTED, more=HALO)
     return [arrow(a, at1, b, at2, gap=0), middle]
+
+
+def _loop_widths(edges: Sequence[TypeInfo]) -> dict[str, float]:
+    """Return how far the loops of each type, with their names, stand out to the right."""
+    found: dict[str, float] = {}
+    for item in edges:
+        if item.source == item.target:
+            width = _LOOP + _LETTER * len(written(item.name, 24))
+            found[str(item.source)] = max(found.get(str(item.source), 0), width)
+    return found
 
 
 def _mermaid(nodes: Sequence[TypeInfo], edges: Sequence[TypeInfo]) -> str:

@@ -13,6 +13,7 @@ from omnigraph.commits.open_branches import OpenBranch, OpenBranches
 from omnigraph.errors import (
     BadRequestError,
     MergeConflictError,
+    NotFoundError,
     PolicyDeniedError,
     PreconditionFailedError,
 )
@@ -24,6 +25,7 @@ from omnigraph.limits import COMMIT_MESSAGE_BYTES_MAX, SESSION_BRANCHES_MAX
 from omnigraph.policy import Access, Action, Policy, check, check_actor, text_problem
 from omnigraph.read import Running
 from omnigraph.store import Place
+from omnigraph.wording import resembling
 
 
 class SessionBase:
@@ -67,7 +69,7 @@ class SessionBase:
 
         What others committed after it was not seen, even if this process knows of it already.
         """
-        # Not by the manifest, whose lock whoever publishes now may hold.
+        # Not by the manifest, whose lock a publishing writer may hold.
         pins = line.manifest.history.pins_at(commit.manifest_version)
         with self._lock:
             self._last = None
@@ -143,6 +145,25 @@ class Acting:
             who = actor if actor is not None else self.caller.actor
             access = Access(action=action, actor=who, branch=branch, target_branch=target_branch)
             check(self.caller.policy, access)
+
+    def line(self, name: str) -> OpenBranch:
+        """Return a branch to write to. Raises `NotFoundError`, with the names that may be meant."""
+        with self.suggesting(name):
+            return self.engine.lines.get(name)
+
+    @contextlib.contextmanager
+    def suggesting(self, name: str) -> Iterator[None]:
+        """Let the failure to find a branch say which one may be meant."""
+        try:
+            yield
+        except NotFoundError as error:
+            # Where a policy may hide branches, none is named.
+            is_meant = error.message == f"branch '{name}' does not exist"
+            if is_meant and self.caller.policy is None and error.hint is None:
+                names = [item.name for item in self.engine.lines.directory.ids()]
+                close = resembling(name, names)
+                error.hint = None if close is None else f"did you mean '{close}'?"
+            raise
 
     @contextlib.contextmanager
     def telling(self, branch: str, actor: str | None = None) -> Iterator[None]:

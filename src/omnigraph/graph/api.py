@@ -571,7 +571,7 @@ class GraphApi(GraphParts, UpkeepApi, PicturesApi, Protocol):
         message: str | None = None,
         dry_run: bool = False,
     ) -> LoadResult:
-        """Load rows of one type from an Arrow table, pandas or polars frame, as one commit."""
+        """Load rows of one type, a frame or the path of a Parquet file, as one commit."""
 
     def branch(self, name: str, *, from_: str | int = MAIN) -> BranchView:
         """Return a view of one branch; it is made from another one if it does not exist."""

@@ -126,7 +126,7 @@ class Branches:
             target_branch=name,
             actor=actor,
         )
-        # Whoever has a branch of a state can read all of it there.
+        # An actor with a branch of a state can read all of it there.
         source = PermittedBranches(self._lines, partial(self._acting.permit, actor=actor))
 
         def find() -> BranchState:
@@ -148,7 +148,7 @@ class Branches:
         """
         self._acting.check_writable()
         self._acting.permit(Action.BRANCH_DELETE, target_branch=name, actor=actor)
-        line = self._lines.get(name)
+        line = self._acting.line(name)
         ending = DeleteBranch(self._lines.directory, line.branch, line.manifest)
         with self._acting.telling(name, actor):
             ending.run(line.writer, expected_head)
@@ -170,7 +170,9 @@ class Branches:
         self._acting.permit(Action.READ, branch=source)
         self._acting.permit(Action.READ, branch=into)
         decide = decider(resolve, property_merge=property_merge)
-        return self._merging.plan(self._acting.engine.accepted_schema(), source, into, decide)
+        schema = self._acting.engine.accepted_schema()
+        with self._acting.suggesting(source), self._acting.suggesting(into):
+            return self._merging.plan(schema, source, into, decide)
 
     def merge(
         self,
@@ -201,21 +203,21 @@ class Branches:
             delete_source: Delete the source afterwards; failing to is reported, not raised.
             expected_head: Refuse unless this commit is the target's head.
             operation_id: Your own id for this write: repeating it returns the first outcome.
-            message: What the commit shall say about itself.
+            message: Message of the commit.
             actor: Overrides the handle's actor.
             workers: Merge large tables elsewhere, as those of `omnigraph.spark.merge` do.
 
         Raises `MergeConflictError` with every conflict; the target is then untouched.
         """
         self._permit_merge(source, into, actor)
-        target = self._lines.get(into)
+        target = self._acting.line(into)
         decide = decider(resolve, property_merge=property_merge)
         queries = tuple(checks)
         source_head = None
         if queries:
             # A check that fails shows rows of what would be merged.
             self._acting.permit(Action.READ, branch=into, actor=actor)
-            source_head = self._lines.get(source).manifest.capture().head.graph_commit_id
+            source_head = self._acting.line(source).manifest.capture().head.graph_commit_id
             expected_head = self._run_checks(
                 source, into, decide, queries, expected_head, source_head
             )
@@ -226,7 +228,7 @@ class Branches:
             operation_id=operation_id,
             message=message,
         )
-        with self._acting.telling(into, actor):
+        with self._acting.telling(into, actor), self._acting.suggesting(source):
             outcome, commit, changes = self._merging.run(
                 self._acting.engine.accepted_schema(),
                 source,

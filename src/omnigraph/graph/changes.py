@@ -60,7 +60,7 @@ from omnigraph.values.changes import FeedPage as FeedPage
 from omnigraph.values.words import ChangeOp, EntityKind
 
 HeldChanges = BoundedCache[tuple[str, ChangeFilter], tuple[TypeChanges, ...]]
-"""What commits did, held while somebody reads them page by page, so that no page costs a commit."""
+"""What commits did, held while a reader takes them page by page, so that no page costs a commit."""
 
 
 def held_changes() -> HeldChanges:

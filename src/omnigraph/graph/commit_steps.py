@@ -72,7 +72,7 @@ class CommitSteps:
         return [item for item in found if (item.manifest_version, item.place) > place]
 
     def named(self, name: str) -> str:
-        """Return the commit somebody means: by its id, a version, a tag or a moment.
+        """Return the commit that is meant: by its id, a version, a tag or a moment.
 
         A moment means the newest commit of its time, `BEGINNING` if there was none.
         """

@@ -51,7 +51,7 @@ def init(
     'init'
 
     Args:
-        uri: Where it shall live, a folder or `s3://bucket/prefix`; no graph may be there yet.
+        uri: Where to make it: a folder or `s3://bucket/prefix`; no graph may be there yet.
         schema: Schema text, or the path of a `.pg` file.
         force: Replace schema files left there without a graph.
         durability: `full` survives power loss; `none` is for scratch graphs.

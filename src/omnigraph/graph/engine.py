@@ -44,6 +44,7 @@ from omnigraph.store import (
 )
 from omnigraph.values.words import DurabilityWord
 from omnigraph.version import INTERNAL_SCHEMA_VERSION
+from omnigraph.wording import with_article
 
 Mode = Literal["rw", "ro"]
 
@@ -81,6 +82,11 @@ class Engine:
         self.closed = False
         self.embedder = embedder
         self.location = locate(uri, storage_options)
+        if not self.location.files.can_be_folder(self.location.root):
+            raise BadRequestError(
+                f"{self.location.uri} is a file; a graph is a folder",
+                hint="`omnigraph init` makes one",
+            )
         self.ids = UlidSource()
         self.tables = Tables(self.location)
         self.probe = IdLookup()
@@ -177,6 +183,8 @@ class Engine:
         key = (source, name, schema.shape_hash)
         found = self._compiled.get(key)
         if found is None:
+            if not isinstance(source, str):
+                raise BadRequestError(f"a query is text, not {with_article(type(source).__name__)}")
             found = compile_query(source, schema.catalog, select=name)
             self._compiled.put(key, found)
         return found

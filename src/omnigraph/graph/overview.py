@@ -59,7 +59,7 @@ class Line:
 
 
 class Overview:
-    """The branches somebody may read."""
+    """The branches an actor may read."""
 
     def __init__(
         self, lines: Reachable, branches: Iterable[BranchInfo], tags: Iterable[Tag] = ()

@@ -1,4 +1,4 @@
-"""The branches of a graph as far as somebody may look at them."""
+"""The branches of a graph as far as an actor may look at them."""
 
 from __future__ import annotations
 
@@ -63,13 +63,15 @@ class PermittedBranches:
     def _hint(self, name: str) -> str | None:
         """Return the branch that may have been meant, if the actor may know of it."""
         close = resembling(name, [item.name for item in self._lines.directory.ids()])
-        if close is None:
-            return None
+        return None if close is None or not self._may(close) else f"did you mean '{close}'?"
+
+    def _may(self, branch: str) -> bool:
+        """Whether the actor may know of a branch."""
         try:
-            self._permit(self._action, branch=close)
+            self._permit(self._action, branch=branch)
         except PolicyDeniedError:
-            return None
-        return f"did you mean '{close}'?"
+            return False
+        return True
 
     def containing(self, commit_id: str) -> tuple[OpenBranch, GraphCommit]:
         """Return a branch whose history holds a commit, and the commit."""

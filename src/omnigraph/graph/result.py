@@ -7,6 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import pyarrow as pa
@@ -53,8 +54,7 @@ class Result:
         self._let_go = let_go
         self._table = table
         self._draw = draw
-        self.column_types = tuple(dict(item) for item in column_types)
-        """What each column holds; ids of nodes and edges name their type as `entity`."""
+        self._column_types = column_types
         self.query_name = query_name
         self.commit_id = commit_id
         self.target = {"branch": branch, "snapshot": snapshot}
@@ -87,6 +87,10 @@ class Result:
             return [self._row(number) for number in numbers]
         try:
             return self._row(range(self.num_rows)[index])
+        except TypeError:
+            raise TypeError(
+                f"rows are named by number; a column is [row[{index!r}] for row in result]"
+            ) from None
         except IndexError:
             rows = counted(self.num_rows, "row")
             raise IndexError(f"'{self.query_name}' returned {rows}, there is no {index}") from None
@@ -102,6 +106,15 @@ class Result:
     def __repr__(self) -> str:
         names = ", ".join(self.columns)
         return f"Result({self.query_name}: {counted(self.num_rows, 'row')}, columns {names})"
+
+    @cached_property
+    def column_types(self) -> tuple[dict[str, object], ...]:
+        """What each column holds; ids of nodes and edges name their type as `entity`.
+
+        >>> graph.query(TASKS).column_types[0]["name"]
+        'slug'
+        """
+        return tuple(dict(item) for item in self._column_types)
 
     @property
     def columns(self) -> list[str]:

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from omnigraph import clock
 from omnigraph.commits import MAIN, BranchState, GraphCommit, Tag
+from omnigraph.commits.branch_ids import HEAD as HEAD
 from omnigraph.commits.branch_ids import BranchName
 from omnigraph.commits.open_branches import OpenBranch
 from omnigraph.errors import NotFoundError, PolicyDeniedError
@@ -26,7 +27,6 @@ from omnigraph.graph.permits import Reachable
 from omnigraph.ids import is_ulid
 from omnigraph.wording import resembling
 
-HEAD = "HEAD"
 PREFIX_CHARS_MIN = 4
 CANDIDATES_MAX = 8
 
@@ -252,8 +252,9 @@ def _unknown(lines: Reachable, name: str, revision: Revision) -> NotFoundError:
     # The caller must be allowed to know of it.
     if close is not None and not _readable(lines, [owners[close]]):
         close = None
-    hint = None if close is None else f"did you mean '{close}'?"
-    return NotFoundError(
-        f"'{name}' is not a branch, tag, commit id or version",
-        hint=hint or "use branch@version for a version of a branch",
-    )
+    message = f"'{name}' is not a branch, tag, commit id or version"
+    if ".." in name:
+        return NotFoundError(message, hint="name two states one after the other, without `..`")
+    if close is not None:
+        return NotFoundError(message, hint=f"did you mean '{close}'?")
+    return NotFoundError(message, hint="use branch@version for a version of a branch")

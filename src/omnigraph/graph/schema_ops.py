@@ -84,7 +84,7 @@ class SchemaOps:
             name: What messages call the text.
             expected_head: Refuse unless this commit is main's head.
             operation_id: Your own id for this change: repeating it returns the first outcome.
-            message: What the commit shall say about itself.
+            message: Message of the commit.
             actor: Overrides the handle's actor.
 
         Raises `BadRequestError` for a change no step describes, `DataError` naming the rows that

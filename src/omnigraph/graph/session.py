@@ -154,7 +154,7 @@ class Session(Reads):
             expected_head: Refuse unless this commit is the branch's head.
             operation_id: Your own id for this write: repeating it returns the first outcome
                 instead of writing twice.
-            message: What the commit shall say about itself; history, feed and blame show it.
+            message: Message of the commit; history, feed and blame show it.
             actor: Overrides the session's actor.
             dry_run: Validate everything, count what would change, and write nothing.
         """
@@ -226,13 +226,13 @@ class Session(Reads):
         actor: str | None = None,
         dry_run: bool = False,
     ) -> LoadResult:
-        """Load rows of one type from an Arrow table, pandas or polars frame, as one commit.
+        """Load rows of one type, a frame or the path of a Parquet file, as one commit.
 
         >>> graph.load_table("Person", [{"name": "cy", "age": 7}], mode="append").nodes
         {'Person': 1}
 
-        Columns are properties (and `id`); for an edge type `from_col` and `to_col` name the
-        columns with the endpoint ids.
+        Frames are of Arrow, pandas or polars. Columns are properties (and `id`); for an edge type
+        `from_col` and `to_col` name the columns with the endpoint ids.
         """
         terms = Terms(
             branch=branch,

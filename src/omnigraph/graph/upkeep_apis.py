@@ -6,12 +6,15 @@ import datetime
 from typing import Protocol
 
 from omnigraph.values.commits import MAIN
-from omnigraph.values.recoveries import PendingWrite, RecoveryRecord
+from omnigraph.values.recoveries import PendingWrite, RecoveryRecord, Verdict
 from omnigraph.values.reports import CleanupReport, OptimizeReport, RepairReport, TableHealth
 
 
 class MaintenanceApi(Protocol):
     """How a graph is doing."""
+
+    def recover(self) -> list[Verdict]:
+        """Resolve every interrupted write now, as opening does; return what became of each."""
 
     def recoveries(self) -> list[RecoveryRecord]:
         """Return every recovery this graph has seen, oldest first."""

@@ -36,7 +36,6 @@ from omnigraph.policy import Action
 from omnigraph.rows.embeddings import Embeddings
 from omnigraph.store import measured, reaching
 from omnigraph.values.words import LoadWord
-from omnigraph.wording import resembling
 
 
 class LoadOperation(Operation, Protocol):
@@ -95,16 +94,7 @@ class Writing:
 
     def line(self) -> OpenBranch:
         """Return the branch to write to. Raises `NotFoundError`."""
-        lines = self.acting.engine.lines
-        try:
-            return lines.get(self.terms.branch)
-        except NotFoundError as error:
-            # Where a policy may hide branches, none is named.
-            if self.acting.caller.policy is None and error.hint is None:
-                names = [item.name for item in lines.directory.ids()]
-                close = resembling(self.terms.branch, names)
-                error.hint = None if close is None else f"did you mean '{close}'?"
-            raise
+        return self.acting.line(self.terms.branch)
 
     def line_or_new(self) -> tuple[OpenBranch, bool]:
         """Return the branch to load into, and whether it was made for it."""

@@ -23,7 +23,7 @@ from omnigraph.limits import (
 )
 
 # Which kind of key makes which signature. Keys that both sides share are no keys of an issuer:
-# taking them would let whoever knows a public key sign with it.
+# taking them would let anyone with a public key sign with it.
 ALGORITHMS = {"RS256": ("RSA", None), "ES256": ("EC", "P-256"), "EdDSA": ("OKP", "Ed25519")}
 RSA_BITS_MIN = 2048
 LOGGER = "omnigraph.server.identity"

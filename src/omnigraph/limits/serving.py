@@ -10,6 +10,9 @@ REQUEST_BYTES_MAX: Final = 1024 * 1024
 LOAD_REQUEST_BYTES_MAX: Final = 32 * 1024 * 1024
 """Body of a load sent to a server: one commit's worth, held in memory while it is read."""
 
+PARQUET_ROWS_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Memory that the rows of one Parquet file in a request may take: eight times its greatest size."""
+
 REQUEST_HEAD_SECONDS_MAX: Final = 20.0
 """Time the first line and the headers of a request may take to arrive."""
 
@@ -20,7 +23,7 @@ REQUESTS_IN_FLIGHT_MAX: Final = 512
 """Requests a server works on or keeps waiting; more are told to come back."""
 
 ACTOR_WRITES_MAX: Final = 32
-"""Writes of one actor in flight, so that nobody fills the server alone."""
+"""Writes of one actor in flight, so that no actor fills the server alone."""
 
 ACTOR_BYTES_MAX: Final = 4 * 1024 * 1024 * 1024
 """Bytes of one actor's writes in flight."""
@@ -47,7 +50,7 @@ SERVER_THREADS: Final = 16
 """Threads a server reads with."""
 
 OPENAPI_AFTER_S: Final = 2.0
-"""Time after its start at which a server makes its interface, if nobody asked for it yet."""
+"""Time after its start at which a server makes its interface, if it was not asked for yet."""
 
 OPENAPI_FORMS: Final = 2
 """The published interface, with and without tokens."""
@@ -60,6 +63,9 @@ SERVER_QUERY_SECONDS_MAX: Final = 60.0
 
 SERVER_QUERY_GRACE_S: Final = 1.0
 """Time after which a query that had its time is no longer waited for, though it still runs."""
+
+SERVER_QUICK_S: Final = 0.02
+"""A query that takes longer is watched: it is stopped when its client hangs up."""
 
 ACTOR_READS_MAX: Final = 8
 """Reads of one actor in flight; one thread at least is always left to the others."""
@@ -96,6 +102,12 @@ WORKER_RESTART_S: Final = 0.5
 
 WORKER_RESTART_S_MAX: Final = 30.0
 """Longest pause before a worker is replaced; one that ran for so long is replaced at once."""
+
+WORKER_LOOK_S: Final = 1.0
+"""How often a supervisor looks whether its workers still get to their work."""
+
+WORKER_SILENCE_S: Final = 30.0
+"""How long a worker may be silent: then it hangs, and is killed and replaced."""
 
 WORKER_STOP_S: Final = 5.0
 """Time a worker that stops gets beside what its requests get; then it is killed."""

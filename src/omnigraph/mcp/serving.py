@@ -41,7 +41,7 @@ def protocol_server(toolbox: Toolbox) -> Server[Any]:
             try:
                 return toolbox.call(params.name, params.arguments, actor=actor, roles=roles), False
             except OmniGraphError as error:
-                # An agent can mend most mistakes itself when it is told what they are.
+                # An agent can correct most mistakes itself when it is told what they are.
                 return error.to_json(), True
 
         body, failed = await anyio.to_thread.run_sync(run)

@@ -9,11 +9,11 @@ RESERVED_PREFIX = "omnigraph:"
 
 
 ROLE_PREFIX = "role:"
-"""Begins a member of a policy's group that is a role: whoever has it is in the group."""
+"""Begins a member of a policy's group that is a role: an actor with it is in the group."""
 
 
 def actor_problem(actor: object) -> str | None:
-    """Return why nobody may act under a name, None if somebody may."""
+    """Return why no actor may have a name, None if one may."""
     if not isinstance(actor, str):
         return f"the actor must be text, not a {type(actor).__name__}"
     if not actor.strip():
@@ -26,7 +26,7 @@ def actor_problem(actor: object) -> str | None:
 
 
 def check_actor(actor: str | None) -> None:
-    """Refuse an actor nobody may be. Raises `BadRequestError`."""
+    """Refuse a name that no actor may have. Raises `BadRequestError`."""
     problem = None if actor is None else actor_problem(actor)
     if problem is not None:
         raise BadRequestError(problem)

@@ -66,7 +66,7 @@ class Bundle(Struct, frozen=True, kw_only=True):
 
     @property
     def actors(self) -> tuple[str, ...]:
-        """Everybody a group names, sorted."""
+        """All actors a group names, sorted."""
         return tuple(sorted(set[str]().union(*self.groups.values())))
 
     def groups_of(self, actor: str, roles: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ def copies_unread(bundle: Bundle) -> list[str]:
 
 
 def decode(text: str, shape: type[T], *, name: str) -> T:
-    """Return a YAML text as data of one shape; a key nobody knows is an error."""
+    """Return a YAML text as data of one shape; an unknown key is an error."""
     try:
         return msgspec.convert(parse_yaml(text), shape)
     except (YamlError, msgspec.ValidationError) as error:

@@ -1,4 +1,4 @@
-"""Policies for when nobody wrote one, and which of them a server starts with."""
+"""Policies for when none was written, and which of them a server starts with."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ServerState(StrEnum):
 
 
 class OpenAccess(Struct, frozen=True):
-    """Allows everything on a graph, to everybody, named or not, and nothing on the server."""
+    """Allows everything on a graph, to every actor, named or not, and nothing on the server."""
 
     name: str = "open"
 

@@ -1,4 +1,4 @@
-"""What a policy is asked and what it answers, whoever decides."""
+"""What a policy is asked and what it answers, whatever decides."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Access(Struct, frozen=True, kw_only=True):
     """One question: may this actor do this, on these branches?
 
     `branch` is what is read, written or forked; `target_branch` what is made, removed or merged
-    into. An actor nobody named is None, and no policy allows it anything.
+    into. An actor without a name is None, and no policy allows it anything.
     """
 
     action: Action
@@ -120,7 +120,7 @@ class Permit(Protocol):
 
 
 class RolePolicy(Struct, frozen=True):
-    """A policy, asked by somebody who has roles."""
+    """A policy, asked by an actor with roles."""
 
     policy: Policy
     roles: tuple[str, ...]
@@ -136,7 +136,7 @@ class RolePolicy(Struct, frozen=True):
 
 
 def with_roles(policy: Policy, roles: tuple[str, ...]) -> Policy:
-    """Return a policy as it is for somebody with roles."""
+    """Return a policy as it is for an actor with roles."""
     return RolePolicy(policy, roles) if roles else policy
 
 

@@ -144,7 +144,7 @@ def _taken(
         elif rule == "newest":
             table_of_rule = table.append_column(_RANK, nodes[rules.newest_by])
         rows = _from_each(table_of_rule, nodes[name], rule)
-        # A cluster in which nobody has a value keeps its survivor's null.
+        # A cluster in which no member has a value keeps its survivor's null.
         found[name] = pa.array(np.where(rows[stays[kept]] < 0, kept, rows[stays[kept]]))
     for name, declared in node.properties.items():
         source = None if declared.embedding is None else declared.embedding.source

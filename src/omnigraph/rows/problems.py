@@ -52,6 +52,15 @@ class Problem(Struct, frozen=True, kw_only=True):
         return {name: value for name, value in known.items() if value is not None}
 
 
+_ENVELOPE = 'a line is {"type": "Person", "data": {...}}; rows of one type: Person=FILE'
+_HINTS = (
+    ("not valid UTF-8", "save the file as UTF-8"),
+    ("unknown top-level graph batch field", _ENVELOPE),
+    ("expected a JSON object", f"one JSON object on each line, no array; {_ENVELOPE}"),
+    ("not valid JSON", "one JSON object on each line, without line breaks inside"),
+)
+
+
 class Problems:
     """Collects problems up to a limit and counts the rest."""
 
@@ -80,7 +89,7 @@ class Problems:
 
     @property
     def full(self) -> bool:
-        """Whether the limit is reached, so that looking further helps nobody."""
+        """Whether the limit is reached, so that looking further does not help."""
         return len(self.items) >= self.limit
 
     def raise_any(self) -> None:
@@ -97,7 +106,9 @@ class Problems:
         message = "\n".join([f"{head}; nothing was written:", *texts]) if head else texts[0]
         if not head and len(texts) > 1:
             message = "\n".join(texts)
-        raise DataError(message, problems=[item.to_json() for item in shown])
+        raise DataError(
+            message, problems=[item.to_json() for item in shown], hint=_hint(shown[0].message)
+        )
 
     def _text(self, item: Problem) -> str:
         return f"{place_text(item.file, item.line)}{item.message}"
@@ -107,6 +118,11 @@ def place_text(file: str | None, line: int | None) -> str:
     """Return where something stands, to put before a message; empty when that is unknown."""
     words = [word for word in (file, None if line is None else f"line {line}") if word]
     return f"{' '.join(words)}: " if words else ""
+
+
+def _hint(message: str) -> str | None:
+    """Return help for a file of another kind than it was taken for."""
+    return next((help_ for words, help_ in _HINTS if words in message), None)
 
 
 def some_rows(rows: Any, wrong: Any, column: str) -> Any:

@@ -8,7 +8,7 @@ from omnigraph.values.changes import ChangeBlock
 from omnigraph.values.commits import BranchInfo, GraphCommit, Tag
 from omnigraph.values.inspection import Subgraph
 from omnigraph.values.merges import MergeResult
-from omnigraph.values.recoveries import PendingWrite, RecoveryRecord
+from omnigraph.values.recoveries import PendingWrite, RecoveryRecord, Verdict
 from omnigraph.values.reports import TableHealth
 from omnigraph.values.results import Explanation, LoadResult
 from omnigraph.values.value import Json, Value
@@ -101,6 +101,21 @@ class MergeAnswer(MergeResult, frozen=True, kw_only=True):
     optional: ClassVar[frozenset[str]] = MergeResult.optional | {"branch_deleted"}
 
 
+class ParquetColumn(Value, frozen=True, kw_only=True):
+    """A column of a Parquet file, and its value in the first row as text."""
+
+    name: str
+    type: str
+    first: str | None
+
+
+class ParquetContent(Value, frozen=True, kw_only=True):
+    """What is in a Parquet file."""
+
+    rows: int
+    columns: tuple[ParquetColumn, ...]
+
+
 class BranchList(Value, frozen=True, kw_only=True):
     """Names of branches, main first; with details if they were asked for."""
 
@@ -170,6 +185,12 @@ class RecoveryList(Value, frozen=True, kw_only=True):
 
     recoveries: tuple[RecoveryRecord, ...]
     pending: tuple[PendingWrite, ...]
+
+
+class RecoverOutput(Value, frozen=True, kw_only=True):
+    """What became of each interrupted write that was resolved now."""
+
+    resolved: tuple[Verdict, ...]
 
 
 class TableList(Value, frozen=True, kw_only=True):

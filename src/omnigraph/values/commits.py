@@ -270,7 +270,7 @@ class Snapshot(Value, frozen=True, kw_only=True, dict=True, rename={"version": "
         )
 
     def asked_by(self, query: Callable[..., Any]) -> Self:
-        """Return itself, knowing the `query` of its graph; that is no part of the value."""
+        """Return itself, knowing the `query` of its graph; that is not part of the value."""
         self.__dict__[_QUERY] = query
         return self
 

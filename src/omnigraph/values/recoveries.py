@@ -17,6 +17,20 @@ class RecoveryKind(StrEnum):
     ORPHANED_BRANCH_DISCARDED = "OrphanedBranchDiscarded"
 
 
+class Verdict(StrEnum):
+    """What became of an interrupted write."""
+
+    NEVER_ARMED = "never_armed"
+    BRANCH_GONE = "branch_gone"
+    ALREADY_DECIDED = "already_decided"
+    HEAD_MOVED = "head_moved"
+    NOTHING_MOVED = "nothing_moved"
+    ROLLED_FORWARD = "rolled_forward"
+    ROLLED_BACK = "rolled_back"
+    NEEDS_REPAIR = "needs_repair"
+    """Its tables hold rows of another program, which only `repair` may keep or drop."""
+
+
 class TableOutcome(Value, frozen=True, kw_only=True):
     """One table of a recovery: where it stood, and the version it was taken to."""
 
