@@ -178,7 +178,12 @@ def test_metrics_of_any_worker_are_the_sums(server: Workers) -> None:
     for number, http in enumerate(clients):
         for _time in range(3 + number):
             assert http.get("/branches").status_code == 200
-    assert [counted(http) - before for http in clients] == [7, 7]
+    # A request is counted after its answer was sent, so the last one may still be missing.
+    deadline = time.monotonic() + 30
+    while (sums := [counted(http) - before for http in clients]) != [7, 7]:
+        assert max(sums) <= 7, sums
+        assert time.monotonic() < deadline, sums
+        time.sleep(0.02)
 
 
 def test_a_hangup_reloads_every_worker(server: Workers) -> None:
@@ -256,8 +261,9 @@ def test_a_killed_worker_is_replaced_and_nothing_acknowledged_is_lost(server: Wo
             assert promised <= set(found), "an acknowledged write is gone"
             landed = {name for name in found if name.startswith("kill-")}
             assert landed - promised <= {name for writer in mine for name in writer.unknown}
-    # Only what was under way at that moment is in doubt.
-    assert all(len(writer.unknown) <= 1 for writer in writers)
+    # Only what was under way at that moment is in doubt. The connections of a killed process end
+    # one after another: a writer that lost its own may be handed over to the dead one once more.
+    assert all(len(writer.unknown) <= 2 for writer in writers)
     assert len(server.each()) == WORKERS
 
 
