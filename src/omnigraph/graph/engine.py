@@ -91,6 +91,8 @@ class Engine:
         self.tables = Tables(self.location)
         self.probe = IdLookup()
         self.reader = Reader(self.tables, embedder=embedder)
+        self.query_bytes_max: int | None = None
+        """The most memory of one table of a query; None for a share of the machine."""
         self.syncer = new_syncer(self.location, durability)
         self.audit = RecoveryAudit(Journal(self.location, AUDIT), self.syncer)
         self.lines = OpenBranches(

@@ -22,7 +22,7 @@ from omnigraph.graph.entities import Entities
 from omnigraph.graph.explanation import Explanation
 from omnigraph.graph.result import Result
 from omnigraph.graph.targets import At
-from omnigraph.limits import RESIDENT_BYTES_MAX
+from omnigraph.limits import QUERY_MEMORY, RESIDENT_BYTES_MAX
 from omnigraph.plan import explain
 from omnigraph.read import Running
 from omnigraph.read.estimates import working_set_bytes
@@ -68,7 +68,7 @@ class Asked(Struct, frozen=True):
         if self._choose(acting).on_spark:
             return self._on_spark(graph)
         capture = acting.state(self.at, max_staleness_s=self.max_staleness_s)
-        running = Running(timeout_s=self.timeout_s, cancel=self.cancel)
+        running = self._running(acting)
         with returned_if_refused(running):
             compiled, table = acting.engine.run(
                 self.source, self.params, self.name, capture, running
@@ -89,7 +89,7 @@ class Asked(Struct, frozen=True):
         choice = self._choose(acting)
         if choice.on_spark:
             return self._explain_on_spark(acting, graph, choice)
-        running = Running(timeout_s=self.timeout_s, cancel=self.cancel, trace=True)
+        running = self._running(acting, trace=True)
         with returned_if_refused(running), measured() as io:
             capture = acting.state(self.at)
             begun = time.perf_counter()
@@ -104,6 +104,14 @@ class Asked(Struct, frozen=True):
             rows=table.num_rows,
             seconds=seconds,
             io=dict(io),
+        )
+
+    def _running(self, acting: Acting, *, trace: bool = False) -> Running:
+        return Running(
+            timeout_s=self.timeout_s,
+            memory_bytes=acting.engine.query_bytes_max,
+            cancel=self.cancel,
+            trace=trace,
         )
 
     # ---- the choice -----------------------------------------------------------------------
@@ -128,7 +136,7 @@ class Asked(Struct, frozen=True):
         if not _spark().is_configured(self.session, self.master):
             raise ResourceLimitError(
                 f"query '{asked.compiled.name}' is estimated to need {reason}",
-                resource="bytes of memory of a query",
+                resource=QUERY_MEMORY,
                 limit=budget,
                 actual=needed,
                 hint="give it a Spark session or master (OMNIGRAPH_SPARK_MASTER), narrow the "

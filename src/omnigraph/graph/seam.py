@@ -11,6 +11,7 @@ from omnigraph.catalog import Catalog, EdgeType, NodeType
 from omnigraph.commits import GraphCommit
 from omnigraph.commits.branch_ids import check_branch_name
 from omnigraph.commits.branches import check_tag_name
+from omnigraph.embed import Embedder
 from omnigraph.graph.acting import Acting
 from omnigraph.graph.changes import Changes
 from omnigraph.graph.commit_steps import CommitSteps
@@ -74,6 +75,16 @@ def request_keys(session: Session, *, kept_s: float) -> RequestKeys:
 def limit_cache(session: Session, bytes_max: int) -> None:
     """Let a graph keep so many bytes at most of what was read."""
     _acting(session).engine.reader.limit_cache(bytes_max)
+
+
+def limit_queries(session: Session, bytes_max: int) -> None:
+    """Refuse queries of a graph that would make a larger table on their way."""
+    _acting(session).engine.query_bytes_max = bytes_max
+
+
+def embedder_of(session: Session) -> Embedder | None:
+    """Return what turns texts into vectors for a graph, to do the same in another process."""
+    return _acting(session).engine.embedder
 
 
 def note_commits(session: Session, branch: str, commits: int) -> None:

@@ -280,6 +280,9 @@ KEY_BYTES: Final = 150
 QUERY_ROWS_MAX: Final = 100_000_000
 """Rows a query may hold at once: about 1 GB for each variable of its pattern."""
 
+QUERY_MEMORY: Final = "bytes of memory of a query"
+"""The resource that a query which would hold too much is refused for."""
+
 QUERY_MEMORY_SHARE: Final = 4
 """The part of the machine's memory that one table of a query, made on its way, may take."""
 

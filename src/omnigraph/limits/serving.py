@@ -67,6 +67,42 @@ SERVER_QUERY_GRACE_S: Final = 1.0
 SERVER_QUICK_S: Final = 0.02
 """A query that takes longer is watched: it is stopped when its client hangs up."""
 
+SMALL_QUERY_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Memory of one table of a query that a server runs itself; one that needs more is run apart."""
+
+LARGE_QUERY_SHARE: Final = 4
+"""Part of the machine's memory (one in so many) that a process for large queries may take."""
+
+LARGE_PROCESS_BYTES: Final = 1024 * 1024 * 1024
+"""Memory that may be set aside by a process for large queries before it has one: mostly stacks."""
+
+LARGE_QUERY_TABLES: Final = 3
+"""Tables of about one size that a query holds at a time: one, what it is made of, the answer."""
+
+LARGE_QUERIES_MAX: Final = 2
+"""Large queries that a server runs at a time; the next ones wait, in turn by actor."""
+
+LARGE_QUERY_IDLE_S: Final = 10.0
+"""How long a process for large queries waits for the next one, with what it has read."""
+
+LARGE_QUERY_LOOK_S: Final = 0.05
+"""How often it is asked whether the client of a large query is still there."""
+
+LARGE_QUERY_NICE: Final = 10
+"""How far large queries stand back when others want the processor."""
+
+HELD_RESULT_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Memory of an answer that is streamed; a larger one is read from a file as it is taken."""
+
+RESULT_FILES_BYTES_MAX: Final = 16 * 1024 * 1024 * 1024
+"""Bytes of all answers in files that are still being taken; more are told to come back."""
+
+RESULT_FILE_ROWS: Final = 64 * 1024
+"""Rows of one part of an answer in a file."""
+
+RESULT_FILES_RETRY_S: Final = 10
+"""When somebody is told to come back who found no room for an answer."""
+
 ACTOR_READS_MAX: Final = 8
 """Reads of one actor in flight; one thread at least is always left to the others."""
 

@@ -40,7 +40,7 @@ from omnigraph.read.output import build_output, cut_size
 from omnigraph.read.pattern import run_steps
 from omnigraph.read.probe import ProbePlan, TooWide, plan_probe, probe
 from omnigraph.read.ranking import Ranker
-from omnigraph.read.running import apart, is_traced, noted
+from omnigraph.read.running import apart, is_traced, noted, out_of_memory
 from omnigraph.read.search import SearchColumns, constants, searches, transform_plan
 from omnigraph.read.topology import Topologies
 from omnigraph.read.tree import Tree, plan_tree
@@ -282,6 +282,8 @@ def _named(plan: ReadPlan) -> Iterator[None]:
     """Say which query it was that could not be evaluated."""
     try:
         yield
+    except MemoryError as error:
+        raise out_of_memory(plan.name) from error
     except (pa.ArrowException, OverflowError, ValueError) as error:
         reason = str(error).split("\n", 1)[0]
         raise QueryError(f"query '{plan.name}' cannot be evaluated: {reason}") from error

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from functools import cache
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -15,7 +16,7 @@ from msgspec import Struct, field
 
 from omnigraph.clock import elapsed_s
 from omnigraph.errors import QueryError, ResourceLimitError
-from omnigraph.limits import QUERY_MEMORY_SHARE, QUERY_TIME
+from omnigraph.limits import QUERY_MEMORY, QUERY_MEMORY_SHARE, QUERY_TIME
 from omnigraph.values.results import Stage as Stage
 
 
@@ -65,6 +66,18 @@ def out_of_time(timeout_s: float, taken_s: float) -> ResourceLimitError:
     )
 
 
+def out_of_memory(name: str) -> ResourceLimitError:
+    """Return what is told of a query that the machine had no memory for."""
+    limit = memory_share()
+    return ResourceLimitError(
+        f"query '{name}' needs more memory than there is",
+        resource=QUERY_MEMORY,
+        limit=limit,
+        actual=limit,
+        hint="narrow the pattern, return fewer columns, or count instead of listing",
+    )
+
+
 class Sized(Protocol):
     """What a step leaves: so many rows."""
 
@@ -74,7 +87,6 @@ class Sized(Protocol):
 
 
 F = TypeVar("F", bound=Sized)
-_MACHINE_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 _current: ContextVar[Running | None] = ContextVar("omnigraph_query", default=None)
 
 
@@ -113,7 +125,7 @@ def reserve(size_bytes: float) -> None:
         limit = memory_share()
     if size_bytes > limit:
         raise ResourceLimitError(
-            resource="bytes of memory of a query",
+            resource=QUERY_MEMORY,
             limit=limit,
             actual=int(size_bytes),
             hint="narrow the pattern, return fewer columns, or count instead of listing",
@@ -124,7 +136,13 @@ def reserve(size_bytes: float) -> None:
 
 def memory_share() -> int:
     """Return how much memory one table of a query may take, unless it was said."""
-    return _MACHINE_BYTES // QUERY_MEMORY_SHARE
+    return machine_bytes() // QUERY_MEMORY_SHARE
+
+
+@cache
+def machine_bytes() -> int:
+    """Return the memory of the machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 @contextlib.contextmanager

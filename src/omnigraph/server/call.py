@@ -7,30 +7,37 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
+from omnigraph.clock import elapsed_s
 from omnigraph.commits import MAIN, GraphCommit
-from omnigraph.errors import BadRequestError, NotFoundError, OmniGraphError
-from omnigraph.graph import Session
+from omnigraph.errors import BadRequestError, NotFoundError, OmniGraphError, ResourceLimitError
+from omnigraph.graph import Result, Session
+from omnigraph.graph.seam import embedder_of, reach
 from omnigraph.ids import is_ulid
 from omnigraph.limits import SERVER_QUERY_GRACE_S, SERVER_QUICK_S
 from omnigraph.policy import Access, Action, check
 from omnigraph.read import Running, out_of_time
+from omnigraph.server.admission import ANONYMOUS
 from omnigraph.server.gate import Passing
 from omnigraph.server.graphs import ServedGraph
 from omnigraph.server.idempotency import Json, keyed, once
 from omnigraph.server.json_routes import JsonRoute
+from omnigraph.server.large_jobs import Job
 from omnigraph.server.negotiation import Chosen, choose
 from omnigraph.server.responses import begin, streamed
 from omnigraph.server.service import Service
 from omnigraph.store import Claim, measured
 from omnigraph.values.headers import IF_COMMIT, MESSAGE, decode_message
+from omnigraph.values.requests import QueryRequest
+from omnigraph.values.results import Explanation
 
 T = TypeVar("T")
+A = TypeVar("A", Result, Explanation)
 _SNAPSHOT = re.compile(r"manifest:(?P<branch>.+):v(?P<version>[0-9]{1,18})(?::etag:.*)?")
 
 
@@ -107,22 +114,69 @@ class Call:
         async with self.service.reading.admit(self.actor, self._size_bytes, self._gone):
             return await self.service.threads.read(self._measured(lambda: work(session)))
 
-    async def timed(
-        self, work: Callable[[Session, Running], T], *, timeout_s: float | None = None
+    async def query(
+        self,
+        ask: Callable[[Session, Running], A],
+        job: Job,
+        form: Callable[[A, Running], T],
+        *,
+        timeout_s: float | None = None,
     ) -> T:
-        """Run a query for so long at most; it is told to stop then, and when the client hangs up.
+        """Run a query and give its answer a form, here or, if it needs much memory, apart.
 
-        What cannot be stopped at once is not waited for, but keeps its place until it has ended.
+        It may take so long at most; it is told to stop then, and when the client hangs up.
         """
         most = self.service.settings.query_seconds_max
         limit_s = most if timeout_s is None else min(timeout_s, most)
-        session, cancel = self.served.session(self._token), threading.Event()
+        session, begun = self.served.session(self._token), elapsed_s()
 
-        def run() -> T:
-            return work(session, Running(timeout_s=limit_s, cancel=cancel))
+        def here(cancel: threading.Event) -> asyncio.Future[T]:
+            def run() -> T:
+                running = Running(timeout_s=limit_s, cancel=cancel)
+                return form(ask(session, running), running)
 
+            return self.service.threads.begin_read(self._measured(run))
+
+        try:
+            return await self._ended(here, limit_s)
+        except ResourceLimitError as error:
+            large = self.service.large
+            if large is None or not large.takes(error):
+                raise
+        left_s = max(0.1, limit_s - (elapsed_s() - begun))
+
+        async def answered(cancel: threading.Event) -> T:
+            found = await large.run(job, self.actor or ANONYMOUS, cancel, left_s)
+            running = Running(timeout_s=limit_s, cancel=cancel)
+            # Both ways give the same kind of answer.
+            return await self.service.threads.read(lambda: form(cast("A", found), running))
+
+        return await self._ended(lambda cancel: asyncio.ensure_future(answered(cancel)), left_s)
+
+    def job(self, asked: QueryRequest, state: Mapping[str, Any], *, explain: bool = False) -> Job:
+        """Return a query as another process is told it."""
+        graph = self.served.graph
+        return Job(
+            uri=graph.uri,
+            reach=reach(graph),
+            embedder=embedder_of(graph),
+            source=asked.query,
+            params=asked.params,
+            name=asked.name,
+            state=state,
+            explain=explain,
+        )
+
+    async def _ended(
+        self, begin: Callable[[threading.Event], asyncio.Future[T]], limit_s: float
+    ) -> T:
+        """Return what comes of some work; it is told to stop after a time and on a hang-up.
+
+        What cannot be stopped at once is not waited for, but keeps its place until it has ended.
+        """
+        cancel = threading.Event()
         leave = await self.service.reading.enter(self.actor, self._size_bytes, self._gone)
-        ended = self.service.threads.begin_read(self._measured(run))
+        ended = begin(cancel)
         ended.add_done_callback(lambda _ended: leave())
         ended.add_done_callback(_looked_at)
         try:

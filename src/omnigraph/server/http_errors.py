@@ -59,8 +59,18 @@ class Failure:
     headers: dict[str, str] = field(default_factory=dict)
 
 
+class KnownFailure(Exception):
+    """A failure of another process, which said already what the client is told."""
+
+    def __init__(self, found: Failure) -> None:
+        super().__init__(str(found.body.get("error")))
+        self.found = found
+
+
 def failure(error: BaseException) -> Failure:
     """Return what a client is told about an error. What is not ours says nothing of itself."""
+    if isinstance(error, KnownFailure):
+        return error.found
     if isinstance(error, HttpProblem):
         body = problem_body(error.status, error.message, type_=error.type)
         return Failure(status=error.status, body=body, headers=error.headers)

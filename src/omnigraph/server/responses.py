@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import csv
 import io
 import json
@@ -266,12 +268,38 @@ def streamed(
 async def _parts(
     threads: Threads, first: list[bytes], rest: Iterator[bytes]
 ) -> AsyncIterator[bytes]:
+    work: asyncio.Future[bytes | None] | None = None
     try:
         for part in first:
             yield part
-        while (more := await threads.read(lambda: next(rest, None))) is not None:
+        while True:
+            work = threads.begin_read(lambda: next(rest, None))
+            # A reader that hangs up does not stop the part that is being made.
+            more = await asyncio.shield(work)
+            if more is None:
+                return
             yield more
     finally:
-        close = getattr(rest, "close", None)
-        if close is not None:
-            close()
+        _close_after(threads, rest, work)
+
+
+def _close_after(
+    threads: Threads, rest: Iterator[bytes], work: asyncio.Future[bytes | None] | None
+) -> None:
+    """Let go of what an answer is made from, once nothing is made from it any more."""
+
+    def close(ended: asyncio.Future[bytes | None] | None = None) -> None:
+        if ended is not None and not ended.cancelled():
+            ended.exception()  # Nobody else looks at it.
+        # In a thread: giving much memory back takes a while.
+        with contextlib.suppress(RuntimeError):
+            threads.begin_read(getattr(rest, "close", _nothing))
+
+    if work is None or work.done():
+        close()
+    else:
+        work.add_done_callback(close)
+
+
+def _nothing() -> None:
+    """Close what needs no closing."""

@@ -17,14 +17,16 @@ from omnigraph.commits import MAIN, GraphCommit
 from omnigraph.embed import Embedder, embedder_from
 from omnigraph.errors import BadRequestError, OmniGraphError
 from omnigraph.graph import Graph, GroupWrites, Upkeep, open_graph
-from omnigraph.graph.seam import domain, limit_cache, note_commits
+from omnigraph.graph.seam import domain, limit_cache, limit_queries, note_commits
 from omnigraph.identity import Tokens
 from omnigraph.policy import Policy, ServerState, load_policy, policy_for, server_state
 from omnigraph.server.admission import Admission
 from omnigraph.server.graphs import ServedGraph, ServedGraphs
+from omnigraph.server.large_queries import LargeQueries
 from omnigraph.server.logs import log
 from omnigraph.server.metrics import Metrics
 from omnigraph.server.peers import Peers
+from omnigraph.server.result_files import ResultFiles
 from omnigraph.server.settings import Settings
 from omnigraph.server.stored import stored_in
 from omnigraph.server.threads import Threads
@@ -62,6 +64,9 @@ class Service:
     threads: Threads = field(init=False)
     admission: Admission = field(init=False)
     reading: Admission = field(init=False)
+    files: ResultFiles = field(init=False)
+    large: LargeQueries | None = field(init=False)
+    """Runs what needs much memory; None where such queries are refused."""
     peers: Peers | None = None
     """The other workers, if there are any."""
     tells_commits: bool = False
@@ -89,6 +94,14 @@ class Service:
             wait_s=self.settings.actor_wait_seconds,
             noun="read",
         )
+        self.files = ResultFiles(self.settings.result_files_bytes_max)
+        self.large = None
+        if self.settings.large_queries_max:
+            self.large = LargeQueries(
+                processes=self.settings.large_queries_max,
+                bytes_max=self.settings.large_query_bytes_max,
+                files=self.files,
+            )
         self._watch({})
 
     def _watch(self, before: Mapping[str, Graph]) -> None:
@@ -168,6 +181,9 @@ class Service:
     def close(self) -> None:
         """Close the graphs."""
         self.threads.close()
+        if self.large is not None:
+            self.large.close()
+        self.files.close()
         self.serving.graphs.close()
         for graph in self._retired:
             graph.close()
@@ -248,6 +264,7 @@ def open_one(
         group_writes=_grouping(settings),
     )
     limit_cache(graph, settings.cache_bytes_max)
+    limit_queries(graph, settings.small_query_bytes_max)
     return graph
 
 

@@ -14,6 +14,8 @@ from omnigraph.limits import (
     ACTOR_WAIT_S,
     ACTOR_WRITES_MAX,
     IDEMPOTENCY_KEY_S,
+    LARGE_QUERIES_MAX,
+    LARGE_QUERY_SHARE,
     LOAD_REQUEST_BYTES_MAX,
     REQUEST_BODY_SECONDS_MAX,
     REQUEST_BYTES_MAX,
@@ -21,6 +23,7 @@ from omnigraph.limits import (
     REQUESTS_IN_FLIGHT_MAX,
     RESIDENT_BYTES_MAX,
     RESULT_BYTES_MAX,
+    RESULT_FILES_BYTES_MAX,
     RESULT_ROWS_MAX,
     RETAIN_S,
     RETAIN_VERSIONS,
@@ -29,8 +32,10 @@ from omnigraph.limits import (
     SERVER_QUERY_SECONDS_MAX,
     SERVER_THREADS,
     SERVER_WRITE_THREADS,
+    SMALL_QUERY_BYTES_MAX,
     WORKER_SILENCE_S,
 )
+from omnigraph.read.running import machine_bytes
 from omnigraph.server.graph_ids import check_graph_id
 from omnigraph.yaml_text import YamlError, parse_yaml
 
@@ -72,6 +77,10 @@ class Settings:
     actor_wait_seconds: float = ACTOR_WAIT_S
     key_seconds: float = IDEMPOTENCY_KEY_S
     query_seconds_max: float = SERVER_QUERY_SECONDS_MAX
+    small_query_bytes_max: int = SMALL_QUERY_BYTES_MAX
+    large_query_bytes_max: int = machine_bytes() // LARGE_QUERY_SHARE
+    large_queries_max: int = LARGE_QUERIES_MAX
+    result_files_bytes_max: int = RESULT_FILES_BYTES_MAX
     result_rows_max: int = RESULT_ROWS_MAX
     result_bytes_max: int = RESULT_BYTES_MAX
     drain_seconds: float = SERVER_DRAIN_SECONDS
@@ -99,7 +108,9 @@ class Settings:
             raise BadRequestError("TLS needs both: --tls-cert and --tls-key")
         check_graph_id(self.graph_id)
         self.address()
-        for name in _NUMBERS:
+        if self.large_queries_max < 0:
+            raise BadRequestError("large_queries_max must be 0, for none, or more")
+        for name in _NUMBERS.keys() - {"large_queries_max"}:
             if getattr(self, name) <= 0:
                 raise BadRequestError(f"{name} must be more than 0")
 
@@ -110,6 +121,8 @@ class Settings:
             requests_max=-(-self.requests_max // self.workers),
             actor_reads_max=-(-self.actor_reads_max // self.workers),
             cache_bytes_max=-(-self.cache_bytes_max // self.workers),
+            large_queries_max=-(-self.large_queries_max // self.workers),
+            result_files_bytes_max=-(-self.result_files_bytes_max // self.workers),
             upkeep=self.upkeep and worker == UPKEEP_WORKER,
         )
 

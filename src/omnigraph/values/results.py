@@ -59,7 +59,7 @@ class LoadedType(Value, frozen=True, kw_only=True):
 if TYPE_CHECKING:
     Counts = Mapping[str, int]
     Milliseconds = float
-    OpenBranches = str
+    TextLines = str
 else:
     Counts = form(
         list[LoadedType],
@@ -67,7 +67,7 @@ else:
         read=lambda items: {item.name: item.entities_loaded for item in items},
     )
     Milliseconds = form(float, send=lambda seconds: seconds * 1e3, read=lambda ms: ms / 1e3)
-    OpenBranches = form(list[str], send=lambda text: text.split("\n"), read="\n".join)
+    TextLines = form(list[str], send=lambda text: text.split("\n"), read="\n".join)
 
 
 class LoadResult(Value, frozen=True, kw_only=True):
@@ -138,7 +138,7 @@ class Stage(Value, frozen=True, kw_only=True, rename={"text": "step", "seconds":
 class Explanation(Value, frozen=True, kw_only=True, rename={"rows": "row_count", "seconds": "ms"}):
     """The plan of a query, what each step did, and what it cost in storage calls."""
 
-    plan: OpenBranches
+    plan: TextLines
     stages: tuple[Stage, ...]
     rows: int
     seconds: Milliseconds

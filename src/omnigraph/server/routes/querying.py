@@ -14,6 +14,7 @@ from omnigraph.read import Running
 from omnigraph.server.call import Call, CallOf, state_of
 from omnigraph.server.json_routes import Sent, topic
 from omnigraph.server.responses import (
+    Begun,
     Check,
     begin,
     csv_chunks,
@@ -30,6 +31,7 @@ from omnigraph.server.routes.states import allow_state
 from omnigraph.values.answers import ReadOutput, Target
 from omnigraph.values.headers import ARROW, CSV, JSON, NDJSON, PARQUET
 from omnigraph.values.requests import QueryRequest, ReadRequest
+from omnigraph.values.results import Explanation
 from omnigraph.values.schemas import ref
 
 router = topic("query")
@@ -82,9 +84,13 @@ async def run_query(call: Call, asked: QueryRequest) -> Response:
         return await _explained(call, asked)
     form = call.accepted(JSON, *_STREAMS).media_type
     if form != JSON:
-        make = _STREAMS[form]
-        # What is streamed later has no limit of time: it is made as fast as it is taken.
-        begun = await answer(call, asked, lambda result, _check: begin(make(result, _unlimited)))
+        make, files = _STREAMS[form], call.service.files
+
+        def first_parts(result: Result, _check: Check) -> Begun:
+            # What is streamed later has no limit of time: it is made as fast as it is taken.
+            return begin(make(files.out_of_memory(result), _unlimited))
+
+        begun = await answer(call, asked, first_parts)
         return streamed(call.service.threads, begun, media_type=form)
     whole = _whole(call)
     if asked.form != "rows":
@@ -130,8 +136,8 @@ async def answer(call: Call, asked: QueryRequest, form: Callable[[Result, Check]
     """Ask the policy, run the query and give its result a form; hanging up stops both."""
     state = await _state(call, asked)
 
-    def work(graph: Session, running: Running) -> T:
-        result = graph.query(
+    def ask(graph: Session, running: Running) -> Result:
+        return graph.query(
             asked.query,
             asked.params,
             name=asked.name,
@@ -139,11 +145,13 @@ async def answer(call: Call, asked: QueryRequest, form: Callable[[Result, Check]
             cancel=running.cancel,
             **state,
         )
+
+    def formed(result: Result, running: Running) -> T:
         if asked.snapshot is not None:
             result.target = {"branch": None, "snapshot": asked.snapshot}
         return form(result, running.check)
 
-    return await call.timed(work, timeout_s=asked.timeout)
+    return await call.query(ask, call.job(asked, state), formed, timeout_s=asked.timeout)
 
 
 async def _state(call: Call, asked: QueryRequest) -> dict[str, Any]:
@@ -162,8 +170,8 @@ async def _state(call: Call, asked: QueryRequest) -> dict[str, Any]:
 async def _explained(call: Call, asked: QueryRequest) -> Response:
     state = await _state(call, asked)
 
-    def work(graph: Session, running: Running) -> dict[str, object]:
-        found = graph.explain(
+    def ask(graph: Session, running: Running) -> Explanation:
+        return graph.explain(
             asked.query,
             asked.params,
             name=asked.name,
@@ -171,6 +179,8 @@ async def _explained(call: Call, asked: QueryRequest) -> Response:
             cancel=running.cancel,
             **state,
         )
+
+    def formed(found: Explanation, _running: Running) -> dict[str, object]:
         snapshot = asked.snapshot
         branch = None if snapshot else state["branch"] or MAIN
         return ReadOutput(
@@ -181,7 +191,8 @@ async def _explained(call: Call, asked: QueryRequest) -> Response:
             explain=found,
         ).to_json()
 
-    return json_response(await call.timed(work, timeout_s=asked.timeout))
+    job = call.job(asked, state, explain=True)
+    return json_response(await call.query(ask, job, formed, timeout_s=asked.timeout))
 
 
 def _ints(call: Call) -> Literal["number", "string"]:
