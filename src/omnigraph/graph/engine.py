@@ -230,6 +230,8 @@ class Engine:
                 asked.values,
                 now=datetime.datetime.now(datetime.UTC),
             )
+        # The last step may have been a long one.
+        running.check()
         return asked.compiled, table
 
     def prepare(

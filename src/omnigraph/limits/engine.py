@@ -58,7 +58,7 @@ RRF_K_DEFAULT: Final = 60
 FUZZY_EDITS_DEFAULT: Final = 2
 """Levenshtein distance that `fuzzy` allows when the query names none."""
 
-MEMORY_RETURNED_BYTES: Final = 64 * 1024 * 1024
+MEMORY_RETURNED_BYTES: Final = 16 * 1024 * 1024
 """A query that took more memory than this gives it back at its end: allocators would keep it."""
 
 SYNC_THREADS: Final = 32

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from omnigraph.errors import OmniGraphError
+from omnigraph.errors import OmniGraphError, ResourceLimitError
 from omnigraph.limits import MEMORY_RETURNED_BYTES
 from omnigraph.read.running import Running
 
@@ -33,7 +33,7 @@ def returned_if_refused(running: Running) -> Iterator[None]:
     try:
         yield
     except OmniGraphError as error:
-        if took_much(running):
+        if took_much(running) or isinstance(error, ResourceLimitError):
             # Its frames hold what they had made for as long as there is the error, and an error in
             # a cycle of references is there until the next collection.
             traceback.clear_frames(error.__traceback__)

@@ -8,7 +8,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from functools import cache
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -139,7 +138,6 @@ def memory_share() -> int:
     return machine_bytes() // QUERY_MEMORY_SHARE
 
 
-@cache
 def machine_bytes() -> int:
     """Return the memory of the machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

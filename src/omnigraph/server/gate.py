@@ -10,6 +10,7 @@ import asyncio
 import logging
 import re
 import time
+import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,7 @@ from omnigraph.server.browsers import Names, Origins, is_loopback, listed
 from omnigraph.server.graph_ids import check_graph_id
 from omnigraph.server.graphs import ServedGraph, ServedGraphs, unknown_graph
 from omnigraph.server.handed_over import HANDED_OVER
-from omnigraph.server.http_errors import HttpProblem, failure
+from omnigraph.server.http_errors import HttpProblem, KnownFailure, failure
 from omnigraph.server.logs import log
 from omnigraph.server.peers import Answer, Ask
 from omnigraph.server.responses import error_response
@@ -231,7 +232,7 @@ class Gate:
     async def _fail(
         self, error: Exception, scope: Scope, receive: Receive, send: Send, passing: Passing
     ) -> None:
-        if not isinstance(error, OmniGraphError | HttpProblem | _Gone):
+        if not isinstance(error, OmniGraphError | HttpProblem | KnownFailure | _Gone):
             log(
                 "request failed",
                 level=logging.ERROR,
@@ -239,8 +240,12 @@ class Gate:
                 request_id=passing.request_id,
                 path=scope["path"],
             )
+        told = failure(error)
+        # An error in a cycle of references, as one of a future is, would hold what its frames had
+        # made until the next collection, and a server collects seldom.
+        traceback.clear_frames(error.__traceback__)
         if not passing.started:
-            await error_response(failure(error))(scope, receive, send)
+            await error_response(told)(scope, receive, send)
 
     def _record(self, scope: Scope, passing: Passing) -> None:
         route = getattr(scope.get("route"), "path", None) or passing.route or "(none)"
