@@ -107,7 +107,11 @@ def test_a_large_query_reads_the_state_it_names(serve: Serve) -> None:
     before = api.ok(api.get("/commits"))["commits"][0]["graph_commit_id"]
     api.ok(api.post("/branches", {"name": "side"}))
     api.add("one-more", branch="side")
-    states = (({}, PEOPLE), ({"branch": "side"}, PEOPLE + 1), ({"snapshot": before}, PEOPLE))
+    states: tuple[tuple[dict[str, str], int], ...] = (
+        ({}, PEOPLE),
+        ({"branch": "side"}, PEOPLE + 1),
+        ({"snapshot": before}, PEOPLE),
+    )
     for state, people in states:
         found = api.post("/query", {"query": PRODUCT, **state}, headers={"Accept": "text/csv"})
         assert len(found.text.splitlines()) == people**2 + 1
