@@ -164,3 +164,38 @@ def test_files_follow_the_states_that_stay_not_the_commits_made(tmp_path: Path) 
         assert caretaker.last_error is None
     bound = FILES_PER_STATE * (30 + 20) + FILES_OF_A_TABLE
     assert max(counts) <= bound, (bound, counts)
+
+
+@pytest.mark.parametrize("later", [True, False])
+def test_indexes_of_a_large_load_are_built_in_the_background(
+    place: AnyPath, monkeypatch: pytest.MonkeyPatch, later: bool
+) -> None:
+    monkeypatch.setattr("omnigraph.graph.engine.FOLD_LATER_ROWS", 25_000 if later else 25_001)
+    rows = [{"type": "P", "data": {"k": f"k{number}"}} for number in range(25_000)]
+    free = threading.Event()
+    with og.init(place / "g", SCHEMA, durability="none") as graph:
+        upkeep = graph.maintenance.upkeep
+        assert upkeep is not None
+        assert upkeep.begin(lambda: free.wait(60))
+        graph.load(rows, mode="append")
+        kinds = [commit.kind for commit in graph.commits.list()]
+        assert ("optimize" in kinds) is not later
+        assert len(graph.query(ALL)) == 25_000
+        assert graph.get("P", "k24999") is not None
+        free.set()
+        upkeep.wait()
+        assert "optimize" in [commit.kind for commit in graph.commits.list()]
+        write(graph, 1, start=25_000)
+        assert len(graph.query(ALL)) == 25_001
+    assert not upkeep.begin(lambda: None), "nothing is begun after the end"
+
+
+def test_a_handle_that_closes_waits_for_the_indexes(
+    place: AnyPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("omnigraph.graph.engine.FOLD_LATER_ROWS", 1)
+    rows = [{"type": "P", "data": {"k": f"k{number}"}} for number in range(25_000)]
+    with og.init(place / "g", SCHEMA, durability="none") as graph:
+        graph.load(rows, mode="append")
+    with og.open(place / "g", mode="ro") as graph:
+        assert "optimize" in [commit.kind for commit in graph.commits.list()]

@@ -135,6 +135,7 @@ def load(
         with open_graph(place, actor=actor) as graph, _Progress(plain) as progress:
             rows = sys.stdin.buffer.read() if plain == STDIN else plain
             result = graph.load(rows, progress=progress.update, **request)
+            progress.finish(graph)
     else:
         with open_stored(place, actor=actor) as stored:
             result = _bulk(stored, sources, here, master, scratch, {**extra, **request})
@@ -151,7 +152,9 @@ def _bulk(
 ) -> LoadResult:
     if here:
         with _Progress(sources) as progress:
-            return graph.bulk(sources, engine="local", progress=progress.update, **request)
+            result = graph.bulk(sources, engine="local", progress=progress.update, **request)
+            progress.finish(graph)
+            return result
     named = master or os.environ.get("OMNIGRAPH_SPARK_MASTER")
     with _Stages() as stages:
         return graph.bulk(
@@ -280,6 +283,7 @@ class _Progress:
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         self._bar: Any = None
+        self._task: Any = None
         self.update: Callable[[int], None] | None = None
 
     def __enter__(self) -> _Progress:
@@ -294,7 +298,7 @@ class _Progress:
             )
 
             bar = Progress(
-                TextColumn("reading"),
+                TextColumn("{task.description}"),
                 BarColumn(),
                 DownloadColumn(),
                 TimeRemainingColumn(),
@@ -303,7 +307,7 @@ class _Progress:
             )
             bar.start()
             task = bar.add_task("reading", total=size)
-            self._bar = bar
+            self._bar, self._task = bar, task
             self.update = lambda done: bar.update(task, completed=done)
         return self
 
@@ -313,6 +317,14 @@ class _Progress:
         from omnigraph.intake.inputs import sources_bytes
 
         return sources_bytes(self._sources)
+
+    def finish(self, graph: object) -> None:
+        """Wait for the indexes of a large load, which are built in the background."""
+        maintenance = getattr(graph, "maintenance", None)
+        upkeep = getattr(maintenance, "upkeep", None)
+        if self._bar is not None and upkeep is not None:
+            self._bar.update(self._task, description="indexing", completed=None, total=None)
+            upkeep.wait()
 
     def __exit__(self, *_error: object) -> None:
         if self._bar is not None:

@@ -259,7 +259,8 @@ class Acting:
             return
         # One of the commits that were published together looks after all of them.
         if line.manifest.history.is_last(commit):
-            self.engine.after_commit(line, fold=fold)
+            rows = sum(change.written_rows for change in changes.effective())
+            self.engine.after_commit(line, rows=rows, fold=fold)
         written = {change.entity.table_key for change in changes.effective()}
         self.wrote(line, commit, written - changes.unseen)
 

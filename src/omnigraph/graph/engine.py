@@ -26,7 +26,7 @@ from omnigraph.graph.upkeep import Caretaker, Upkeep
 from omnigraph.ids import UlidSource
 from omnigraph.lang import CompiledQuery, bind_parameters, compile_query, compile_schema
 from omnigraph.lang.result_columns import column_types
-from omnigraph.limits import COMPILED_QUERIES_MAX
+from omnigraph.limits import COMPILED_QUERIES_MAX, FOLD_LATER_ROWS
 from omnigraph.ops.compact_tail import TailCompaction
 from omnigraph.ops.merge.merging import Merging
 from omnigraph.plan import MutationPlan, ReadPlan
@@ -270,9 +270,15 @@ class Engine:
             capture = line.manifest.capture()
         return capture
 
-    def after_commit(self, line: OpenBranch, *, fold: bool = True) -> None:
-        """Do what follows every write: long tails are folded away, upkeep counts the commit."""
+    def after_commit(self, line: OpenBranch, *, rows: int, fold: bool = True) -> None:
+        """Do what follows every write: long tails are folded away, upkeep counts the commit.
+
+        After a large one that takes as long as the write did: it is done in the background, where
+        something works there.
+        """
         if fold:
-            TailCompaction(line.writer).run_if_due(self.schema)
+            compact = partial(TailCompaction(line.writer).run_if_due, self.schema)
+            if rows < FOLD_LATER_ROWS or self.upkeep is None or not self.upkeep.begin(compact):
+                compact()
         if self.upkeep is not None:
             self.upkeep.note_commit(line.branch.name)

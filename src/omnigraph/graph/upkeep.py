@@ -80,6 +80,7 @@ class Caretaker:
         self._written: set[str] = set()
         self._since = elapsed_s()
         self._running: Future[None] | None = None
+        self._begun: Future[None] | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._closed = False
         self.last_error: OmniGraphError | None = None
@@ -99,25 +100,36 @@ class Caretaker:
                 return
             written, self._written = frozenset(self._written), set()
             self._commits, self._since = 0, elapsed_s()
-            if self._pool is None:
-                # Made when it is first needed: most handles never come to it.
-                self._pool = ThreadPoolExecutor(1, thread_name_prefix="omnigraph-upkeep")
-            self._running = self._pool.submit(self._run, written)
+            self._running = self._submit(lambda: self._work(written))
 
-    def _run(self, written: frozenset[str]) -> None:
+    def begin(self, work: Callable[[], object]) -> bool:
+        """Do something after what is under way; False if that is not possible any more."""
+        with self._lock:
+            if not self._closed:
+                self._begun = self._submit(work)
+            return not self._closed
+
+    def _submit(self, work: Callable[[], object]) -> Future[None]:
+        if self._pool is None:
+            # Made when it is first needed: most handles never come to it.
+            self._pool = ThreadPoolExecutor(1, thread_name_prefix="omnigraph-upkeep")
+        return self._pool.submit(self._run, work)
+
+    def _run(self, work: Callable[[], object]) -> None:
         try:
-            self._work(written)
+            work()
             self.runs += 1
             self.last_error = None
         except OmniGraphError as error:
             self.last_error = error
 
     def wait(self) -> None:
-        """Wait for a run that is under way."""
+        """Wait for what is under way."""
         with self._lock:
-            running = self._running
-        if running is not None:
-            running.result()
+            under_way = self._running, self._begun
+        for work in under_way:
+            if work is not None:
+                work.result()
 
     def close(self) -> None:
         """Wait for a run that is under way, and start no more."""

@@ -242,6 +242,9 @@ UPSERT_PART_BYTES: Final = 64 * 1024 * 1024
 FOLD_FRAGMENTS: Final = 32
 """Unindexed fragments after which a table's tail is folded (a probe costs 0.06 ms for each)."""
 
+FOLD_LATER_ROWS: Final = 200_000
+"""Rows of one write from which on its indexes are built in the background."""
+
 FOLD_ROWS: Final = 20_000
 """Unindexed rows after which a table's tail is folded."""
 

@@ -61,6 +61,12 @@ class TableChange(Struct):
         added = 0 if self.added is None else self.added.num_rows
         return added if self.changed is None else added + self.changed.num_rows
 
+    @property
+    def written_rows(self) -> int:
+        """Number of rows written, here or by workers."""
+        files = () if self.elsewhere is None else self.elsewhere.files
+        return max(self.row_count, sum(item.rows for item in files))
+
     def rows(self) -> Any | None:
         """Return added and changed rows together, None when there are none."""
         parts = [part for part in (self.added, self.changed) if part is not None and part.num_rows]
