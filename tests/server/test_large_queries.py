@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.limits import LARGE_QUERY_IDLE_S
+from omnigraph.server.result_files import ResultFiles
 from tests.server.helpers import ALL, POLICY, TOKENS, Api, Serve, error
 
 PEOPLE = 300
@@ -212,4 +213,36 @@ def test_processes_end_when_idle_and_with_their_server(
     before = children()
     api = filled(serve(small_query_bytes_max=SMALL))
     assert api.post("/query", {"query": PRODUCT}).status_code == 200
+    until(lambda: children() <= before)
+
+
+def test_what_a_killed_server_left_behind_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    dead = tmp_path / "omnigraph-results-dead"
+    dead.mkdir()
+    (dead / "1").write_bytes(b"half an answer")
+    first = ResultFiles(1 << 30)
+    mine = Path(first.new_path()).parent
+    assert sorted(tmp_path.iterdir()) == [mine]
+    second = ResultFiles(1 << 30)
+    other = Path(second.new_path()).parent
+    assert sorted(tmp_path.iterdir()) == sorted([mine, other]), "a living one was removed"
+    first.close()
+    second.close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_server_that_closes_ends_what_is_under_way(serve: Serve) -> None:
+    before = children()
+    api = filled(serve(small_query_bytes_max=SMALL))
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(httpx.post, f"{api.url}/query", json={"query": LONG}, timeout=60)
+        until(lambda: bool(children() - before))
+        time.sleep(0.5)
+        large = api.service.large
+        assert large is not None
+        large.close()
+        assert asked.result().status_code == 413
     until(lambda: children() <= before)

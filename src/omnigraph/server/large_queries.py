@@ -49,6 +49,7 @@ class LargeQueries:
         self._turns = Turns(processes)
         self._threads = ThreadPoolExecutor(processes, thread_name_prefix="large")
         self._idle: list[_Process] = []
+        self._processes: set[_Process] = set()
         self._lock = threading.Lock()
         self._is_open = True
 
@@ -85,7 +86,8 @@ class LargeQueries:
         try:
             reply = process.ask(job, cancel)
         except BaseException:
-            process.kill()
+            self._end(process)
+            self._files.discard(job.path)
             raise
         self._keep(process)
         if isinstance(reply, Refused):
@@ -110,28 +112,42 @@ class LargeQueries:
                 found = self._idle.pop()
                 if found.wakes():
                     return found
-        return _Process(self._bytes_max)
+                self._processes.discard(found)
+        made = _Process(self._bytes_max)
+        with self._lock:
+            self._processes.add(made)
+        return made
 
     def _keep(self, process: _Process) -> None:
         with self._lock:
             if self._is_open:
                 self._idle.append(process)
-                process.rests(self._ended)
+                process.rests(self._rested)
                 return
-        process.kill()
+        self._end(process)
 
-    def _ended(self, process: _Process) -> None:
+    def _rested(self, process: _Process) -> None:
+        """End a process that has waited for long, unless somebody has just taken it."""
         with self._lock:
-            if process in self._idle:
-                self._idle.remove(process)
-        process.kill()
+            if process not in self._idle:
+                return
+            self._idle.remove(process)
+        self._end(process)
+
+    def _end(self, process: _Process) -> None:
+        with self._lock:
+            self._processes.discard(process)
+        process.end()
 
     def close(self) -> None:
-        """End the processes that wait; those at work end with their queries."""
+        """End the processes, whatever they do: nobody waits for their answers any more."""
         with self._lock:
             self._is_open = False
             idle, self._idle = self._idle, []
+            busy = self._processes.difference(idle)
         for process in idle:
+            self._end(process)
+        for process in busy:
             process.kill()
         self._threads.shutdown(wait=False)
 
@@ -184,8 +200,14 @@ class _Process:
         return self._child.poll() is None
 
     def kill(self) -> None:
-        """End it, whatever it does."""
+        """Stop it, whatever it does; whoever waits for its answer ends it."""
         self._child.kill()
+
+    def end(self) -> None:
+        """Stop it and let go of it. Nobody else may talk to it."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.kill()
         for pipe in (self._child.stdin, self._child.stdout):
             if pipe is not None:
                 with contextlib.suppress(OSError):

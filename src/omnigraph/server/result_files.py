@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import glob
 import os
 import shutil
 import tempfile
 import threading
 import weakref
+from typing import Final
 
 import pyarrow as pa
 
 from omnigraph.errors import StorageError, TooManyRequestsError
 from omnigraph.graph import Result
 from omnigraph.limits import HELD_RESULT_BYTES_MAX, RESULT_FILE_ROWS, RESULT_FILES_RETRY_S
+
+_PREFIX: Final = "omnigraph-results-"
+_LOCK: Final = "lock"
 
 
 class ResultFiles:
@@ -27,6 +33,7 @@ class ResultFiles:
         self._bytes = 0
         self._made = 0
         self._folder: str | None = None
+        self._claim: int | None = None
         self._lock = threading.Lock()
 
     def new_path(self) -> str:
@@ -38,7 +45,9 @@ class ResultFiles:
                     retry_after_s=RESULT_FILES_RETRY_S,
                 )
             if self._folder is None:
-                self._folder = tempfile.mkdtemp(prefix="omnigraph-results-")
+                _remove_left_behind()
+                self._folder = tempfile.mkdtemp(prefix=_PREFIX)
+                self._claim = _locked(self._folder)
             self._made += 1
             return os.path.join(self._folder, str(self._made))
 
@@ -73,10 +82,41 @@ class ResultFiles:
         found.target = result.target
         return found
 
+    @staticmethod
+    def discard(path: str) -> None:
+        """Remove what may have been written of an answer that nobody gets."""
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
     def close(self) -> None:
         """Remove the folder."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
+        if self._claim is not None:
+            os.close(self._claim)
+            self._claim = None
+
+
+def _locked(folder: str) -> int | None:
+    """Claim a folder for as long as this process runs; None if another process has it."""
+    descriptor = os.open(os.path.join(folder, _LOCK), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _remove_left_behind() -> None:
+    """Remove folders of servers that were killed."""
+    for folder in glob.glob(os.path.join(tempfile.gettempdir(), f"{_PREFIX}*")):
+        # Those of other users are theirs to remove.
+        with contextlib.suppress(OSError):
+            claim = _locked(folder)
+            if claim is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+                os.close(claim)
 
 
 def write_result(table: pa.Table, path: str) -> None:
