@@ -30,6 +30,9 @@ SPARK_FRAME_ROWS: Final = 262_144
 SPARK_SCAN_ROWS: Final = 1_000_000
 """Rows whose keys one task reads: starting a task costs 20 ms, a million keys half a second."""
 
+SPARK_PROBE_ROWS: Final = 4_000_000
+"""Ends that one task looks up: the ids of the other type are read once for all of them."""
+
 SPARK_VIOLATIONS_MAX: Final = 1_000
 """Rows that one check of a parallel load brings to the driver, as a load in one process counts."""
 

@@ -15,11 +15,12 @@ class RowFile(Struct, frozen=True, kw_only=True):
     """A file with rows of one type that workers can read.
 
     `piece` is the part of the input they are from; `ids` names a file with ids that replace theirs,
-    `dropped` one with the lines of rows that do not count.
+    `dropped` one with the lines of rows that do not count. `named` rows came with their id.
     """
 
     path: str
     rows: int
+    named: int = 0
     piece: int = 0
     ids: str | None = None
     dropped: str | None = None

@@ -17,12 +17,17 @@ from msgspec.structs import replace
 from omnigraph.catalog import Cardinality, Catalog, EdgeType, Entity
 from omnigraph.commits import Base
 from omnigraph.intake.frames import duplicate_problem
-from omnigraph.limits import SPARK_HELD_ROWS_MAX, SPARK_SCAN_ROWS, SPARK_VIOLATIONS_MAX
+from omnigraph.limits import (
+    SPARK_HELD_ROWS_MAX,
+    SPARK_PROBE_ROWS,
+    SPARK_SCAN_ROWS,
+    SPARK_VIOLATIONS_MAX,
+)
 from omnigraph.rows import Problem, Problems, RowFile
 from omnigraph.rows.problems import place_text
 from omnigraph.rows.references import cardinality_problem, endpoint_problem, orphan_problem
 from omnigraph.rows.validate import unique_problem
-from omnigraph.spark.columns import KEYS, Unit, key_batches, missing_keys, shown
+from omnigraph.spark.columns import KEYS, Unit, key_batches, missing_keys, repeats_ids, shown
 from omnigraph.spark.engine import Engine, failures
 from omnigraph.spark.tasks import Places, bundled
 from omnigraph.store import fragment_ids, new_file, reaching, readable
@@ -69,7 +74,12 @@ class Checks(Struct):
 
     def _new(self, entity: Entity, tag: int = 0, columns: Sequence[str] = ()) -> list[Unit]:
         """Return what to read for the input's rows of a type."""
-        files = self.files.get(entity.table_key, [])
+        return self._units(entity, self.files.get(entity.table_key, []), tag, columns)
+
+    @staticmethod
+    def _units(
+        entity: Entity, files: Sequence[RowFile], tag: int, columns: Sequence[str] = ()
+    ) -> list[Unit]:
         return [
             Unit(
                 entity=entity,
@@ -112,13 +122,10 @@ class Checks(Struct):
         from pyspark.sql import functions as F
 
         entities = self.entities()
-        if not entities:
+        given = [self._given(item, tag) for tag, item in enumerate(entities)]
+        units = [unit for found in self._repeating(given) for unit in found]
+        if not units:
             return
-        units = [
-            replace(unit, given_only=True)
-            for tag, item in enumerate(entities)
-            for unit in self._new(item, tag)
-        ]
         rows = self._frame(units).where("id is not null")
         rows = rows.select("tag", "id", "piece", "line", F.struct("piece", "line").alias("at"))
         groups = rows.groupBy("tag", "id").agg(F.count("*").alias("n"), F.min("at").alias("first"))
@@ -131,6 +138,25 @@ class Checks(Struct):
                 other += f" of {first_file}"
             entity = entities[row["tag"]]
             problems.add(duplicate_problem(entity, row["id"], line, other, file=file))
+
+    def _given(self, entity: Entity, tag: int) -> list[Unit]:
+        """Return what to read for the ids that the input names; edges often have none."""
+        files = [item for item in self.files[entity.table_key] if item.named]
+        return [replace(unit, given_only=True) for unit in self._units(entity, files, tag)]
+
+    def _repeating(self, units: Sequence[list[Unit]]) -> list[list[Unit]]:
+        """Leave out types none of whose ids stands twice, as far as a worker can hold them."""
+        small = [found for found in units if found and self._fits(found)]
+
+        def look(task: int) -> bytes:
+            return b"1" if repeats_ids(small[task]) else b""
+
+        answers = self.engine.run(len(small), look)
+        again = [found for found, answer in zip(small, answers, strict=True) if answer]
+        return again + [found for found in units if not self._fits(found)]
+
+    def _fits(self, units: Sequence[Unit]) -> bool:
+        return sum(unit.rows for unit in units) <= self.held_rows
 
     def once_each(self, policies: Mapping[str, str]) -> None:
         """Leave out all but the first or last row of an entity, where that was asked for.
@@ -307,7 +333,7 @@ class Checks(Struct):
             if not (replaced and node.table_key in self.files):
                 found += self._old(base, node, tag)
             known.append(found)
-        for row in self._missing(probes, known):
+        for row in self._missing([name for *_end, name in ends], probes, known):
             edge, column, _name = ends[row["tag"]]
             if not row["fresh"]:
                 problems.add(orphan_problem(edge, row["id"], column, row["key"]))
@@ -315,21 +341,29 @@ class Checks(Struct):
             file, line = self._place(row)
             problems.add(endpoint_problem(edge, row["id"], column, row["key"], line, file=file))
 
-    def _missing(self, probes: list[list[Unit]], known: list[list[Unit]]) -> list[Any]:
-        """Return the first rows whose key nobody has as id.
+    def _missing(
+        self, names: list[str], probes: list[list[Unit]], known: list[list[Unit]]
+    ) -> list[Any]:
+        """Return the first rows of each list whose key is no id of the type they point to.
 
         Ids that a worker can hold are looked up there; a join moves every row through Java.
         """
-        held = [sum(unit.rows for unit in units) <= self.held_rows for units in known]
+        held = [self._fits(units) for units in known]
         frames: list[Any] = []
+        # Ends of one type are looked up together: most of the work is to get its ids.
+        alike: dict[str, tuple[list[Unit], list[Unit]]] = {}
+        for name, units, ids_of, small in zip(names, probes, known, held, strict=True):
+            if small:
+                alike.setdefault(name, ([], ids_of))[0].extend(units)
         looked_up = [
-            (unit, known[tag]) for tag, units in enumerate(probes) if held[tag] for unit in units
+            ([units[index] for index in group], ids_of)
+            for units, ids_of in alike.values()
+            for group in bundled([unit.rows for unit in units], SPARK_PROBE_ROWS)
         ]
         if looked_up:
 
             def probe(task: int) -> Any:
-                unit, ids = looked_up[task]
-                return missing_keys(unit, ids, SPARK_VIOLATIONS_MAX)
+                return missing_keys(*looked_up[task], SPARK_VIOLATIONS_MAX)
 
             frames.append(self.engine.frame(len(looked_up), probe, KEYS))
         if not all(held):

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.feather as feather
 from msgspec import Struct
+from msgspec.structs import replace
 
 from omnigraph.catalog import FLOATS, Entity, PropertyType, Scalar
 from omnigraph.compute import python_values
@@ -50,14 +51,43 @@ class Unit(Struct, frozen=True, kw_only=True):
     """Leave out rows whose id was made up: nobody can have given it twice."""
 
 
-def missing_keys(unit: Unit, known: Sequence[Unit], rows_max: int) -> Iterator[Any]:
-    """Yield the first rows of a unit whose key is no id of some other units."""
-    ids = [batch.column("id") for item in known for batch in key_batches(item)]
-    found = pa.Table.from_batches(key_batches(unit), _KEYS)
-    # One look-up for all rows: each builds its table of ids anew.
+def missing_keys(units: Sequence[Unit], known: Sequence[Unit], rows_max: int) -> Iterator[Any]:
+    """Yield the first rows of each unit whose key is no id of some other units."""
+    ids = [part for item in known for part in _texts(replace(item, columns=("id",)))]
     value_set = pa.concat_arrays(ids) if ids else pa.array([], pa.string())
-    missing = found.filter(pc.invert(pc.is_in(found["key"], value_set=value_set)))
-    yield from missing.slice(0, rows_max).to_batches()
+    keys = [list(_texts(unit)) for unit in units]
+    # One look-up for all rows: each builds its table of ids anew.
+    texts = pa.chunked_array([part for parts in keys for part in parts], pa.string())
+    found = pc.is_in(texts, value_set=value_set)
+    start = 0
+    for unit, parts in zip(units, keys, strict=True):
+        size = sum(map(len, parts))
+        known_here = found.slice(start, size)
+        start += size
+        if not pc.all(known_here, min_count=0).as_py():
+            rows = pa.Table.from_batches(key_batches(unit), _KEYS)
+            yield from rows.filter(pc.invert(known_here)).slice(0, rows_max).to_batches()
+
+
+def repeats_ids(units: Sequence[Unit]) -> bool:
+    """Whether some id that was given stands in several rows of some units."""
+    ids = [batch.column("id") for unit in units for batch in key_batches(unit)]
+    given = pa.chunked_array(ids, pa.string()).drop_null()
+    return len(given.unique()) < len(given)
+
+
+def _texts(unit: Unit) -> Iterator[Any]:
+    """Yield the keys of a unit, as text, in the order of `key_batches`."""
+    wanted = list(dict.fromkeys(unit.columns))
+    for item in unit.files:
+        more = [] if item.dropped is None and item.ids is None else ["id", LINE, GENERATED]
+        names = list(dict.fromkeys([*wanted, *more]))
+        found = _with_ids(feather.read_table(readable(item.path), columns=names), item)
+        for batch in found.combine_chunks().to_batches():
+            yield _key(unit.entity, unit.columns, batch)
+    if unit.fragments:
+        for batch in read_fragments(unit.folder, unit.version, unit.fragments, wanted):
+            yield _key(unit.entity, unit.columns, batch)
 
 
 def key_batches(unit: Unit) -> Iterator[Any]:

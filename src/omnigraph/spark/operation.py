@@ -170,7 +170,9 @@ class SparkLoad(PlainOperation):
         for number, item in enumerate(parsed):
             for made in item.written:
                 found = self._checks.files.setdefault(made.table_key, [])
-                found.append(RowFile(piece=number, path=made.path, rows=made.rows))
+                found.append(
+                    RowFile(piece=number, path=made.path, rows=made.rows, named=made.named)
+                )
         problems = self._located([item.ids for item in parsed])
         with self.reporter.stage("duplicates") as counter:
             self._checks.once_each(self._policies())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -204,7 +204,7 @@ def _take(
             frame,
             from_col=piece.reading.from_col,
             to_col=piece.reading.to_col,
-            lines=at.tolist(),
+            lines=_Lines(at),
             problems=problems,
         )
     # What is wrong with a column has no line that would tell the file.
@@ -250,7 +250,7 @@ class _Kept:
         if self._parsed.syntax:
             self._held.clear()
         for entity, tables, places in self._held.values():
-            lines = np.concatenate(places).tolist()
+            lines = np.concatenate(places)
             _keep(self._job, self._parsed, entity, pa.concat_tables(tables), lines)
         self._held.clear()
         self._rows = self._bytes = 0
@@ -258,8 +258,29 @@ class _Kept:
         pa.default_memory_pool().release_unused()
 
 
-def _keep(job: Job, parsed: Parsed, entity: Entity, rows: Any, lines: Sequence[int]) -> None:
+class _Lines(Sequence[int]):
+    """Lines of rows as numbers of Python, each made when a message needs it."""
+
+    def __init__(self, numbers: Any) -> None:
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[int]: ...
+
+    def __getitem__(self, index: int | slice) -> int | list[int]:
+        found: int | list[int] = self._numbers[index].tolist()
+        return found
+
+
+def _keep(job: Job, parsed: Parsed, entity: Entity, rows: Any, numbers: Any) -> None:
     """Complete ids, judge every row alone, and write the rows down."""
+    lines = _Lines(numbers)
     found = Problems(limit=job.problems_max)
     rows, generated = complete_ids(job.schema, entity, rows, lines, UlidSource().run, found)
     parsed.ids += found.items
@@ -280,8 +301,9 @@ def _keep(job: Job, parsed: Parsed, entity: Entity, rows: Any, lines: Sequence[i
     check_values(entity, rows, values)
     parsed.values += values.items
     path = os.path.join(job.scratch, f"{uuid.uuid4().hex}.arrow")
-    table = rows.append_column(LINE, pa.array(lines, pa.int64()))
+    table = rows.append_column(LINE, pa.array(numbers, pa.int64()))
     table = table.append_column(GENERATED, generated)
     with new_file(path) as out:
         feather.write_feather(table, out, compression="lz4", chunksize=65_536)
-    parsed.written.append(Written(entity.table_key, path, rows.num_rows))
+    named = rows.num_rows - int(pc.sum(generated).as_py() or 0)
+    parsed.written.append(Written(entity.table_key, path, rows.num_rows, named))

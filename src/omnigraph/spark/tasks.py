@@ -89,11 +89,12 @@ class Job(Struct, frozen=True, kw_only=True):
 
 
 class Written(Struct, frozen=True):
-    """Rows of one type that a task left in a scratch file."""
+    """Rows of one type that a task left in a scratch file; of so many the input names the id."""
 
     table_key: str
     path: str
     rows: int
+    named: int
 
 
 class Parsed(Struct):
