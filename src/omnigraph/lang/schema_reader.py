@@ -86,6 +86,11 @@ class SchemaReader:
     def __init__(self, chars_max: int = SCHEMA_CHARS_KEPT_MAX) -> None:
         self._known: BoundedCache[str, _Piece] = BoundedCache(chars_max)
 
+    @property
+    def chars_kept(self) -> int:
+        """Characters of the declarations that are known."""
+        return self._known.weight
+
     def catalog(self, text: str, *, name: str = "<schema>", stored: bool = False) -> Catalog:
         """Return the catalog of a text. The same as `compile_schema` in all it returns and raises.
 
