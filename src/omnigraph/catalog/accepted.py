@@ -81,29 +81,30 @@ class AcceptedSchema(Struct, frozen=True, kw_only=True, dict=True):
             return f"an accepted identity lies outside 1..{identities.next_identity_id - 1}"
         return None
 
-    def ir_text(self) -> str:
-        """Return the durable form as text, stable to the byte: shape plus every identity."""
-        return self._ir_text
-
     @cached_property
-    def _ir_text(self) -> str:
+    def ir(self) -> bytes:
+        """The durable form, stable to the byte: shape plus every identity, as JSON."""
         found = {
-            "ir_version": json.dumps(IR_VERSION),
-            "domain": json.dumps(self.domain, ensure_ascii=False),
-            "next_identity_id": json.dumps(self.identities.next_identity_id),
-            "shape_hash": json.dumps(self.shape_hash),
+            "ir_version": [json.dumps(IR_VERSION)],
+            "domain": [json.dumps(self.domain, ensure_ascii=False)],
+            "next_identity_id": [json.dumps(self.identities.next_identity_id)],
+            "shape_hash": [json.dumps(self.shape_hash)],
             "identities": list_of([item.lines for item in self.identities.by_number()], depth=1),
             "shape": shape_lines(self.catalog),
         }
-        return object_of(found, depth=0) + "\n"
+        return "".join([*object_of(found, depth=0), "\n"]).encode()
+
+    def ir_text(self) -> str:
+        """Return the durable form as text."""
+        return self.ir.decode()
 
     def ir_hash(self) -> str:
-        """Return `sha256:<hex>` of the durable text."""
+        """Return `sha256:<hex>` of the durable form."""
         return self._ir_hash
 
     @cached_property
     def _ir_hash(self) -> str:
-        return "sha256:" + hashlib.sha256(self.ir_text().encode()).hexdigest()
+        return "sha256:" + hashlib.sha256(self.ir).hexdigest()
 
 
 def accept_initial(catalog: Catalog, *, domain: str) -> AcceptedSchema:
@@ -116,7 +117,7 @@ def accept_initial(catalog: Catalog, *, domain: str) -> AcceptedSchema:
 
 
 def identities_from_json(found: Json) -> Identities:
-    """Rebuild identities from the durable form written by `AcceptedSchema.ir_text`."""
+    """Rebuild identities from the durable form written by `AcceptedSchema.ir`."""
     types: dict[TypeName, TypeIdentity] = {}
     entries = found["identities"]
     if not isinstance(entries, list):

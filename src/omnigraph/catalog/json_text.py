@@ -1,8 +1,8 @@
 """JSON text of the durable form of a schema, put together from the texts of its parts.
 
-A part is written once and then stands in every schema that has it. The whole is to the byte what
-the standard library writes for all of the data with `indent=1`; so each function is told how many
-lists and objects there are around what it writes.
+A part is written once and then stands in every schema that has it. Joined, the whole is to the byte
+what the standard library writes for all of the data with `indent=1`; so each function is told how
+many lists and objects there are around what it writes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ import json
 from collections.abc import Iterable, Mapping
 
 import msgspec
+
+Parts = list[str]
+"""Texts that make one value when they are joined."""
 
 
 def lines_of(data: object, *, depth: int) -> str:
@@ -21,17 +24,18 @@ def lines_of(data: object, *, depth: int) -> str:
     return text.replace("\n", _line(depth))
 
 
-def list_of(items: Iterable[str], *, depth: int) -> str:
-    """Return the texts of values, written one level deeper, as the text of their list."""
+def list_of(items: Iterable[str], *, depth: int) -> Parts:
+    """Return the list of values, given as texts that were written one level deeper."""
     inside = ("," + _line(depth + 1)).join(items)
-    return f"[{_line(depth + 1)}{inside}{_line(depth)}]" if inside else "[]"
+    return ["[", _line(depth + 1), inside, _line(depth), "]"] if inside else ["[]"]
 
 
-def object_of(members: Mapping[str, str], *, depth: int) -> str:
-    """Return the texts of values, written one level deeper, as the text of an object."""
-    rows = [f"{json.dumps(name)}: {text}" for name, text in members.items()]
-    inside = ("," + _line(depth + 1)).join(rows)
-    return f"{{{_line(depth + 1)}{inside}{_line(depth)}}}" if inside else "{}"
+def object_of(members: Mapping[str, Parts], *, depth: int) -> Parts:
+    """Return the object of values by name, each written one level deeper. It has a member."""
+    found: Parts = []
+    for name, parts in members.items():
+        found += ["," if found else "{", _line(depth + 1), json.dumps(name), ": ", *parts]
+    return [*found, _line(depth), "}"]
 
 
 def _line(depth: int) -> str:

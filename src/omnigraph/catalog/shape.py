@@ -9,12 +9,12 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
 
-from omnigraph.catalog.json_text import lines_of, list_of, object_of
+from omnigraph.catalog.json_text import Parts, lines_of, list_of, object_of
 from omnigraph.catalog.model import (
     Annotation,
     Catalog,
@@ -40,21 +40,11 @@ class TypeTexts(Struct, frozen=True, kw_only=True):
     lines: str
 
 
-def type_texts(item: DeclaredType) -> TypeTexts:
-    """Return the shape of a type. It is made once: a type never changes, and schemas share it."""
-    kept: dict[str, TypeTexts] = item.__dict__
-    if (found := kept.get(_KEPT)) is None:
-        shape = _type_shape(item)
-        compact = json.dumps(shape, separators=(",", ":"), ensure_ascii=False)
-        found = kept[_KEPT] = TypeTexts(compact=compact, lines=lines_of(shape, depth=3))
-    return found
-
-
-def shape_lines(catalog: Catalog) -> str:
+def shape_lines(catalog: Catalog) -> Parts:
     """Return the canonical shape as it stands in the durable form of a schema."""
     sections = {
-        name: list_of([type_texts(item).lines for item in types.values()], depth=2)
-        for name, types in _sections(catalog)
+        f"{kind}s": list_of([item.lines for item in _texts(catalog.types(kind))], depth=2)
+        for kind in TypeKind
     }
     return object_of(sections, depth=1)
 
@@ -62,16 +52,24 @@ def shape_lines(catalog: Catalog) -> str:
 def shape_hash(catalog: Catalog) -> str:
     """Return `sha256:<hex>` of the shape as JSON text without white space."""
     sections = [
-        f'"{name}":[{",".join([type_texts(item).compact for item in types.values()])}]'
-        for name, types in _sections(catalog)
+        f'"{kind}s":[{",".join([item.compact for item in _texts(catalog.types(kind))])}]'
+        for kind in TypeKind
     ]
     text = "{" + ",".join(sections) + "}"
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
-def _sections(catalog: Catalog) -> Iterator[tuple[str, Mapping[str, DeclaredType]]]:
-    for kind in TypeKind:
-        yield f"{kind}s", catalog.types(kind)
+def _texts(types: Mapping[str, DeclaredType]) -> list[TypeTexts]:
+    return [item.__dict__.get(_KEPT) or _written(item) for item in types.values()]
+
+
+def _written(item: DeclaredType) -> TypeTexts:
+    """Write the shape of a type. This is done once: it never changes, and schemas share it."""
+    shape = _type_shape(item)
+    compact = json.dumps(shape, separators=(",", ":"), ensure_ascii=False)
+    found = TypeTexts(compact=compact, lines=lines_of(shape, depth=3))
+    item.__dict__[_KEPT] = found
+    return found
 
 
 def _type_shape(item: DeclaredType) -> Json:

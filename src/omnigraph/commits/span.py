@@ -124,13 +124,11 @@ class Span:
         found: dict[str, Pin] = {}
         pins = self._pins.copy()
         for key in sorted(pins):
-            # Mostly the newest state is asked for; each write does so for all tables.
-            pin = pins[key][-1]
-            published = _published(pins[key], version) if pin.seq > version else pin
-            if isinstance(published, Pin):
-                other = found.get(key[0])
-                if other is None or other.incarnation < published.incarnation:
-                    found[key[0]] = published
+            pin = _published(pins[key], version)
+            if isinstance(pin, Pin):
+                other = found.get(pin.table_key)
+                if other is None or other.incarnation < pin.incarnation:
+                    found[pin.table_key] = pin
         return found
 
     def pin_at(self, table_key: str, incarnation: int, version: int) -> Pin | None:
@@ -178,6 +176,11 @@ class Span:
 
 def _published(history: list[Pin | Tombstone], version: int) -> Pin | Tombstone | None:
     """Return what was last said about a table up to a version, None if nothing was."""
+    # Every write asks for the newest state of all tables, seldom for an older one. A slice, since
+    # another thread may be adding the first.
+    for newest in history[-1:]:
+        if newest.seq <= version:
+            return newest
     index = bisect_right(history, version, key=lambda pin: pin.seq)
     return history[index - 1] if index > 0 else None
 
