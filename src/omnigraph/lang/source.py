@@ -167,6 +167,11 @@ class Diagnostics:
         return self._counts[severity] >= DIAGNOSTICS_MAX
 
     @property
+    def has_errors(self) -> bool:
+        """Whether an error was found."""
+        return self._counts[Severity.ERROR] > 0
+
+    @property
     def errors(self) -> list[Diagnostic]:
         """The errors among the findings, in source order."""
         found = [item for item in self.items if item.severity is Severity.ERROR]
