@@ -61,7 +61,7 @@ class _Implementing:
             return made[1]
         diagnostics = _diagnostics("")
         found = check_node(self._syntax, dict(zip(names, contracts, strict=True)), diagnostics)
-        if diagnostics.has_errors:
+        if diagnostics.has_errors():
             return None
         self._made = contracts, found
         return found
@@ -125,7 +125,7 @@ def _read(text: str) -> _Piece | None:
     """Return what a piece declares, None if something is wrong with it."""
     diagnostics = _diagnostics(text)
     syntax = parse_schema(diagnostics.source, diagnostics)
-    if diagnostics.has_errors:
+    if diagnostics.has_errors():
         return None
     interfaces: list[_Interface] = []
     nodes: list[NodeType] = []
@@ -143,11 +143,11 @@ def _read(text: str) -> _Piece | None:
             case TypeKind.EDGE:
                 ends = [end.text for end in (item.source, item.target) if end is not None]
                 edges.append(check_edge(item, ends, diagnostics))
-    if diagnostics.has_errors:
+    if diagnostics.has_errors():
         return None
     check_as_new(syntax, diagnostics)
     return _Piece(
-        is_current=not diagnostics.has_errors,
+        is_current=not diagnostics.has_errors(),
         interfaces=tuple(interfaces),
         nodes=tuple(nodes),
         implementing=tuple(implementing),

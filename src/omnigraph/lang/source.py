@@ -166,7 +166,6 @@ class Diagnostics:
         """Whether nothing more of a severity is kept, so that looking for it is pointless."""
         return self._counts[severity] >= DIAGNOSTICS_MAX
 
-    @property
     def has_errors(self) -> bool:
         """Whether an error was found."""
         return self._counts[Severity.ERROR] > 0
