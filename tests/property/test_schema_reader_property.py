@@ -10,6 +10,7 @@ from omnigraph.catalog import Catalog, accept_initial
 from omnigraph.lang.schema_plan import plan_schema
 from omnigraph.lang.schema_reader import SchemaReader, pieces_of
 from tests.property import schema_strategies
+from tests.property.test_pg_property import assemblies, extremes, mutants, soups, splices
 from tests.unit.lang.test_schema_reader import compiled, outcome, read
 
 DECLARATIONS = (
@@ -34,6 +35,9 @@ SNIPPETS = (
     *("implements Tagged", "interface Tagged {}", "edge BARE0: Plain0 -> Plain1", "Thing0"),
 )
 """What is typed by mistake, breaks a text in two, or means something elsewhere."""
+
+WARM = SchemaReader()
+"""It has read the texts before, broken ones among them."""
 
 numbers = st.integers(0, 10_000)
 edits = st.lists(st.tuples(st.integers(0, 6), numbers, numbers), min_size=1, max_size=6)
@@ -83,6 +87,11 @@ def test_edits_of_a_large_schema_read_as_they_compile(
         assert plan.desired.ir_text() == apart.desired.ir_text()
         assert replace(plan.desired).identity_problem is None
         accepted = plan.desired
+
+
+@given(st.one_of(soups(), mutants(), splices(), assemblies(), extremes()), st.booleans())
+def test_any_text_reads_as_it_compiles(text: str, stored: bool) -> None:
+    assert outcome(read(WARM, text, stored=stored)) == outcome(compiled(text, stored=stored))
 
 
 @given(schema_strategies.migrations())
