@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -63,6 +63,22 @@ class BoundedCache(Generic[K, V]):
             self._hits += 1
             self._items.move_to_end(key)
             return found[0]
+
+    def get_all(self, keys: Iterable[K]) -> list[V | None]:
+        """Return many values as `get` does each, None where there is none."""
+        items = self._items
+        found: list[V | None] = []
+        with self._lock:
+            for key in keys:
+                item = items.get(key)
+                if item is None:
+                    self._misses += 1
+                    found.append(None)
+                else:
+                    self._hits += 1
+                    items.move_to_end(key)
+                    found.append(item[0])
+        return found
 
     def put(self, key: K, value: V, weight: int = 1) -> None:
         """Keep a value as the one used last; others go if there is no room."""

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 import omnigraph as og
+from omnigraph.catalog import identity, shape
 from omnigraph.commits.ancestry import children_first
 from omnigraph.graph import overview
+from omnigraph.lang import schema_compare, schema_reader
+from omnigraph.ops import apply
 from omnigraph.store import measured
 from omnigraph.store.tables import journal
 from tests.cost.measure import OPENS, QUERIES, add_person, new_graph, recorded_opens
@@ -186,6 +190,54 @@ def test_a_schema_change_opens_the_tables_it_changes(
                 costs.append(cost_of(partial(cold.schema.apply, changed)))
             assert len({path for path in opened if "__manifest" not in path}) == 1
     assert costs[0] == costs[1]
+
+
+WORK = (
+    (schema_reader, "_read"),
+    (schema_compare.Comparison, "_type"),
+    (shape, "_type_shape"),
+    (identity, "lines_of"),
+    (identity, "TypeIdentity"),
+    (apply, "check_stored"),
+)
+"""What is done for each declaration: compiled, compared, written down, numbered, held against rows.
+"""
+
+
+@contextmanager
+def counted_work(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+    """Count the calls that are made for single declarations."""
+    calls: Counter[str] = Counter()
+
+    def counting(name: str, original: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object, **named: object) -> object:
+            calls[name] += 1
+            return original(*arguments, **named)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        for owner, name in WORK:
+            patch.setattr(owner, name, counting(name, getattr(owner, name)))
+        yield calls
+
+
+def test_a_schema_change_looks_at_the_declarations_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for tables in (5, 40):
+        graph = new_graph(tmp_path / str(tables), wide(tables))
+        add_person(graph, "a")
+        changed = wide(tables).replace("age: I32?", "age: I32?  size: I32?")
+        with counted_work(monkeypatch) as calls:
+            assert graph.schema.apply(changed).applied
+        assert calls["_read"] == calls["_type"] == calls["_type_shape"] == 1
+        found.append(calls)
+        with counted_work(monkeypatch) as calls:
+            assert not graph.schema.apply(changed).applied
+        assert not calls
+    assert found[0] == found[1]
 
 
 def test_maintenance_with_nothing_to_do_opens_each_table_once(tmp_path: Path) -> None:

@@ -21,6 +21,15 @@ def test_what_was_not_used_for_longest_goes_first() -> None:
     assert (cache.get("c"), cache.values(), len(cache)) == (None, [0, 1, 3], 3)
 
 
+def test_many_values_are_looked_up_as_single_ones_are() -> None:
+    cache: BoundedCache[str, int] = BoundedCache(3)
+    for number, key in enumerate("abc"):
+        cache.put(key, number)
+    assert cache.get_all("bxab") == [1, None, 0, 1]
+    assert (cache.hits, cache.misses) == (3, 1)
+    assert list(cache) == ["c", "a", "b"]
+
+
 def test_weights_count_instead_of_numbers() -> None:
     cache: BoundedCache[str, str] = BoundedCache(10)
     cache.put("a", "A", 6)

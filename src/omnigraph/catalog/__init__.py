@@ -25,7 +25,7 @@ from omnigraph.catalog.model import (
     TypeKind,
     UniqueConstraint,
 )
-from omnigraph.catalog.shape import shape_hash, shape_json
+from omnigraph.catalog.shape import shape_hash
 from omnigraph.catalog.types import (
     FLOATS,
     INTEGERS,
@@ -66,6 +66,5 @@ __all__ = [
     "members_of",
     "scalar_range",
     "shape_hash",
-    "shape_json",
     "united",
 ]

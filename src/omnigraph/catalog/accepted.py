@@ -6,12 +6,21 @@ import hashlib
 import json
 from functools import cached_property
 
-import msgspec
 from msgspec import Struct
 
-from omnigraph.catalog.identity import Identities, Origins, allocate
+from omnigraph.catalog.identity import (
+    Differences,
+    Identities,
+    Origins,
+    TypeIdentity,
+    TypeName,
+    allocate,
+    declared_types,
+    differences,
+)
+from omnigraph.catalog.json_text import list_of, object_of
 from omnigraph.catalog.model import Catalog, NodeType, TypeKind
-from omnigraph.catalog.shape import Json, hash_of, shape_json
+from omnigraph.catalog.shape import Json, shape_hash, shape_lines
 
 IR_VERSION = 2
 
@@ -23,69 +32,79 @@ class AcceptedSchema(Struct, frozen=True, kw_only=True, dict=True):
     catalog: Catalog
     identities: Identities
 
-    @property
+    @cached_property
     def shape_hash(self) -> str:
         """Hash of the catalog's canonical shape."""
-        return self._forms[0]
+        return shape_hash(self.catalog)
 
     def table_identity(self, kind: TypeKind, name: str) -> tuple[int, int]:
         """Return (type id, incarnation) of a node or edge type: the name of its table."""
-        type_id = self.identities.type_id(kind, name)
-        return type_id, self.identities.incarnations[type_id]
+        found = self.identities.of(kind, name)
+        if found.incarnation is None:
+            raise LookupError(f"{kind} {name} has no table")
+        return found.type_id, found.incarnation
 
     def key_order(self, node: NodeType) -> tuple[str, ...]:
         """Return key columns in the order composite ids use: by stable property id."""
-        type_id = self.identities.type_id(TypeKind.NODE, node.name)
-        return tuple(sorted(node.key, key=lambda c: self.identities.property_id(type_id, c)))
+        numbers = self.identities.of(TypeKind.NODE, node.name).properties
+        return tuple(sorted(node.key, key=numbers.__getitem__))
 
-    def ir_json(self) -> Json:
-        """Return the durable form: shape plus every identity."""
-        shape = shape_json(self.catalog)
-        return self._ir(shape, hash_of(shape))
-
-    def _ir(self, shape: Json, shape_hash: str) -> Json:
-        ids = self.identities
-        properties: dict[int, dict[str, int]] = {}
-        for (owner, prop), prop_id in sorted(ids.properties.items()):
-            properties.setdefault(owner, {})[prop] = prop_id
-        return {
-            "ir_version": IR_VERSION,
-            "domain": self.domain,
-            "next_identity_id": ids.next_identity_id,
-            "shape_hash": shape_hash,
-            "identities": [
-                {
-                    "kind": str(kind),
-                    "name": name,
-                    "type_id": number,
-                    "incarnation": ids.incarnations.get(number),
-                    "properties": properties.get(number, {}),
-                }
-                for (kind, name), number in sorted(ids.types.items(), key=lambda item: item[1])
-            ],
-            "shape": shape,
-        }
-
-    def ir_text(self) -> str:
-        """Return the durable form as text, stable to the byte."""
-        return self._forms[1]
+    def succeeded_by(
+        self, catalog: Catalog, differ: Differences, origins: Origins
+    ) -> AcceptedSchema:
+        """Return the schema with another catalog, told where it differs and what continues what."""
+        identities = allocate(catalog, self.identities, differ, origins)
+        found = AcceptedSchema(domain=self.domain, catalog=catalog, identities=identities)
+        if self.identity_problem is None:
+            # Numbers that are not taken over come from the counter: nothing is there to be found.
+            found.__dict__["identity_problem"] = None
+        return found
 
     @cached_property
-    def _forms(self) -> tuple[str, str]:
-        """The hash of the shape and the durable text, which are made of the same data."""
-        shape = shape_json(self.catalog)
-        shape_hash = hash_of(shape)
-        # The same as `indent=1`, which the standard library writes many times slower.
-        text = json.dumps(self._ir(shape, shape_hash), ensure_ascii=False)
-        return shape_hash, msgspec.json.format(text, indent=1) + "\n"
+    def identity_problem(self) -> str | None:
+        """What is wrong with the identities; None if every declaration has one, spent only once."""
+        identities = self.identities
+        if identities.types.keys() != set(declared_types(self.catalog)):
+            return "accepted identities and accepted catalog list different types"
+        for (kind, name), found in identities.types.items():
+            if found.properties.keys() != self.catalog.types(kind)[name].properties.keys():
+                return (
+                    "accepted identities and accepted catalog list different properties of "
+                    f"{kind}:{name}"
+                )
+            if (found.incarnation is None) != (kind is TypeKind.INTERFACE):
+                return f"{kind}:{name} has no table incarnation of its own"
+        spent = identities.spent()
+        if len(set(spent)) != len(spent):
+            return "an accepted identity is used twice"
+        if any(not 1 <= number < identities.next_identity_id for number in spent):
+            return f"an accepted identity lies outside 1..{identities.next_identity_id - 1}"
+        return None
+
+    @cached_property
+    def ir(self) -> bytes:
+        """The durable form, stable to the byte: shape plus every identity, as JSON."""
+        found = {
+            "ir_version": [json.dumps(IR_VERSION)],
+            "domain": [json.dumps(self.domain, ensure_ascii=False)],
+            "next_identity_id": [json.dumps(self.identities.next_identity_id)],
+            "shape_hash": [json.dumps(self.shape_hash)],
+            "identities": list_of([item.lines for item in self.identities.by_number()], depth=1),
+            "shape": shape_lines(self.catalog),
+        }
+        return "".join([*object_of(found, depth=0), "\n"]).encode()
+
+    def ir_text(self) -> str:
+        """Return the durable form as text."""
+        return self.ir.decode()
 
     def ir_hash(self) -> str:
-        """Return `sha256:<hex>` of the durable text."""
+        """Return `sha256:<hex>` of the durable form."""
         return self._ir_hash
 
     @cached_property
     def _ir_hash(self) -> str:
-        return "sha256:" + hashlib.sha256(self.ir_text().encode()).hexdigest()
+        return "sha256:" + hashlib.sha256(self.ir).hexdigest()
 
 
 def accept_initial(catalog: Catalog, *, domain: str) -> AcceptedSchema:
@@ -93,28 +112,26 @@ def accept_initial(catalog: Catalog, *, domain: str) -> AcceptedSchema:
     return AcceptedSchema(
         domain=domain,
         catalog=catalog,
-        identities=allocate(catalog, Identities(), Origins()),
+        identities=allocate(catalog, Identities(), differences(Catalog(), catalog), Origins()),
     )
 
 
 def identities_from_json(found: Json) -> Identities:
-    """Rebuild identities from the durable form written by `AcceptedSchema.ir_json`."""
-    types: dict[tuple[TypeKind, str], int] = {}
-    properties: dict[tuple[int, str], int] = {}
-    incarnations: dict[int, int] = {}
+    """Rebuild identities from the durable form written by `AcceptedSchema.ir`."""
+    types: dict[TypeName, TypeIdentity] = {}
     entries = found["identities"]
     if not isinstance(entries, list):
         raise ValueError("identities must be a list")
     for entry in entries:
-        number = int(entry["type_id"])
-        types[(TypeKind(entry["kind"]), str(entry["name"]))] = number
-        if entry["incarnation"] is not None:
-            incarnations[number] = int(entry["incarnation"])
-        for prop, prop_id in entry["properties"].items():
-            properties[(number, prop)] = int(prop_id)
+        kind, name, incarnation = TypeKind(entry["kind"]), str(entry["name"]), entry["incarnation"]
+        types[(kind, name)] = TypeIdentity(
+            kind=kind,
+            name=name,
+            type_id=int(entry["type_id"]),
+            incarnation=None if incarnation is None else int(incarnation),
+            properties={prop: int(number) for prop, number in entry["properties"].items()},
+        )
     next_id = found["next_identity_id"]
     if not isinstance(next_id, int):
         raise ValueError("next_identity_id must be an integer")
-    return Identities(
-        next_identity_id=next_id, types=types, properties=properties, incarnations=incarnations
-    )
+    return Identities(next_identity_id=next_id, types=types)

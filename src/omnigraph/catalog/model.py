@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from functools import cached_property
 
 from msgspec import Struct, field
 
@@ -121,7 +122,11 @@ class Property(Struct, frozen=True, kw_only=True):
         return ENGLISH
 
 
-class EntityType(Struct, frozen=True, kw_only=True):
+def _have_hints(properties: Mapping[str, Property]) -> bool:
+    return any(item.rename_from is not None for item in properties.values())
+
+
+class EntityType(Struct, frozen=True, kw_only=True, dict=True):
     """What nodes and edges have in common. Properties are sorted by name."""
 
     name: str
@@ -132,6 +137,11 @@ class EntityType(Struct, frozen=True, kw_only=True):
     checks: tuple[CheckConstraint, ...] = ()
     annotations: tuple[Annotation, ...] = ()
     rename_from: str | None = None
+
+    @cached_property
+    def has_hints(self) -> bool:
+        """Whether it says of itself or of a property what it was called before."""
+        return self.rename_from is not None or _have_hints(self.properties)
 
     @property
     def kind(self) -> TypeKind:
@@ -150,14 +160,14 @@ class EntityType(Struct, frozen=True, kw_only=True):
         return ("id", "src", "dst") if isinstance(self, EdgeType) else ("id",)
 
 
-class NodeType(EntityType, frozen=True, kw_only=True):
+class NodeType(EntityType, frozen=True, kw_only=True, dict=True):
     """A node type. `key` lists the key columns sorted by name, empty when there is no key."""
 
     key: tuple[str, ...] = ()
     implements: tuple[str, ...] = ()
 
 
-class EdgeType(EntityType, frozen=True, kw_only=True):
+class EdgeType(EntityType, frozen=True, kw_only=True, dict=True):
     """An edge type between two node types."""
 
     source: str
@@ -174,7 +184,7 @@ Entity = NodeType | EdgeType
 """A type that has a table."""
 
 
-class InterfaceType(Struct, frozen=True, kw_only=True):
+class InterfaceType(Struct, frozen=True, kw_only=True, dict=True):
     """A property contract that node types implement. Not queryable.
 
     `flags` names, for each property that has any, the one-column constraints (`index`, `key`,
@@ -185,6 +195,15 @@ class InterfaceType(Struct, frozen=True, kw_only=True):
     properties: Mapping[str, Property]
     flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
+    @cached_property
+    def has_hints(self) -> bool:
+        """Whether it says of a property what it was called before."""
+        return _have_hints(self.properties)
+
+
+DeclaredType = InterfaceType | NodeType | EdgeType
+"""What a schema declares."""
+
 
 class Catalog(Struct, frozen=True, kw_only=True):
     """A whole schema. Every mapping is sorted by name."""
@@ -192,6 +211,16 @@ class Catalog(Struct, frozen=True, kw_only=True):
     interfaces: Mapping[str, InterfaceType] = field(default_factory=dict)
     nodes: Mapping[str, NodeType] = field(default_factory=dict)
     edges: Mapping[str, EdgeType] = field(default_factory=dict)
+
+    def types(self, kind: TypeKind) -> Mapping[str, DeclaredType]:
+        """Return the types of one kind by name."""
+        match kind:
+            case TypeKind.INTERFACE:
+                return self.interfaces
+            case TypeKind.NODE:
+                return self.nodes
+            case TypeKind.EDGE:
+                return self.edges
 
     def entities(self) -> Iterator[Entity]:
         """Yield node types, then edge types, each by name."""

@@ -9,41 +9,77 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Final
 
+from msgspec import Struct
+
+from omnigraph.catalog.json_text import Parts, lines_of, list_of, object_of
 from omnigraph.catalog.model import (
     Annotation,
     Catalog,
+    DeclaredType,
     EdgeType,
     Entity,
     InterfaceType,
     LiteralValue,
     NodeType,
     Property,
+    TypeKind,
 )
 from omnigraph.catalog.types import PropertyType
 
 Json = dict[str, object]
+_KEPT: Final = "shape texts"
 
 
-def shape_json(catalog: Catalog) -> Json:
-    """Return the canonical shape as plain JSON data with a fixed member order."""
-    return {
-        "interfaces": [_interface(item) for item in catalog.interfaces.values()],
-        "nodes": [_node(item) for item in catalog.nodes.values()],
-        "edges": [_edge(item) for item in catalog.edges.values()],
+class TypeTexts(Struct, frozen=True, kw_only=True):
+    """The shape of one type as JSON text: without white space, and as in the durable form."""
+
+    compact: str
+    lines: str
+
+
+def shape_lines(catalog: Catalog) -> Parts:
+    """Return the canonical shape as it stands in the durable form of a schema."""
+    sections = {
+        f"{kind}s": list_of([item.lines for item in _texts(catalog.types(kind))], depth=2)
+        for kind in TypeKind
     }
+    return object_of(sections, depth=1)
 
 
 def shape_hash(catalog: Catalog) -> str:
-    """Return `sha256:<hex>` of the compact JSON of the shape."""
-    return hash_of(shape_json(catalog))
-
-
-def hash_of(shape: Json) -> str:
-    """Return the hash of a shape that was made already."""
-    text = json.dumps(shape, separators=(",", ":"), ensure_ascii=False)
+    """Return `sha256:<hex>` of the shape as JSON text without white space."""
+    sections = [
+        f'"{kind}s":[{",".join([item.compact for item in _texts(catalog.types(kind))])}]'
+        for kind in TypeKind
+    ]
+    text = "{" + ",".join(sections) + "}"
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def _texts(types: Mapping[str, DeclaredType]) -> list[TypeTexts]:
+    return [item.__dict__.get(_KEPT) or _written(item) for item in types.values()]
+
+
+def _written(item: DeclaredType) -> TypeTexts:
+    """Write the shape of a type. This is done once: it never changes, and schemas share it."""
+    shape = _type_shape(item)
+    compact = json.dumps(shape, separators=(",", ":"), ensure_ascii=False)
+    found = TypeTexts(compact=compact, lines=lines_of(shape, depth=3))
+    item.__dict__[_KEPT] = found
+    return found
+
+
+def _type_shape(item: DeclaredType) -> Json:
+    match item:
+        case InterfaceType():
+            return _interface(item)
+        case NodeType():
+            return _node(item)
+        case EdgeType():
+            return _edge(item)
 
 
 def literal_json(value: LiteralValue) -> object:

@@ -43,9 +43,9 @@ Tags = tuple[str | None, ...]
 
 def write_history(control: ControlFiles, source: str, accepted: AcceptedSchema) -> None:
     """Keep a schema for ever. It must be there before a commit names it."""
-    text = json.dumps(source, ensure_ascii=False)
-    record = f'{{"source": {text}, "ir": {accepted.ir_text()}}}'
-    control.create(_history_name(accepted.ir_hash()), record.encode())
+    text = json.dumps(source, ensure_ascii=False).encode()
+    record = b"".join((b'{"source": ', text, b', "ir": ', accepted.ir, b"}"))
+    control.create(_history_name(accepted.ir_hash()), record)
 
 
 def write_contract(control: ControlFiles, source: str, accepted: AcceptedSchema) -> None:
@@ -67,7 +67,7 @@ def contract_files(source: str, accepted: AcceptedSchema) -> Contents:
         "identity_version": IR_VERSION,
         "identity_domain": accepted.domain,
     }
-    return source.encode(), accepted.ir_text().encode(), json.dumps(state, indent=1).encode()
+    return source.encode(), accepted.ir, json.dumps(state, indent=1).encode()
 
 
 def _history_name(schema_hash: str) -> str:
@@ -273,7 +273,7 @@ class SchemaContract:
                 hint="undo the edit; change a schema with `schema apply`",
             )
         accepted = self._accept(ir, catalog)
-        if accepted.ir_hash() != state.get("ir_hash") or accepted.ir_text().encode() != ir_bytes:
+        if accepted.ir_hash() != state.get("ir_hash") or accepted.ir != ir_bytes:
             raise FormatError(f"{IR} does not belong to {SOURCE}", hint="restore both files")
         if state.get("identity_domain") != domain:
             raise FormatError(f"{STATE} belongs to another graph", hint="restore the file")

@@ -206,6 +206,16 @@ class ManifestReader:
             branch=self.branch,
         )
 
+    def pins_at(self, version: int) -> Mapping[str, Pin]:
+        """Return the published version of every table at a manifest version, by table key.
+
+        A publishing writer is not waited for.
+        """
+        captured = self._captured
+        if captured is not None and captured.version == version:
+            return captured.pins
+        return self.history.pins_at(version)
+
     def at_version(self, version: int) -> BranchState:
         """Return the state at an older manifest version. Raises `NotFoundError`."""
         with self._lock:

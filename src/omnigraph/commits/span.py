@@ -122,9 +122,10 @@ class Span:
     def pins_at(self, version: int) -> Mapping[str, Pin]:
         """Return the published version of every table at a version, by table key."""
         found: dict[str, Pin] = {}
-        for key in sorted(self._pins.copy()):
-            pin = self.pin_at(*key, version)
-            if pin is not None:
+        pins = self._pins.copy()
+        for key in sorted(pins):
+            pin = _published(pins[key], version)
+            if isinstance(pin, Pin):
                 other = found.get(pin.table_key)
                 if other is None or other.incarnation < pin.incarnation:
                     found[pin.table_key] = pin
@@ -132,9 +133,7 @@ class Span:
 
     def pin_at(self, table_key: str, incarnation: int, version: int) -> Pin | None:
         """Return what was published of a table under a key at a version, not below the floor."""
-        history = self._pins.get((table_key, incarnation), [])
-        index = bisect_right(history, version, key=lambda pin: pin.seq)
-        pin = history[index - 1] if index > 0 else None
+        pin = _published(self._pins.get((table_key, incarnation), []), version)
         return None if isinstance(pin, Tombstone) else pin
 
     def pins_of(self, incarnation: int, version: int) -> list[Pin]:
@@ -173,6 +172,17 @@ class Span:
     def paths(self) -> Iterator[str]:
         """Yield where tables that were registered above the floor lie."""
         return (item.path for item in self._tables.copy().values())
+
+
+def _published(history: list[Pin | Tombstone], version: int) -> Pin | Tombstone | None:
+    """Return what was last said about a table up to a version, None if nothing was."""
+    # Every write asks for the newest state of all tables, seldom for an older one. A slice, since
+    # another thread may be adding the first.
+    for newest in history[-1:]:
+        if newest.seq <= version:
+            return newest
+    index = bisect_right(history, version, key=lambda pin: pin.seq)
+    return history[index - 1] if index > 0 else None
 
 
 def _seq(item: Record) -> int:

@@ -69,8 +69,7 @@ class SessionBase:
 
         What others committed after it was not seen, even if this process knows of it already.
         """
-        # Not by the manifest, whose lock a publishing writer may hold.
-        pins = line.manifest.history.pins_at(commit.manifest_version)
+        pins = line.manifest.pins_at(commit.manifest_version)
         with self._lock:
             self._last = None
             seen = self._of(line)

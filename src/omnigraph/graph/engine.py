@@ -14,7 +14,7 @@ from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import AcceptedSchema, Catalog
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.commits import AUDIT, BranchState, RecoveryAudit, Verdict
-from omnigraph.commits.contract import SchemaContract
+from omnigraph.commits.contract import SOURCE, SchemaContract
 from omnigraph.commits.grouping import GroupWrites, shared
 from omnigraph.commits.open_branches import OpenBranch, OpenBranches
 from omnigraph.embed import Embedder
@@ -24,8 +24,9 @@ from omnigraph.graph.maintenance import Maintenance
 from omnigraph.graph.prepared import check_reads
 from omnigraph.graph.upkeep import Caretaker, Upkeep
 from omnigraph.ids import UlidSource
-from omnigraph.lang import CompiledQuery, bind_parameters, compile_query, compile_schema
+from omnigraph.lang import CompiledQuery, bind_parameters, compile_query
 from omnigraph.lang.result_columns import column_types
+from omnigraph.lang.schema_reader import SchemaReader
 from omnigraph.limits import COMPILED_QUERIES_MAX, FOLD_LATER_ROWS
 from omnigraph.ops.compact_tail import TailCompaction
 from omnigraph.ops.merge.merging import Merging
@@ -47,10 +48,6 @@ from omnigraph.version import INTERNAL_SCHEMA_VERSION
 from omnigraph.wording import with_article
 
 Mode = Literal["rw", "ro"]
-
-
-def _compile(text: str) -> Catalog:
-    return compile_schema(text, name="_schema.pg", stored=True).catalog
 
 
 class ReadQuery(Struct, frozen=True):
@@ -108,9 +105,10 @@ class Engine:
         )
         if self.is_writable:
             check_conditional_put(self.location)
+        self.schemas = SchemaReader()
         self.contract = SchemaContract(
             ControlFiles(self.location, self.syncer),
-            _compile,
+            partial(self.schemas.catalog, name=SOURCE, stored=True),
             self.lines.main.manifest,
             self.lines.directory.control if self.is_writable else None,
         )

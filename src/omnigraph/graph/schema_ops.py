@@ -13,7 +13,6 @@ from omnigraph.graph.acting import Acting
 from omnigraph.graph.describing import describe_types
 from omnigraph.graph.linting import lint_schema_text, lint_text
 from omnigraph.graph.targets import At, resolve
-from omnigraph.lang import compile_schema
 from omnigraph.ops.apply import Review, SchemaApply
 from omnigraph.policy import Action
 from omnigraph.values.inspection import LintReport, SchemaDescription
@@ -54,7 +53,7 @@ class SchemaOps:
         """
         self._acting.permit(Action.READ, branch=MAIN)
         text, found = schema_text(schema)
-        desired = compile_schema(text, name=name or found).catalog
+        desired = self._engine.schemas.catalog(text, name=name or found)
         self._engine.accepted_schema()
         capture = self._main.manifest.capture()
         review = self._apply().review(capture, desired, allow_data_loss=allow_data_loss)
@@ -95,7 +94,7 @@ class SchemaOps:
         # A refusal names rows that stand against the change.
         self._acting.permit(Action.READ, branch=MAIN, actor=actor)
         text, found = schema_text(schema)
-        desired = compile_schema(text, name=name or found).catalog
+        desired = self._engine.schemas.catalog(text, name=name or found)
         self._engine.accepted_schema()
         request = self._acting.request(
             self._main,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -52,38 +52,46 @@ def check_schema(syntax: SchemaSyntax, diagnostics: Diagnostics) -> Catalog:
         else:
             known[item.name.text] = item
     interfaces = {
-        name: _properties(item, diagnostics) for name, item in by_kind[TypeKind.INTERFACE].items()
+        name: check_properties(item, diagnostics)
+        for name, item in by_kind[TypeKind.INTERFACE].items()
     }
     nodes = {
-        name: _node(item, interfaces, diagnostics) for name, item in by_kind[TypeKind.NODE].items()
+        name: check_node(item, interfaces, diagnostics)
+        for name, item in by_kind[TypeKind.NODE].items()
     }
     _check_edge_words(by_kind[TypeKind.EDGE], diagnostics)
-    edges = {name: _edge(item, nodes, diagnostics) for name, item in by_kind[TypeKind.EDGE].items()}
+    edges = {
+        name: check_edge(item, nodes, diagnostics) for name, item in by_kind[TypeKind.EDGE].items()
+    }
     return Catalog(
-        interfaces=_sorted(
-            {
-                name: InterfaceType(name=name, properties=_plain(drafts), flags=_flags(drafts))
-                for name, drafts in interfaces.items()
-            }
+        interfaces=by_name(
+            {name: interface_type(name, drafts) for name, drafts in interfaces.items()}
         ),
-        nodes=_sorted(nodes),
-        edges=_sorted(edges),
+        nodes=by_name(nodes),
+        edges=by_name(edges),
     )
 
 
-def _sorted(found: Mapping[str, T]) -> Mapping[str, T]:
-    return dict(sorted(found.items()))
+def by_name(found: Mapping[str, T]) -> Mapping[str, T]:
+    """Return types or properties in the order of a catalog."""
+    return {name: found[name] for name in sorted(found)}
+
+
+def interface_type(name: str, drafts: Drafts) -> InterfaceType:
+    """Return an interface whose properties were checked."""
+    return InterfaceType(name=name, properties=_plain(drafts), flags=_flags(drafts))
 
 
 def _plain(drafts: Drafts) -> Mapping[str, Property]:
-    return _sorted({name: draft.checked for name, draft in drafts.items()})
+    return by_name({name: draft.checked for name, draft in drafts.items()})
 
 
 def _flags(drafts: Drafts) -> Mapping[str, tuple[str, ...]]:
-    return _sorted({name: tuple(sorted(d.flags)) for name, d in drafts.items() if d.flags})
+    return by_name({name: tuple(sorted(d.flags)) for name, d in drafts.items() if d.flags})
 
 
-def _properties(item: DeclarationSyntax, diagnostics: Diagnostics) -> Drafts:
+def check_properties(item: DeclarationSyntax, diagnostics: Diagnostics) -> Drafts:
+    """Check the properties of a declaration, each by itself."""
     found: Drafts = {}
     for syntax in item.properties:
         draft = check_property(syntax, item.kind, item.name.text, diagnostics)
@@ -141,11 +149,12 @@ def _refuse_on_type(
     diagnostics.error("S14", syntax.span, message)
 
 
-def _node(
+def check_node(
     item: DeclarationSyntax, interfaces: Mapping[str, Drafts], diagnostics: Diagnostics
 ) -> NodeType:
+    """Check a node type, with what it takes from interfaces."""
     name = item.name.text
-    drafts = _properties(item, diagnostics)
+    drafts = check_properties(item, diagnostics)
     implements: list[str] = []
     for wanted in item.implements:
         if wanted.text in implements:
@@ -256,9 +265,10 @@ def _check_edge_words(edges: Mapping[str, DeclarationSyntax], diagnostics: Diagn
             )
 
 
-def _edge(
-    item: DeclarationSyntax, nodes: Mapping[str, NodeType], diagnostics: Diagnostics
+def check_edge(
+    item: DeclarationSyntax, nodes: Collection[str], diagnostics: Diagnostics
 ) -> EdgeType:
+    """Check an edge type; `nodes` are the names of the node types."""
     name = item.name.text
     ends: dict[str, str] = {}
     for role, end in (("source", item.source), ("target", item.target)):
@@ -282,7 +292,7 @@ def _edge(
         cardinality = Cardinality(
             minimum=int(low or 0), maximum=None if high is None else int(high)
         )
-    drafts = _properties(item, diagnostics)
+    drafts = check_properties(item, diagnostics)
     constraints = ConstraintChecker(TypeKind.EDGE, name, drafts, diagnostics).check(
         item.constraints
     )

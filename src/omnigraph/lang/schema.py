@@ -34,12 +34,18 @@ def compile_schema(text: str, *, name: str = "<schema>", stored: bool = False) -
     syntax = parse_schema(source, diagnostics)
     # Checking a partial parse would report types as missing that merely failed to parse.
     diagnostics.raise_errors()
-    for item in () if stored else syntax.declarations:
-        for declared in item.properties:
-            refuse_literal_name(declared, item.kind, item.name.text, diagnostics)
-            check_language(declared, item.kind, item.name.text, diagnostics)
+    if not stored:
+        check_as_new(syntax, diagnostics)
     catalog = check_schema(syntax, diagnostics)
     diagnostics.raise_errors()
     return CompiledSchema(
         source=source, syntax=syntax, catalog=catalog, warnings=tuple(diagnostics.warnings)
     )
+
+
+def check_as_new(syntax: SchemaSyntax, diagnostics: Diagnostics) -> None:
+    """Check what a new text must follow, but one that a graph has already need not."""
+    for item in syntax.declarations:
+        for declared in item.properties:
+            refuse_literal_name(declared, item.kind, item.name.text, diagnostics)
+            check_language(declared, item.kind, item.name.text, diagnostics)

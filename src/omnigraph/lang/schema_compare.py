@@ -27,7 +27,7 @@ from omnigraph.catalog import (
     TypeKind,
     UniqueConstraint,
 )
-from omnigraph.lang.schema_resolve import Resolution, properties_in, type_names
+from omnigraph.lang.schema_resolve import Resolution, properties_in
 from omnigraph.lang.schema_steps import (
     PROPERTY_TYPE_CHANGE,
     REQUIRED_WITHOUT_BACKFILL,
@@ -76,15 +76,18 @@ class Comparison(Struct, frozen=True, kw_only=True):
     def steps(self) -> Iterator[Step]:
         """Yield interfaces, nodes, edges: each by desired name, then the types that go away."""
         for kind in TypeKind:
-            for name in type_names(self.desired, kind):
-                yield from self._type(kind, name)
+            for changed, name in self.resolution.differ.changed:
+                if changed is kind:
+                    yield from self._type(kind, name)
             yield from self._dropped_types(kind)
 
     def _dropped_types(self, kind: TypeKind) -> Iterator[Step]:
         types = self.resolution.origins.types
         kept = {origin for (found, _), origin in types.items() if found is kind}
-        for name in type_names(self.accepted, kind):
-            if name in kept or (kind, name) in self.resolution.contested_types:
+        for found, name in self.resolution.differ.gone:
+            if found is not kind or name in kept:
+                continue
+            if (kind, name) in self.resolution.contested_types:
                 continue
             if kind is TypeKind.INTERFACE:
                 yield _refuse(
@@ -264,7 +267,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
         ):
             if entity_name(TypeKind.NODE, after) in self.resolution.problems:
                 continue
-            if self.resolution.origins.types.get((TypeKind.NODE, after)) != before:
+            if self._origin(after) != before:
                 yield _refuse(
                     entity,
                     f"changing the {role} of edge '{new.name}' from '{before}' to '{after}' is not "
@@ -278,6 +281,12 @@ class Comparison(Struct, frozen=True, kw_only=True):
                 old=old.cardinality,
                 new=new.cardinality,
             )
+
+    def _origin(self, node: str) -> str | None:
+        """Return the node type that a desired one continues, None if it is new."""
+        if node in self.accepted.nodes:
+            return node
+        return self.resolution.origins.types.get((TypeKind.NODE, node))
 
     def _carried(self, old: Entity, name: str, column: str) -> str | None:
         if column not in old.properties:

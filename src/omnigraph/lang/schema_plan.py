@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from omnigraph.catalog import AcceptedSchema, Catalog, shape_json
-from omnigraph.catalog.identity import allocate
+from omnigraph.catalog import AcceptedSchema, Catalog, shape_hash
+from omnigraph.catalog.identity import Differences
 from omnigraph.catalog.shape import Json
+from omnigraph.errors import InternalError
 from omnigraph.lang.schema_compare import REBUILD, Comparison
-from omnigraph.lang.schema_resolve import require_sound_identities, resolve
+from omnigraph.lang.schema_resolve import resolve
 from omnigraph.lang.schema_steps import DropMode, Step, UnsupportedChange
 
 
@@ -21,11 +22,13 @@ class SchemaPlan(Struct, frozen=True, kw_only=True):
 
     `notes` are findings that change nothing, such as rename hints without effect. `desired` carries
     the identities its declarations get; it must not be accepted unless the plan is supported.
+    `differ` says which types are not the same in both.
     """
 
     supported: bool
     steps: tuple[Step, ...]
     notes: tuple[str, ...]
+    differ: Differences
     desired: AcceptedSchema
 
     @property
@@ -66,7 +69,8 @@ def plan_schema(
         desired: Schema it should have.
         allow_data_loss: Plan every drop as hard: history loses the data too.
     """
-    require_sound_identities(accepted)
+    if (problem := accepted.identity_problem) is not None:
+        raise InternalError(problem)
     resolution = resolve(accepted, desired)
     comparison = Comparison(
         accepted=accepted.catalog,
@@ -75,16 +79,13 @@ def plan_schema(
         mode=DropMode.HARD if allow_data_loss else DropMode.SOFT,
     )
     steps = tuple(comparison.steps())
-    if not steps and shape_json(accepted.catalog) != shape_json(desired):
+    if not steps and accepted.shape_hash != shape_hash(desired):
         reason = f"the schemas differ in a way no step describes; {REBUILD}"
         steps = (UnsupportedChange(entity="schema", reason=reason),)
     return SchemaPlan(
         supported=not any(isinstance(step, UnsupportedChange) for step in steps),
         steps=steps,
         notes=resolution.notes,
-        desired=AcceptedSchema(
-            domain=accepted.domain,
-            catalog=desired,
-            identities=allocate(desired, accepted.identities, resolution.origins),
-        ),
+        differ=resolution.differ,
+        desired=accepted.succeeded_by(desired, resolution.differ, resolution.origins),
     )

@@ -7,13 +7,13 @@ is new and gets a new identity.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from msgspec import Struct, field
 
-from omnigraph.catalog import AcceptedSchema, Catalog, Property, TypeKind
-from omnigraph.catalog.identity import Origins, TypeName, declared_types
-from omnigraph.errors import InternalError
+from omnigraph.catalog import AcceptedSchema, Catalog, InterfaceType, Property, TypeKind
+from omnigraph.catalog.identity import Differences, Origins, TypeName, declared_types, differences
+from omnigraph.catalog.model import DeclaredType
 from omnigraph.lang.schema_steps import entity_name
 
 PropertyName = tuple[TypeKind, str, str]
@@ -24,9 +24,11 @@ class Resolution(Struct, frozen=True, kw_only=True):
 
     `problems` gives, by entity, why a rename hint cannot be followed. Accepted declarations that
     such hints name, and nobody else continues, are contested: they are neither kept nor dropped.
-    `carried` lists, by desired type, its continued properties: accepted name to desired name.
+    `carried` lists, by desired type, its continued properties: accepted name to desired name. Of
+    types that are the same in both nothing is said here: they continue themselves.
     """
 
+    differ: Differences
     origins: Origins
     carried: Mapping[TypeName, Mapping[str, str]]
     problems: Mapping[str, str]
@@ -55,17 +57,19 @@ class _Match(Struct, frozen=True, kw_only=True):
 
 def resolve(accepted: AcceptedSchema, desired: Catalog) -> Resolution:
     """Match a desired catalog to the accepted one. Hints that cannot hold become problems."""
-    draft = _Draft()
+    draft, differ = _Draft(), differences(accepted.catalog, desired)
     if accepted.identities.next_identity_id == 1:
         # No declaration was ever accepted, so this is the first schema and hints mean nothing.
         draft.notes.extend(inert_hints(desired))
     else:
         for kind in TypeKind:
-            _resolve_types(kind, accepted.catalog, desired, draft)
-        for kind, name in declared_types(desired):
+            changed = [name for found, name in differ.changed if found is kind]
+            _resolve_types(kind, changed, accepted.catalog, desired, draft)
+        for kind, name in differ.changed:
             if entity_name(kind, name) not in draft.problems:
                 _resolve_properties(kind, name, accepted.catalog, desired, draft)
     return Resolution(
+        differ=differ,
         origins=Origins(types=draft.types, properties=draft.properties),
         carried=draft.carried,
         problems=draft.problems,
@@ -83,66 +87,23 @@ def inert_hints(catalog: Catalog) -> tuple[str, ...]:
     )
 
 
-def type_names(catalog: Catalog, kind: TypeKind) -> tuple[str, ...]:
-    """Return the names of the types of one kind, sorted."""
-    return tuple(name for found, name in declared_types(catalog) if found is kind)
-
-
 def properties_in(catalog: Catalog, kind: TypeKind, name: str) -> Mapping[str, Property]:
     """Return the properties of a type, by name."""
-    match kind:
-        case TypeKind.INTERFACE:
-            return catalog.interfaces[name].properties
-        case TypeKind.NODE:
-            return catalog.nodes[name].properties
-        case TypeKind.EDGE:
-            return catalog.edges[name].properties
+    return catalog.types(kind)[name].properties
 
 
-def require_sound_identities(accepted: AcceptedSchema) -> None:
-    """Raise `InternalError` unless every accepted declaration has one id, spent only once."""
-    identities = accepted.identities
-    declared = declared_types(accepted.catalog)
-    listed: dict[int, set[str]] = {}
-    for owner, prop in identities.properties:
-        listed.setdefault(owner, set()).add(prop)
-    if set(identities.types) != set(declared):
-        raise InternalError("accepted identities and accepted catalog list different types")
-    for kind, name in declared:
-        number = identities.type_id(kind, name)
-        if listed.get(number, set()) != set(properties_in(accepted.catalog, kind, name)):
-            raise InternalError(
-                f"accepted identities and accepted catalog list different properties of "
-                f"{entity_name(kind, name)}"
-            )
-        if (number in identities.incarnations) != (kind is not TypeKind.INTERFACE):
-            raise InternalError(f"{entity_name(kind, name)} has no table incarnation of its own")
-    spent = [
-        *identities.types.values(),
-        *identities.properties.values(),
-        *identities.incarnations.values(),
-    ]
-    if len(set(spent)) != len(spent):
-        raise InternalError("an accepted identity is used twice")
-    if any(not 1 <= number < identities.next_identity_id for number in spent):
-        raise InternalError(
-            f"an accepted identity lies outside 1..{identities.next_identity_id - 1}"
-        )
-
-
-def _resolve_types(kind: TypeKind, accepted: Catalog, desired: Catalog, draft: _Draft) -> None:
-    known = type_names(accepted, kind)
-    found = _match(_type_hints(desired, kind), known)
+def _resolve_types(
+    kind: TypeKind, changed: Iterable[str], accepted: Catalog, desired: Catalog, draft: _Draft
+) -> None:
+    known, wanted = accepted.types(kind), desired.types(kind)
+    found = _match({name: _type_hint(wanted[name]) for name in changed}, known, wanted)
     draft.types.update({(kind, name): origin for name, origin in found.origins.items()})
     draft.contested_types.update((kind, name) for name in found.contested)
-    elsewhere = {
-        name for other in TypeKind if other is not kind for name in type_names(accepted, other)
-    }
     for name, hint in found.missing.items():
         problem = (
             f"it names another kind of type, and no rename goes across declaration kinds; "
             f"remove the hint to add a new {kind} type"
-            if hint in elsewhere
+            if any(hint in accepted.types(other) for other in TypeKind if other is not kind)
             else "no accepted declaration has that name; correct the hint, or remove it to add a "
             f"new {kind} type"
         )
@@ -161,8 +122,8 @@ def _resolve_properties(
 ) -> None:
     wanted = properties_in(desired, kind, owner)
     origin = draft.types.get((kind, owner))
-    known = () if origin is None else tuple(properties_in(accepted, kind, origin))
-    found = _match({name: item.rename_from for name, item in wanted.items()}, known)
+    known = {} if origin is None else properties_in(accepted, kind, origin)
+    found = _match({name: item.rename_from for name, item in wanted.items()}, known, wanted)
     for name, before in found.origins.items():
         draft.properties[(kind, owner, name)] = before
     draft.carried[(kind, owner)] = {before: name for name, before in found.origins.items()}
@@ -203,8 +164,14 @@ def _missing_property(hint: str, accepted: Catalog, *, owner: str, is_new: bool)
     )
 
 
-def _match(hints: Mapping[str, str | None], known: Collection[str]) -> _Match:
-    """Match desired names (with their hints) to accepted names of one scope."""
+def _match(
+    hints: Mapping[str, str | None], known: Collection[str], wanted: Collection[str]
+) -> _Match:
+    """Match desired names (with their hints) to accepted names of one scope.
+
+    `known` and `wanted` are all names of the scope. Those without a hint that are in both need not
+    be among the `hints`.
+    """
     origins = {name: name for name in hints if name in known}
     ignored: dict[str, str] = {}
     missing: dict[str, str] = {}
@@ -220,13 +187,12 @@ def _match(hints: Mapping[str, str | None], known: Collection[str]) -> _Match:
             claims.setdefault(hint, []).append(name)
     disputed: dict[str, str] = {}
     contested: set[str] = set()
-    kept = set(origins)
     for hint, names in claims.items():
-        if len(names) == 1 and hint not in kept:
+        if len(names) == 1 and hint not in wanted:
             origins[names[0]] = hint
             continue
         disputed.update(dict.fromkeys(names, hint))
-        if hint not in kept:
+        if hint not in wanted:
             contested.add(hint)
     return _Match(
         origins=origins,
@@ -237,22 +203,16 @@ def _match(hints: Mapping[str, str | None], known: Collection[str]) -> _Match:
     )
 
 
-def _type_hints(catalog: Catalog, kind: TypeKind) -> dict[str, str | None]:
-    match kind:
-        case TypeKind.INTERFACE:
-            return dict.fromkeys(catalog.interfaces)
-        case TypeKind.NODE:
-            return {name: item.rename_from for name, item in catalog.nodes.items()}
-        case TypeKind.EDGE:
-            return {name: item.rename_from for name, item in catalog.edges.items()}
+def _type_hint(item: DeclaredType) -> str | None:
+    return None if isinstance(item, InterfaceType) else item.rename_from
 
 
 def _hints(catalog: Catalog) -> Iterator[tuple[str, str]]:
     for kind in TypeKind:
-        for name, hint in _type_hints(catalog, kind).items():
-            if hint is not None:
+        for name, item in catalog.types(kind).items():
+            if (hint := _type_hint(item)) is not None:
                 yield entity_name(kind, name), hint
-            for prop in properties_in(catalog, kind, name).values():
+            for prop in item.properties.values():
                 if prop.rename_from is not None and prop.declared_directly:
                     yield entity_name(kind, name, prop.name), prop.rename_from
 

@@ -166,6 +166,10 @@ class Diagnostics:
         """Whether nothing more of a severity is kept, so that looking for it is pointless."""
         return self._counts[severity] >= DIAGNOSTICS_MAX
 
+    def has_errors(self) -> bool:
+        """Whether an error was found."""
+        return self._counts[Severity.ERROR] > 0
+
     @property
     def errors(self) -> list[Diagnostic]:
         """The errors among the findings, in source order."""

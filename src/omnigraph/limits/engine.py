@@ -334,6 +334,9 @@ SCHEMA_READS_MAX: Final = 8
 SCHEMAS_KEPT_MAX: Final = 32
 """Schemas of the past a handle keeps compiled; another costs one read and a few milliseconds."""
 
+SCHEMA_CHARS_KEPT_MAX: Final = 256 * 1024
+"""Characters of declarations a handle keeps checked; each takes about 50 bytes."""
+
 TEXT_CHUNK_ROWS: Final = 65_536
 """Rows of text split into words at once; bounds the memory of splitting."""
 

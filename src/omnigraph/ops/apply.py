@@ -65,6 +65,7 @@ class Review(Struct, frozen=True, kw_only=True):
     """A plan, how many stored rows each step changes or removes, and what stands against it."""
 
     plan: SchemaPlan
+    changes: tuple[TypeChange, ...] = ()
     rows: tuple[int, ...]
     problems: Problems
 
@@ -121,15 +122,14 @@ class SchemaApply:
         problems = Problems(source="the stored data")
         if not plan.supported:
             return Review(plan=plan, rows=(0,) * len(plan.steps), problems=problems)
-        changes = type_changes(accepted, plan.desired)
+        changes = tuple(type_changes(accepted, plan.desired, plan.differ))
         added = _added_rules(plan)
         for change in changes:
             if change.old is not None and change.new is not None:
                 rules = added.get((change.new.kind, change.new.name), [])
-                if not change.is_empty:
-                    check_stored(change, rules, self._table(capture, change), problems)
+                check_stored(change, rules, self._table(capture, change), problems)
         rows = tuple(self._affected(capture, changes, step) for step in plan.steps)
-        return Review(plan=plan, rows=rows, problems=problems)
+        return Review(plan=plan, changes=changes, rows=rows, problems=problems)
 
     def _table(self, capture: BranchState, change: TypeChange) -> Table:
         if change.old is None:
@@ -137,7 +137,7 @@ class SchemaApply:
         pin = capture.pins[change.old.table_key]
         return self._publisher.tables.open(pin.path, pin.version)
 
-    def _affected(self, capture: BranchState, changes: list[TypeChange], step: Step) -> int:
+    def _affected(self, capture: BranchState, changes: Sequence[TypeChange], step: Step) -> int:
         """Return how many stored rows a step changes or removes."""
         if isinstance(step, DropType):
             return capture.pins[f"{step.type_kind}:{step.name}"].row_count
@@ -198,7 +198,6 @@ class _SchemaChange(PlainOperation):
         self._judge = review
         self._source = source
         self._before: BranchState | None = None
-        self._changes: list[TypeChange] = []
 
     def prepare(self, base: Base) -> ChangeSet:
         """Plan on the state that no other writer can move; raise what stands against it."""
@@ -209,22 +208,21 @@ class _SchemaChange(PlainOperation):
         self.review, self._before = review, capture
         if review.plan.is_empty:
             return ChangeSet()
-        accepted, desired = self._contract.at(capture.head.schema_hash), review.plan.desired
-        self._changes = type_changes(accepted, desired)
+        desired = review.plan.desired
         # Before anything names it: a commit whose schema is nowhere could never be read.
         self._contract.keep(self._source, desired)
         fire(Failpoint.SCHEMA_POST_HISTORY)
         steps: list[TableStep] = []
         entries: list[TableEntry] = []
-        for change in self._changes:
-            if change.old is None or change.is_empty:
+        for change in review.changes:
+            if change.old is None:
                 continue
             if change.new is not None and (columns := change.columns()).any:
                 hard = _removes(review)
                 steps.append(_column_step(change.old, change.new, columns, hard=hard))
             else:
                 entries += _kept_entries(capture.pins[change.old.table_key], change)
-        new = [change.new for change in self._changes if change.old is None and change.new]
+        new = [change.new for change in review.changes if change.old is None and change.new]
         entries += self._create(desired, new)
         return ChangeSet(
             steps=tuple(steps),
@@ -308,12 +306,12 @@ class _SchemaChange(PlainOperation):
             self._contract.bring_up_to_date()
             fire(Failpoint.SCHEMA_POST_FILES)
             if _removes(self.review):
-                self._erase(self._before, self._changes)
+                self._erase(self._before, self.review.changes)
         except OmniGraphError:
             # The next open or write sees that the copy lags, and brings it up to date.
             return
 
-    def _erase(self, before: BranchState, changes: list[TypeChange]) -> None:
+    def _erase(self, before: BranchState, changes: Sequence[TypeChange]) -> None:
         tables = self._publisher.tables
         pins = self._publisher.manifest.capture(fresh=False).pins
         # With main alone no merge can start from a deleted branch; they hold the data, too.

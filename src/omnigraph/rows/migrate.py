@@ -18,11 +18,13 @@ from omnigraph.catalog import (
     CheckConstraint,
     EdgeType,
     Entity,
+    InterfaceType,
     Property,
     RangeConstraint,
     Scalar,
     UniqueConstraint,
 )
+from omnigraph.catalog.identity import Differences
 from omnigraph.compute.types import arrow_type
 from omnigraph.rows.problems import Problem, Problems
 from omnigraph.rows.references import cardinality_problem
@@ -44,13 +46,6 @@ class TypeChange(Struct, frozen=True, kw_only=True):
     old: Entity | None
     new: Entity | None
     sources: Mapping[str, Property] = field(default_factory=dict)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the type stays as it is, with the same properties."""
-        if self.old is None or self.old != self.new:
-            return False
-        return all(self.sources.get(name) == item for name, item in self.old.properties.items())
 
     def columns(self) -> ColumnChanges:
         """Return what becomes of the table's columns."""
@@ -147,23 +142,34 @@ def _plain(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-def type_changes(before: AcceptedSchema, after: AcceptedSchema) -> list[TypeChange]:
-    """Match node and edge types by identity: those that stay or are new, then the dropped ones."""
-    old_ids, new_ids = before.identities, after.identities
-    known = {old_ids.type_id(e.kind, e.name): e for e in before.catalog.entities()}
+def type_changes(
+    before: AcceptedSchema, after: AcceptedSchema, differ: Differences
+) -> list[TypeChange]:
+    """Return the node and edge types that change or are new, then the dropped ones.
+
+    They are matched by identity; where the schemas do not differ nothing is looked at.
+    """
     found: list[TypeChange] = []
-    for new in after.catalog.entities():
-        type_id = new_ids.type_id(new.kind, new.name)
-        old = known.pop(type_id, None)
+    known = {
+        identity.type_id: before.catalog.types(kind)[name]
+        for kind, name in (*differ.changed, *differ.gone)
+        if (identity := before.identities.types.get((kind, name))) is not None
+    }
+    for kind, name in differ.changed:
+        identity, new = after.identities.of(kind, name), after.catalog.types(kind)[name]
+        old = known.pop(identity.type_id, None)
+        if isinstance(new, InterfaceType) or isinstance(old, InterfaceType) or new == old:
+            continue
         sources: dict[str, Property] = {}
         if old is not None:
-            by_id = {old_ids.property_id(type_id, p): old.properties[p] for p in old.properties}
-            for name in new.properties:
-                stored = by_id.get(new_ids.property_id(type_id, name))
-                if stored is not None:
-                    sources[name] = stored
+            numbers = before.identities.of(kind, old.name).properties
+            by_number = {numbers[prop]: item for prop, item in old.properties.items()}
+            for prop, number in identity.properties.items():
+                if (stored := by_number.get(number)) is not None:
+                    sources[prop] = stored
         found.append(TypeChange(old=old, new=new, sources=sources))
-    return found + [TypeChange(old=old, new=None) for old in known.values()]
+    dropped = [old for old in known.values() if not isinstance(old, InterfaceType)]
+    return found + [TypeChange(old=old, new=None) for old in dropped]
 
 
 # ---- checking stored rows -------------------------------------------------------------------

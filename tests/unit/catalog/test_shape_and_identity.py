@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 import re
 from itertools import permutations
 
 import pytest
+from msgspec.structs import astuple
 
 from omnigraph.catalog import (
     AcceptedSchema,
@@ -15,10 +17,9 @@ from omnigraph.catalog import (
     TypeKind,
     accept_initial,
     shape_hash,
-    shape_json,
 )
 from omnigraph.catalog.accepted import IR_VERSION, identities_from_json
-from omnigraph.catalog.identity import Identities, Origins, allocate
+from omnigraph.catalog.identity import Identities, Origins, TypeIdentity, differences
 from omnigraph.catalog.temporal import parse_date, parse_datetime
 from omnigraph.lang.schema import compile_schema
 
@@ -227,7 +228,7 @@ def test_an_interface_keeps_the_constraints_of_its_properties() -> None:
     text = "interface I { a: I32 @unique @index b: I32 @key c: I32 } node N { a: I32 @index }"
     catalog = compile_schema(text).catalog
     assert catalog.interfaces["I"].flags == {"a": ("index", "unique"), "b": ("key",)}
-    shape = json.loads(json.dumps(shape_json(catalog)))
+    shape = json.loads(accept_initial(catalog, domain=DOMAIN).ir_text())["shape"]
     (interface,) = shape["interfaces"]
     assert [item.get("constraints") for item in interface["properties"]] == [
         ["index", "unique"],
@@ -274,25 +275,14 @@ def test_identities_are_given_to_types_then_properties_then_tables() -> None:
         edge X: A -> B
         """
     ).identities
-    assert found.types == {
-        (TypeKind.INTERFACE, "I"): 1,
-        (TypeKind.INTERFACE, "J"): 2,
-        (TypeKind.NODE, "A"): 3,
-        (TypeKind.NODE, "B"): 4,
-        (TypeKind.EDGE, "X"): 5,
-        (TypeKind.EDGE, "Y"): 6,
-    }
-    assert found.properties == {
-        (1, "i"): 7,
-        (2, "j"): 8,
-        (3, "i"): 9,
-        (3, "j"): 10,
-        (4, "a"): 11,
-        (4, "z"): 12,
-        (6, "v"): 13,
-        (6, "w"): 14,
-    }
-    assert found.incarnations == {3: 15, 4: 16, 5: 17, 6: 18}
+    assert [astuple(item) for item in found.by_number()] == [
+        (TypeKind.INTERFACE, "I", 1, None, {"i": 7}),
+        (TypeKind.INTERFACE, "J", 2, None, {"j": 8}),
+        (TypeKind.NODE, "A", 3, 15, {"i": 9, "j": 10}),
+        (TypeKind.NODE, "B", 4, 16, {"a": 11, "z": 12}),
+        (TypeKind.EDGE, "X", 5, 17, {}),
+        (TypeKind.EDGE, "Y", 6, 18, {"v": 13, "w": 14}),
+    ]
     assert found.next_identity_id == 19
 
 
@@ -309,31 +299,50 @@ def test_identities_do_not_depend_on_source_order() -> None:
 
 
 def test_a_declaration_that_continues_keeps_its_identity() -> None:
-    before = accepted("node A { a: I32 b: I32 } node B {}").identities
-    after = allocate(
-        compile_schema("node C { b: I32 z: I32 } node D {}").catalog,
-        before,
+    schema = accepted("node A { a: I32 b: I32 } node B {}")
+    before = schema.identities.of(TypeKind.NODE, "A")
+    after = schema.succeeded_by(
+        catalog := compile_schema("node C { b: I32 z: I32 } node D {}").catalog,
+        differences(schema.catalog, catalog),
         Origins(types={(TypeKind.NODE, "C"): "A"}, properties={(TypeKind.NODE, "C", "z"): "a"}),
-    )
-    assert before.next_identity_id == 7
-    assert after.type_id(TypeKind.NODE, "C") == before.type_id(TypeKind.NODE, "A")
-    assert after.property_id(1, "z") == before.property_id(1, "a")
-    assert after.incarnations[1] == before.incarnations[1]
+    ).identities
+    assert schema.identities.next_identity_id == 7
     # D, then C.b (dropped and declared anew), then the table of D.
-    assert after.type_id(TypeKind.NODE, "D") == 7
-    assert after.property_id(1, "b") == 8
-    assert after.incarnations[7] == 9
+    assert [astuple(item) for item in after.by_number()] == [
+        (TypeKind.NODE, "C", 1, before.incarnation, {"b": 8, "z": before.properties["a"]}),
+        (TypeKind.NODE, "D", 7, 9, {}),
+    ]
     assert after.next_identity_id == 10
 
 
+def test_a_type_that_does_not_change_keeps_its_identity_as_the_same_value() -> None:
+    schema = accepted("interface I { i: I32 } node A { a: I32 } node B {} edge E: A -> A")
+    catalog = compile_schema("interface I { i: I32 } node A { a: I32 b: I32? } edge E: A -> A")
+    differ = differences(schema.catalog, catalog.catalog)
+    assert differ.changed == ((TypeKind.NODE, "A"),)
+    assert differ.gone == ((TypeKind.NODE, "B"),)
+    same = Origins(types={(TypeKind.NODE, "A"): "A"}, properties={(TypeKind.NODE, "A", "a"): "a"})
+    after = schema.succeeded_by(catalog.catalog, differ, same).identities
+    for name in ((TypeKind.INTERFACE, "I"), (TypeKind.EDGE, "E")):
+        assert after.types[name] is schema.identities.types[name]
+    assert (TypeKind.NODE, "B") not in after.types
+
+
+def test_a_type_with_a_hint_counts_as_changed() -> None:
+    text = 'node A @rename_from("Z") {} node B { b: I32 @rename_from("a") } node C {}'
+    schema = accepted(text)
+    found = differences(schema.catalog, schema.catalog)
+    assert found.changed == ((TypeKind.NODE, "A"), (TypeKind.NODE, "B"))
+
+
 def test_a_number_is_never_given_twice() -> None:
-    full = accepted("node A { a: I32 } node B { b: I32 }").identities
-    empty = allocate(compile_schema("").catalog, full, Origins())
-    again = allocate(compile_schema("node A { a: I32 }").catalog, empty, Origins())
-    assert empty.next_identity_id == full.next_identity_id
-    assert not empty.types
-    numbers = {*again.types.values(), *again.properties.values(), *again.incarnations.values()}
-    assert min(numbers) == full.next_identity_id
+    full = accepted("node A { a: I32 } node B { b: I32 }")
+    nothing, one = compile_schema("").catalog, compile_schema("node A { a: I32 }").catalog
+    empty = full.succeeded_by(nothing, differences(full.catalog, nothing), Origins())
+    again = empty.succeeded_by(one, differences(nothing, one), Origins())
+    assert empty.identities.next_identity_id == full.identities.next_identity_id
+    assert not empty.identities.types
+    assert min(again.identities.spent()) == full.identities.next_identity_id
 
 
 def test_tables_are_named_by_type_and_incarnation() -> None:
@@ -350,9 +359,15 @@ def test_composite_keys_are_ordered_by_property_identity() -> None:
         catalog=compile_schema("node A { z: I32 b: I32 c: I32 @key(z, b, c) }").catalog,
         identities=Identities(
             next_identity_id=6,
-            types={(TypeKind.NODE, "A"): 1},
-            properties={(1, "z"): 2, (1, "b"): 3, (1, "c"): 4},
-            incarnations={1: 5},
+            types={
+                (TypeKind.NODE, "A"): TypeIdentity(
+                    kind=TypeKind.NODE,
+                    name="A",
+                    type_id=1,
+                    incarnation=5,
+                    properties={"z": 2, "b": 3, "c": 4},
+                )
+            },
         ),
     )
     assert renamed.key_order(renamed.catalog.nodes["A"]) == ("z", "b", "c")
@@ -365,7 +380,16 @@ def test_the_durable_form_round_trips() -> None:
     assert found["domain"] == DOMAIN
     assert found["shape_hash"] == schema.shape_hash == digest(BASE)
     assert identities_from_json(found) == schema.identities
-    assert identities_from_json(schema.ir_json()) == schema.identities
+
+
+@pytest.mark.parametrize("text", ["", "node A {}", "interface I {} node A {} edge E: A -> A", BASE])
+def test_the_durable_form_is_one_json_text_however_it_was_put_together(text: str) -> None:
+    schema = accepted(text + ' node Umlaut @description("Stra\u00dfe \\n\\"x\\"") {}')
+    found = json.loads(schema.ir_text())
+    assert schema.ir_text() == json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+    shape = json.dumps(found["shape"], separators=(",", ":"), ensure_ascii=False)
+    assert schema.shape_hash == "sha256:" + hashlib.sha256(shape.encode()).hexdigest()
+    assert list(found["shape"]) == ["interfaces", "nodes", "edges"]
 
 
 def test_the_durable_form_lists_every_declaration_by_identity() -> None:

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from omnigraph.catalog import AcceptedSchema, TypeKind, accept_initial
-from omnigraph.catalog.identity import Identities
+from omnigraph.catalog.identity import Identities, TypeIdentity
 from omnigraph.errors import CompileError, InternalError
 from omnigraph.lang.schema import compile_schema
 from omnigraph.lang.schema_plan import SchemaPlan, plan_schema
@@ -13,12 +13,8 @@ from omnigraph.lang.schema_steps import LINT_CODES, Tier, UnsupportedChange
 from omnigraph.lang.source import Severity
 
 DOMAIN = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
-SOUND = Identities(
-    next_identity_id=4,
-    types={(TypeKind.NODE, "A"): 1},
-    properties={(1, "x"): 2},
-    incarnations={1: 3},
-)
+A = TypeIdentity(kind=TypeKind.NODE, name="A", type_id=1, incarnation=3, properties={"x": 2})
+SOUND = Identities(next_identity_id=4, types={(TypeKind.NODE, "A"): A})
 
 
 def accept(text: str) -> AcceptedSchema:
@@ -170,12 +166,10 @@ class TestResolution:
         )
         assert found.supported
         old, new = before.identities, found.desired.identities
-        node, edge = old.type_id(TypeKind.NODE, "A"), old.type_id(TypeKind.EDGE, "E")
-        assert new.type_id(TypeKind.NODE, "B") == node
-        assert new.type_id(TypeKind.EDGE, "F") == edge
-        assert new.property_id(node, "z") == old.property_id(node, "y")
-        assert new.property_id(edge, "w") == old.property_id(edge, "w")
-        assert new.incarnations == old.incarnations
+        node, edge = old.of(TypeKind.NODE, "A"), old.of(TypeKind.EDGE, "E")
+        numbers = {"x": node.properties["x"], "z": node.properties["y"]}
+        assert new.of(TypeKind.NODE, "B") == replace(node, name="B", properties=numbers)
+        assert new.of(TypeKind.EDGE, "F") == replace(edge, name="F")
         assert new.next_identity_id == old.next_identity_id
 
     @pytest.mark.parametrize(
@@ -333,9 +327,12 @@ class TestIdentities:
         assert found.domain == DOMAIN
         assert found.identities == Identities(
             next_identity_id=8,
-            types={(TypeKind.NODE, "A"): 1, (TypeKind.NODE, "B"): 4},
-            properties={(1, "x"): 2, (1, "y"): 5, (4, "z"): 6},
-            incarnations={1: 3, 4: 7},
+            types={
+                (TypeKind.NODE, "A"): replace(A, properties={"x": 2, "y": 5}),
+                (TypeKind.NODE, "B"): TypeIdentity(
+                    kind=TypeKind.NODE, name="B", type_id=4, incarnation=7, properties={"z": 6}
+                ),
+            },
         )
 
     def test_dropping_and_adding_a_name_again_gives_a_new_identity(self) -> None:
@@ -353,15 +350,15 @@ class TestIdentities:
         first = accept("node A { x: I32? }")
         without = evolve(first, "node A {}").desired
         again = evolve(without, "node A { x: I32? }").desired
-        assert again.identities.property_id(1, "x") == first.identities.next_identity_id
+        number = again.identities.of(TypeKind.NODE, "A").properties["x"]
+        assert number == first.identities.next_identity_id
 
     def test_ids_are_never_used_again(self) -> None:
         current = accept("")
         seen: set[int] = set()
         for number in range(5):
             current = evolve(current, f"node A{number} {{ x: I32? }}").desired
-            ids = current.identities
-            spent = {*ids.types.values(), *ids.properties.values(), *ids.incarnations.values()}
+            spent = set(current.identities.spent())
             assert not spent & seen
             seen |= spent
         assert current.identities.next_identity_id == max(seen) + 1
@@ -370,9 +367,9 @@ class TestIdentities:
         "broken",
         [
             replace(SOUND, types={}),
-            replace(SOUND, properties={}),
-            replace(SOUND, incarnations={}),
-            replace(SOUND, incarnations={1: 1}),
+            replace(SOUND, types={(TypeKind.NODE, "A"): replace(A, properties={})}),
+            replace(SOUND, types={(TypeKind.NODE, "A"): replace(A, incarnation=None)}),
+            replace(SOUND, types={(TypeKind.NODE, "A"): replace(A, incarnation=1)}),
             replace(SOUND, next_identity_id=2),
         ],
     )
