@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 from msgspec import Struct, field
@@ -44,8 +43,8 @@ class TableChange(Struct):
     """
 
     entity: Entity
-    added: Any = None
-    changed: Any = None
+    added: pa.Table | None = None
+    changed: pa.Table | None = None
     deleted: list[str] = field(default_factory=list)
     replaced: bool = False
     mapped: bool = False
@@ -68,7 +67,7 @@ class TableChange(Struct):
         files = () if self.elsewhere is None else self.elsewhere.files
         return max(self.row_count, sum(item.rows for item in files))
 
-    def rows(self) -> Any | None:
+    def rows(self) -> pa.Table | None:
         """Return added and changed rows together, None when there are none."""
         parts = [part for part in (self.added, self.changed) if part is not None and part.num_rows]
         if len(parts) == 1:

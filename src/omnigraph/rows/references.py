@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog import Cardinality, EdgeType, NodeType, TypeKind
+from omnigraph.compute.types import Column
 from omnigraph.limits import JOINED_ROWS_MIN
 from omnigraph.rows.changes import TableChange, TableChanges
 from omnigraph.rows.problems import Problem, Problems, some_rows
@@ -82,7 +82,7 @@ def endpoint_problem(
     )
 
 
-def _elsewhere(changes: TableChanges, type_name: str, ids: Any) -> Any:
+def _elsewhere(changes: TableChanges, type_name: str, ids: pa.ChunkedArray) -> Column:
     """Return those of the ids that no node of the type has that is written with them."""
     change = changes.get(TypeKind.NODE, type_name)
     rows = None if change is None else change.rows()
@@ -96,7 +96,9 @@ def _elsewhere(changes: TableChanges, type_name: str, ids: Any) -> Any:
     return asked.join(there, keys="id", join_type="left anti")["id"]
 
 
-def _missing_nodes(base: Stored, changes: TableChanges, type_name: str, wanted: Any) -> set[str]:
+def _missing_nodes(
+    base: Stored, changes: TableChanges, type_name: str, wanted: pa.Array
+) -> set[str]:
     """Return those of the ids, none of which is written now, that no node of the type has then."""
     node = base.schema.catalog.nodes[type_name]
     change = changes.get(TypeKind.NODE, type_name)
