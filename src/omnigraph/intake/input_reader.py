@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from omnigraph.catalog import Catalog, Entity
 from omnigraph.intake.envelopes import EnvelopeReader, TypeRows, file_blocks
@@ -180,7 +181,13 @@ class InputReader:
         return (lambda line: offset + line in self._skip) if self._skip else None
 
     def _chunk(
-        self, item: Input, entity: Entity, frame: Any, at: Any, offset: int, problems: Problems
+        self,
+        item: Input,
+        entity: Entity,
+        frame: pa.Table,
+        at: NDArray[np.int64],
+        offset: int,
+        problems: Problems,
     ) -> None:
         rows = None
         if not problems.items:
