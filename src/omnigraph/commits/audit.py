@@ -22,7 +22,7 @@ from omnigraph.values.recoveries import TableOutcome as TableOutcome
 AUDIT = "_graph_commit_recoveries.lance"
 
 
-def audit_schema() -> Any:
+def audit_schema() -> pa.Schema:
     """Return the columns of the audit table."""
     outcome = pa.struct(
         [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -52,7 +51,7 @@ class StoredRows(Struct, kw_only=True):
 
     def scan(
         self, entity: Entity, columns: Sequence[str], where: str | None, *, blobs: bool = False
-    ) -> Any:
+    ) -> pa.Table:
         """Return rows that match a filter, and maybe some that do not; `blobs` as bytes."""
         return self.table(entity).scan(columns=columns, where=where, blob_bytes=blobs)
 
@@ -66,7 +65,7 @@ class StoredRows(Struct, kw_only=True):
         wanted = pa.array(list(ids), pa.string())
         return set(wanted.filter(pc.is_in(wanted, value_set=column.combine_chunks())).to_pylist())
 
-    def rows_where(self, entity: Entity, column: str, values: Sequence[str]) -> Any:
+    def rows_where(self, entity: Entity, column: str, values: Sequence[str]) -> pa.Table:
         """Return committed rows whose id or endpoint is one of the values, blobs as bytes."""
         table = self.table(entity)
         blobs = has_blobs(entity)
@@ -80,7 +79,7 @@ class StoredRows(Struct, kw_only=True):
         ]
         return pa.concat_tables(parts) if parts else None
 
-    def edge_ends(self, entity: EdgeType, column: str, values: Sequence[str]) -> Any:
+    def edge_ends(self, entity: EdgeType, column: str, values: Sequence[str]) -> pa.Table:
         """Return id, src and dst of committed edges with one of these endpoints."""
         columns = ["id", "src", "dst"]
         if not values or self.pin(entity).row_count == 0:

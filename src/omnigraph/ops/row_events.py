@@ -8,7 +8,6 @@ leave as it is, is not written: applying the same events again changes nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -123,7 +122,7 @@ class Outcome:
         change.changed = changed if changed.num_rows else None
         return change
 
-    def _with_ids(self, edges: Any) -> Any:
+    def _with_ids(self, edges: pa.Table) -> pa.Table:
         """Give ids to edges that are new and were named by their ends."""
         ids = edges["id"].combine_chunks()
         if not ids.null_count:
@@ -132,7 +131,7 @@ class Outcome:
         filled = pc.replace_with_mask(ids, pc.is_null(ids), minted)
         return edges.set_column(0, edges.schema.field(0), filled)
 
-    def _overlaid(self, entity: Entity, rows: Any, present: Any) -> Any:
+    def _overlaid(self, entity: Entity, rows: pa.Table, present: pa.Table) -> pa.Table:
         """Return existing rows with the given columns replaced, only those that differ."""
         given = self._events.given
         at = pc.index_in(rows["id"].combine_chunks(), present["id"].combine_chunks())
@@ -170,7 +169,7 @@ def cascade(base: Stored, catalog: Catalog, changes: ChangeSet) -> None:
             mine.deleted = sorted({*mine.deleted, *(found - kept)})
 
 
-def _present(base: Stored, entity: Entity, ids: Any) -> Any:
+def _present(base: Stored, entity: Entity, ids: pa.ChunkedArray) -> pa.Table:
     """Return the committed rows with these ids."""
     schema = rows_schema(entity)
     known = sorted(base.existing_ids(entity, ids.drop_null().to_pylist()))
@@ -189,7 +188,7 @@ def _edges_between(base: Stored, edge: EdgeType, ends: list[tuple[str, str]]) ->
     return {name for name, src, dst in zip(*columns, strict=True) if (src, dst) in wanted}
 
 
-def _with_edge_ids(base: Stored, edge: EdgeType, rows: Any) -> Any:
+def _with_edge_ids(base: Stored, edge: EdgeType, rows: pa.Table) -> pa.Table:
     """Give edges without an id that of the edge between their ends, if there is one."""
     if not rows["id"].null_count:
         return rows
