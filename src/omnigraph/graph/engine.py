@@ -6,7 +6,7 @@ import datetime
 import os
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -46,6 +46,9 @@ from omnigraph.store import (
 from omnigraph.values.words import DurabilityWord
 from omnigraph.version import INTERNAL_SCHEMA_VERSION
 from omnigraph.wording import with_article
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Mode = Literal["rw", "ro"]
 
@@ -217,7 +220,7 @@ class Engine:
         name: str | None,
         capture: BranchState,
         running: Running,
-    ) -> tuple[CompiledQuery, Any]:
+    ) -> tuple[CompiledQuery, pa.Table]:
         """Run a read query on a state; return it compiled, and its answer as an Arrow table."""
         asked = self.prepare(source, params, name, capture.head.schema_hash)
         with watched(running):
