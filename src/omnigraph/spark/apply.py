@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -303,10 +302,10 @@ def _named_records(
 
 
 def _named_frame(
-    piece: Piece, job: Job, applies: bool, _task: int, batches: Any
+    piece: Piece, job: Job, applies: bool, _task: int, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[bytes]:
     """Name the events of a partition of a frame, some batches at a time."""
-    held: list[Any] = []
+    held: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
         held.append(batch)
@@ -318,7 +317,9 @@ def _named_frame(
         yield _named_batches(piece, job, applies, held)
 
 
-def _named_batches(piece: Piece, job: Job, applies: bool, batches: Sequence[Any]) -> bytes:
+def _named_batches(
+    piece: Piece, job: Job, applies: bool, batches: Sequence[pa.RecordBatch]
+) -> bytes:
     frame = pa.Table.from_batches(batches)
     problems = Problems(limit=job.problems_max)
     records = table_records(frame)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.feather as feather
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -31,6 +33,9 @@ from omnigraph.spark.columns import KEYS, Unit, key_batches, missing_keys, repea
 from omnigraph.spark.engine import Engine, failures
 from omnigraph.spark.tasks import Places, bundled
 from omnigraph.store import fragment_ids, new_file, reaching, readable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
 
 ENDS = ("src", "dst")
 
@@ -61,13 +66,13 @@ class Checks(Struct):
 
     # ---- frames ---------------------------------------------------------------------------
 
-    def _frame(self, units: Sequence[Unit]) -> Any:
+    def _frame(self, units: Sequence[Unit]) -> DataFrame:
         groups = [
             [units[index] for index in group]
             for group in bundled([unit.rows for unit in units], SPARK_SCAN_ROWS)
         ]
 
-        def read(task: int) -> Any:
+        def read(task: int) -> Iterator[pa.RecordBatch]:
             return (batch for unit in groups[task] for batch in key_batches(unit))
 
         return self.engine.frame(len(groups), read, KEYS)
@@ -112,7 +117,7 @@ class Checks(Struct):
             for group in bundled([rows for _id, rows in found], SPARK_SCAN_ROWS)
         ]
 
-    def _place(self, row: Any) -> tuple[str | None, int | None]:
+    def _place(self, row: Row) -> tuple[str | None, int | None]:
         return self.places.of(row["piece"], row["line"])
 
     # ---- ids ------------------------------------------------------------------------------
@@ -187,7 +192,7 @@ class Checks(Struct):
         gone = rows.join(chosen, ["tag", "by_id", "key"]).where("at != kept")
         scratch, reach = self.scratch, self.engine.given
 
-        def write(group: Any, table: Any) -> Any:
+        def write(group: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
             with reaching(reach):
                 return _write_lines(group, table, scratch)
 
@@ -255,7 +260,7 @@ class Checks(Struct):
         found = fresh.select("key", "piece", "line").join(present, "key")
         scratch, given = self.scratch, self.engine.given
 
-        def write(group: Any, table: Any) -> Any:
+        def write(group: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
             with reaching(given):
                 return _write_ids(group, table, scratch)
 
@@ -343,13 +348,13 @@ class Checks(Struct):
 
     def _missing(
         self, names: list[str], probes: list[list[Unit]], known: list[list[Unit]]
-    ) -> list[Any]:
+    ) -> list[Row]:
         """Return the first rows of each list whose key is no id of the type they point to.
 
         Ids that a worker can hold are looked up there; a join moves every row through Java.
         """
         held = [self._fits(units) for units in known]
-        frames: list[Any] = []
+        frames: list[DataFrame] = []
         # Ends of one type are looked up together: most of the work is to get its ids.
         alike: dict[str, tuple[list[Unit], list[Unit]]] = {}
         for name, units, ids_of, small in zip(names, probes, known, held, strict=True):
@@ -362,7 +367,7 @@ class Checks(Struct):
         ]
         if looked_up:
 
-            def probe(task: int) -> Any:
+            def probe(task: int) -> Iterator[pa.RecordBatch]:
                 return missing_keys(*looked_up[task], SPARK_VIOLATIONS_MAX)
 
             frames.append(self.engine.frame(len(looked_up), probe, KEYS))
@@ -417,7 +422,7 @@ class Checks(Struct):
                 problems.add(problem)
 
 
-def _some(frame: Any) -> list[Any]:
+def _some(frame: DataFrame) -> list[Row]:
     """Return the first rows, once: asking for a count before would run everything twice."""
     with failures():
         return list(frame.limit(SPARK_VIOLATIONS_MAX).collect())
@@ -425,16 +430,11 @@ def _some(frame: Any) -> list[Any]:
 
 def dropped_lines(path: str) -> set[int]:
     """Return the lines that a worker wrote down as not counting."""
-    import pyarrow.feather as feather
-
     return set(feather.read_table(readable(path))["line"].to_pylist())
 
 
-def _write_lines(group: Any, table: Any, scratch: str) -> Any:
+def _write_lines(group: tuple[pa.Scalar, ...], table: pa.Table, scratch: str) -> pa.Table:
     """Write down, in a worker, which lines of a piece do not count."""
-    import pyarrow as pa
-    import pyarrow.feather as feather
-
     path = os.path.join(scratch, f"{uuid.uuid4().hex}.arrow")
     with new_file(path) as out:
         feather.write_feather(table.select(["line"]), out, compression="uncompressed")
@@ -448,11 +448,8 @@ def _write_lines(group: Any, table: Any, scratch: str) -> Any:
     )
 
 
-def _write_ids(group: Any, table: Any, scratch: str) -> Any:
+def _write_ids(group: tuple[pa.Scalar, ...], table: pa.Table, scratch: str) -> pa.Table:
     """Write down, in a worker, which lines of a piece have which ids."""
-    import pyarrow as pa
-    import pyarrow.feather as feather
-
     path = os.path.join(scratch, f"{uuid.uuid4().hex}.arrow")
     with new_file(path) as out:
         feather.write_feather(table.select(["line", "id"]), out, compression="uncompressed")

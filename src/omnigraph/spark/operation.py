@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import accumulate
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 import msgspec
 import pyarrow as pa
@@ -40,6 +40,9 @@ from omnigraph.spark.tasks import (
     places_of,
 )
 from omnigraph.store import StagedTable, Table, new_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 class SparkLoad(PlainOperation):
@@ -111,7 +114,7 @@ class SparkLoad(PlainOperation):
         answers = self._engine.run(len(fixed), work)
         return [msgspec.json.decode(item, type=Parsed) for item in answers]
 
-    def _kept(self, piece: Piece, frame: Any) -> list[Piece]:
+    def _kept(self, piece: Piece, frame: DataFrame) -> list[Piece]:
         """Write a frame down as it is: computed again, its rows might come in another order."""
         paths = self._engine.map_frame(frame, partial(_frame_files, self._job.scratch))
         (part,) = piece.parts
@@ -317,15 +320,17 @@ def _up_to_broken(pieces: list[Piece], parsed: list[Parsed]) -> list[list[Proble
     return found
 
 
-def _frame_answers(piece: Piece, job: Job, _task: int, batches: Any) -> Iterator[bytes]:
+def _frame_answers(
+    piece: Piece, job: Job, _task: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[bytes]:
     """Parse a partition of a frame, some batches at a time."""
     for held in _together(batches):
         yield msgspec.json.encode(parse_frame(piece, job, pa.Table.from_batches(held)))
 
 
-def _together(batches: Any) -> Iterator[list[Any]]:
+def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
     """Yield some batches at a time, as many as a worker parses at once."""
-    held: list[Any] = []
+    held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         held.append(batch)
@@ -338,13 +343,13 @@ def _together(batches: Any) -> Iterator[list[Any]]:
         yield held
 
 
-def _frame_files(scratch: str, _task: int, batches: Any) -> Iterator[bytes]:
+def _frame_files(scratch: str, _task: int, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
     """Write a partition of a frame to files."""
     for held in _together(batches):
         yield _frame_file(scratch, held)
 
 
-def _frame_file(scratch: str, batches: list[Any]) -> bytes:
+def _frame_file(scratch: str, batches: list[pa.RecordBatch]) -> bytes:
     path = os.path.join(scratch, f"{uuid.uuid4().hex}.parquet")
     with new_file(path) as out:
         pq.write_table(pa.Table.from_batches(batches), out)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.feather as feather
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from omnigraph.catalog import Entity
 from omnigraph.errors import EmbeddingError, OmniGraphError, StorageError
@@ -63,7 +64,7 @@ def parse(piece: Piece, job: Job) -> Parsed:
     return parsed
 
 
-def parse_frame(piece: Piece, job: Job, frame: Any) -> Parsed:
+def parse_frame(piece: Piece, job: Job, frame: pa.Table) -> Parsed:
     """Take in rows of one type that come as columns."""
     parsed = Parsed(lines=[frame.num_rows])
     kept = _Kept(job, parsed)
@@ -229,10 +230,10 @@ class _Kept:
     def __init__(self, job: Job, parsed: Parsed) -> None:
         self._job = job
         self._parsed = parsed
-        self._held: dict[str, tuple[Entity, list[Any], list[Any]]] = {}
+        self._held: dict[str, tuple[Entity, list[pa.Table], list[NDArray[np.int64]]]] = {}
         self._rows = self._bytes = 0
 
-    def add(self, entity: Entity, rows: Any, lines: Any) -> None:
+    def add(self, entity: Entity, rows: pa.Table, lines: NDArray[np.int64]) -> None:
         """Take in rows with their lines."""
         if not rows.num_rows:
             return
@@ -261,7 +262,7 @@ class _Kept:
 class _Lines(Sequence[int]):
     """Lines of rows as numbers of Python, each made when a message needs it."""
 
-    def __init__(self, numbers: Any) -> None:
+    def __init__(self, numbers: NDArray[np.int64]) -> None:
         self._numbers = numbers
 
     def __len__(self) -> int:
@@ -278,7 +279,9 @@ class _Lines(Sequence[int]):
         return found
 
 
-def _keep(job: Job, parsed: Parsed, entity: Entity, rows: Any, numbers: Any) -> None:
+def _keep(
+    job: Job, parsed: Parsed, entity: Entity, rows: pa.Table, numbers: NDArray[np.int64]
+) -> None:
     """Complete ids, judge every row alone, and write the rows down."""
     lines = _Lines(numbers)
     found = Problems(limit=job.problems_max)

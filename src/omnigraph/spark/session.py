@@ -11,9 +11,12 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BadRequestError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _INSTALL = "pip install 'omnigraph[spark]'"
 _SHIM = """\
@@ -29,7 +32,7 @@ def need_pyspark() -> None:
         raise BadRequestError("PySpark is not installed", hint=_INSTALL)
 
 
-def find_session(session: Any = None, master: str | None = None) -> Any:
+def find_session(session: SparkSession | None = None, master: str | None = None) -> SparkSession:
     """Return the session given, or the one in use, or start one (`local[*]` with four attempts)."""
     need_pyspark()
     if session is not None:
@@ -43,7 +46,7 @@ def find_session(session: Any = None, master: str | None = None) -> Any:
     return start_session(found or "local[*,4]")
 
 
-def is_configured(session: Any = None, master: str | None = None) -> bool:
+def is_configured(session: SparkSession | None = None, master: str | None = None) -> bool:
     """Whether there is a Spark to use: one that was given, the one in use, or one named."""
     if importlib.util.find_spec("pyspark") is None:
         return False
@@ -53,7 +56,7 @@ def is_configured(session: Any = None, master: str | None = None) -> bool:
     return any(item is not None for item in (session, master, active)) or any(named)
 
 
-def start_session(master: str, **settings: str) -> Any:
+def start_session(master: str, **settings: str) -> SparkSession:
     """Start a session that prints nothing; settings as Spark names them, dots as `__`."""
     need_pyspark()
     from py4j.protocol import Py4JError
@@ -96,7 +99,7 @@ def start_session(master: str, **settings: str) -> Any:
         ) from error
 
 
-def registered(session: Any) -> Any:
+def registered(session: SparkSession) -> SparkSession:
     """Return a session that knows the formats `omnigraph` and `omnigraph_changes`."""
     from omnigraph.spark.connector import register
 
