@@ -98,11 +98,6 @@ class LeasedSlot:
                     # The store is not answering: the next turn tries again, or the lease lapses.
                     continue
 
-    def is_ours(self) -> bool:
-        """Whether the slot has the content this owner put last."""
-        with self._lock:
-            return not self.lapsed and self._files.tag(self._path) == self._tag
-
     def remove(self) -> None:
         """Delete the slot while it is surely ours; otherwise leave it to whoever finds it."""
         if self._closed.is_set():

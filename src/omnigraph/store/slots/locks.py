@@ -70,13 +70,6 @@ class LockedSlot(Struct):
             raise failure("write", self.name, error) from error
         self.body = body
 
-    def is_ours(self) -> bool:
-        """Whether the name still stands for this slot; somebody may have removed it."""
-        try:
-            return os.stat(self.path).st_ino == os.fstat(self._descriptor).st_ino
-        except OSError:
-            return False
-
     def remove(self) -> None:
         """Delete the slot file, if it is still ours, and free the lock."""
         if self._descriptor >= 0:
@@ -164,12 +157,9 @@ class LockedSlots:
     def seize(self, name: str) -> LockedSlot | None:
         """Take over the slot of a dead owner; None when it is gone or its owner lives."""
         path = os.path.join(self._folder, name)
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
+        descriptor = self._opened(name, os.O_RDWR)
+        if descriptor is None:
             return None
-        except OSError as error:
-            raise failure("open", name, error) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # The name may have been removed and made anew between open and lock.
@@ -253,14 +243,10 @@ class LockedSlots:
         """Wait until a slot is gone or its owner is; False when it is still held."""
         deadline = elapsed_s() + timeout_s
         pause_s = 0.0005
-        path = os.path.join(self._folder, name)
         while elapsed_s() < deadline:
-            try:
-                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            except FileNotFoundError:
+            descriptor = self._opened(name, os.O_RDONLY)
+            if descriptor is None:
                 return True
-            except OSError as error:
-                raise failure("open", name, error) from error
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 return True
@@ -272,3 +258,12 @@ class LockedSlots:
             finally:
                 os.close(descriptor)
         return False
+
+    def _opened(self, name: str, mode: int) -> int | None:
+        """Return a descriptor of a slot's file, None when there is none."""
+        try:
+            return os.open(os.path.join(self._folder, name), mode | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise failure("open", name, error) from error

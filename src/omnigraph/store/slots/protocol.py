@@ -41,9 +41,6 @@ class HeldSlot(Protocol):
     def rewrite(self, body: bytes) -> None:
         """Replace the body. Only before the first effect: a torn body was never armed."""
 
-    def is_ours(self) -> bool:
-        """Whether the name still stands for this slot; somebody may have removed it."""
-
     def remove(self) -> None:
         """Delete the slot, if it is still ours, and stop owning it."""
 
