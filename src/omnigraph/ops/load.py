@@ -24,10 +24,11 @@ from omnigraph.intake.input_reader import InputReader
 from omnigraph.intake.inputs import Input
 from omnigraph.intake.parquet_files import as_table
 from omnigraph.limits import EMBED_CHUNK_ROWS, LOAD_CHUNK_ROWS, MEMBER_ROWS_MAX, PROBLEMS_MAX
-from omnigraph.rows import Problem, Problems, TableChange, validate
+from omnigraph.rows import Problem, Problems, TableChange, counts_of_kind, validate
 from omnigraph.rows.embeddings import Embeddings
 from omnigraph.rows.problems import LinePlace, place_text
 from omnigraph.rows.spill import SpillFile, release_mapped, spilled
+from omnigraph.rows.stored import ids_by_ends
 from omnigraph.store import open_file
 from omnigraph.wording import with_article
 
@@ -235,11 +236,7 @@ class Load(PlainOperation):
 
     def counts(self, kind: str) -> dict[str, int]:
         """Return rows per type name, nodes or edges."""
-        return {
-            key.partition(":")[2]: rows.num_rows
-            for key, rows in sorted(self._rows.items())
-            if key.startswith(f"{kind}:")
-        }
+        return counts_of_kind({key: rows.num_rows for key, rows in self._rows.items()}, kind)
 
     @property
     def shares_publish(self) -> bool:  # type: ignore[override]  # a constant of most operations
@@ -361,13 +358,7 @@ class Load(PlainOperation):
         sources = pc.unique(rows["src"].filter(generated)).to_pylist()
         if not sources:
             return rows, generated
-        present = base.edge_ends(edge, "src", sources)
-        ids = {
-            (src, dst): entity_id
-            for entity_id, src, dst in zip(
-                *(present[name].to_pylist() for name in ("id", "src", "dst")), strict=True
-            )
-        }
+        ids = ids_by_ends(base, edge, sources)
         columns = (rows[name].to_pylist() for name in ("id", "src", "dst"))
         flags = generated.to_pylist()
         new_ids: list[str] = []

@@ -23,11 +23,18 @@ from omnigraph.intake.events import (
 )
 from omnigraph.intake.frames import NewIds
 from omnigraph.limits import SCAN_INSTEAD_OF_PROBE_MIN
-from omnigraph.rows import Problems, TableChange, has_blobs, rows_schema, validate
+from omnigraph.rows import (
+    Problems,
+    TableChange,
+    counts_of_kind,
+    has_blobs,
+    rows_schema,
+    validate,
+)
 from omnigraph.rows.embeddings import Embeddings
 from omnigraph.rows.images import equal_rows, equal_values
 from omnigraph.rows.keys import ulid_column
-from omnigraph.rows.stored import Stored
+from omnigraph.rows.stored import Stored, ids_by_ends
 
 
 class RowEvents(PlainOperation):
@@ -70,11 +77,7 @@ class RowEvents(PlainOperation):
 
     def counts(self, kind: str) -> dict[str, int]:
         """Return events per type name, nodes or edges."""
-        return {
-            key.partition(":")[2]: found.count
-            for key, found in sorted(self._events.items())
-            if key.startswith(f"{kind}:")
-        }
+        return counts_of_kind({key: found.count for key, found in self._events.items()}, kind)
 
     def prepare(self, base: Base) -> ChangeSet:
         """Compute what the events come to on a base, and validate the outcome."""
@@ -193,9 +196,7 @@ def _with_edge_ids(base: Stored, edge: EdgeType, rows: pa.Table) -> pa.Table:
     if not rows["id"].null_count:
         return rows
     lacking = rows.filter(pc.is_null(rows["id"]))
-    found = base.edge_ends(edge, "src", pc.unique(lacking["src"]).to_pylist())
-    columns = (found[name].to_pylist() for name in ("id", "src", "dst"))
-    ids = {(src, dst): name for name, src, dst in zip(*columns, strict=True)}
+    ids = ids_by_ends(base, edge, pc.unique(lacking["src"]).to_pylist())
     mine = (rows[name].to_pylist() for name in ("id", "src", "dst"))
     filled = [name or ids.get((src, dst)) for name, src, dst in zip(*mine, strict=True)]
     rows = rows.set_column(0, rows.schema.field(0), pa.array(filled, pa.string()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 from msgspec import Struct, field
@@ -78,6 +78,12 @@ class TableChange(Struct):
         """Return the ids of added and changed rows."""
         found = self.rows()
         return [] if found is None else list(found["id"].to_pylist())
+
+
+def counts_of_kind(counts: Mapping[str, int], kind: str) -> dict[str, int]:
+    """Return numbers by table key as numbers by type name, those of nodes or of edges."""
+    own = {key: number for key, number in sorted(counts.items()) if key.startswith(f"{kind}:")}
+    return {key.removeprefix(f"{kind}:"): number for key, number in own.items()}
 
 
 class TableChanges(Struct):

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from omnigraph.catalog import Cardinality, EdgeType, NodeType, TypeKind
 from omnigraph.compute.types import Column
@@ -69,14 +70,22 @@ def endpoint_problem(
     file: str | None = None,
 ) -> Problem:
     """Return the problem of a new edge, one of whose ends does not exist."""
+    found = _end_problem(edge, edge.name, entity_id, column, value)
+    return replace(found, line=line, file=file)
+
+
+def orphan_problem(edge: EdgeType, entity_id: str, column: str, value: str) -> Problem:
+    """Return the problem of a committed edge that would lose one of its ends."""
+    return _end_problem(edge, f"{edge.name} '{entity_id}'", entity_id, column, value)
+
+
+def _end_problem(edge: EdgeType, label: str, entity_id: str, column: str, value: str) -> Problem:
     type_name = edge.source if column == "src" else edge.target
     return Problem(
-        message=f"{edge.name}: {column} '{value}' not found in {type_name}",
+        message=f"{label}: {column} '{value}' not found in {type_name}",
         type_name=edge.name,
         entity_id=entity_id,
         field="from" if column == "src" else "to",
-        line=line,
-        file=file,
         kind="orphan_edge",
         table_key=edge.table_key,
     )
@@ -134,19 +143,6 @@ def _check_orphans(
             )
             for row in left.slice(0, 1000).to_pylist():
                 problems.add(orphan_problem(edge, row["id"], column, row[column]))
-
-
-def orphan_problem(edge: EdgeType, entity_id: str, column: str, value: str) -> Problem:
-    """Return the problem of a committed edge that would lose one of its ends."""
-    type_name = edge.source if column == "src" else edge.target
-    return Problem(
-        message=f"{edge.name} '{entity_id}': {column} '{value}' not found in {type_name}",
-        type_name=edge.name,
-        entity_id=entity_id,
-        field="from" if column == "src" else "to",
-        kind="orphan_edge",
-        table_key=edge.table_key,
-    )
 
 
 def _removed_ids(base: Stored, change: TableChange, node: NodeType) -> list[str]:
