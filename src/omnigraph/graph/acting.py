@@ -25,7 +25,7 @@ from omnigraph.limits import COMMIT_MESSAGE_BYTES_MAX, SESSION_BRANCHES_MAX
 from omnigraph.policy import Access, Action, Policy, check, check_actor, text_problem
 from omnigraph.read import Running
 from omnigraph.store import Place
-from omnigraph.wording import resembling
+from omnigraph.wording import did_you_mean
 
 
 class SessionBase:
@@ -160,8 +160,7 @@ class Acting:
             is_meant = error.message == f"branch '{name}' does not exist"
             if is_meant and self.caller.policy is None and error.hint is None:
                 names = [item.name for item in self.engine.lines.directory.ids()]
-                close = resembling(name, names)
-                error.hint = None if close is None else f"did you mean '{close}'?"
+                error.hint = did_you_mean(name, names)
             raise
 
     @contextlib.contextmanager

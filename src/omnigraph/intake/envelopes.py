@@ -42,6 +42,7 @@ from omnigraph.rows.convert import column_array
 from omnigraph.rows.problems import Problem, Problems
 from omnigraph.rows.spill import SpillFile
 from omnigraph.rows.table_schema import rows_schema
+from omnigraph.wording import or_meant
 
 RESERVED = (
     "_tombstone",
@@ -133,7 +134,7 @@ class TypeRows:
         self.chunks, self.kept_bytes = [], 0
 
 
-def _json_type(declared: PropertyType) -> Any:
+def _json_type(declared: PropertyType) -> Any:  # noqa: ANN401 - a type, or several
     scalar = declared.scalar
     found: Any = str
     if scalar is Scalar.BOOL:
@@ -266,8 +267,10 @@ class EnvelopeReader:
             if found.spill is not None:
                 found.spill.close()
 
-    def _problem(self, line: int, message: str, **known: Any) -> None:
-        self._problems.add(Problem(message=message, line=line, **known))
+    def _problem(
+        self, line: int, message: str, *, type_name: str | None = None, field: str | None = None
+    ) -> None:
+        self._problems.add(Problem(message=message, line=line, type_name=type_name, field=field))
 
     def _line(self, number: int, text: bytes) -> bool:
         """Take in one line; False when it has a problem."""
@@ -351,11 +354,8 @@ class EnvelopeReader:
         return found
 
     def _unknown_type(self, number: int, kind: str, name: str, known: list[str]) -> None:
-        import difflib
-
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
-        self._problem(number, f"unknown {kind} type '{name}'{hint}", type_name=name)
+        message = f"unknown {kind} type '{name}'{or_meant(name, known)}"
+        self._problem(number, message, type_name=name)
 
     def _data_problem(self, number: int, entity: Entity, text: str) -> None:
         unknown = _UNKNOWN.search(text)

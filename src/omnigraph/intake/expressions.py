@@ -158,14 +158,14 @@ def _arithmetic(function: Operator) -> Operator:
     return calculate
 
 
-def _divided(left: Any, right: Any) -> Any:
+def _divided(left: Any, right: Any) -> Any:  # noqa: ANN401 - numbers of one kind or two
     if isinstance(left, int) and isinstance(right, int):
         whole = abs(left) // abs(right)
         return whole if (left < 0) == (right < 0) else -whole
     return left / right
 
 
-def _remainder(left: Any, right: Any) -> Any:
+def _remainder(left: Any, right: Any) -> Any:  # noqa: ANN401 - as above
     if isinstance(left, int) and isinstance(right, int):
         return left - right * _divided(left, right)
     return math.fmod(left, right)
@@ -283,7 +283,7 @@ def _integer(value: object) -> int:
     raise UnfitValueError(f"{shown(value)} is not an integer")
 
 
-def _float(value: Any) -> float:
+def _float(value: Any) -> float:  # noqa: ANN401 - Python's own `float` refuses what is none
     try:
         found = float(value.strip() if isinstance(value, str) else value)
     except (TypeError, ValueError, OverflowError):

@@ -17,7 +17,7 @@ from omnigraph.rows.arrow_columns import cast_column, text_column
 from omnigraph.rows.keys import key_ids, ulid_column
 from omnigraph.rows.problems import Problem, Problems
 from omnigraph.rows.table_schema import rows_schema
-from omnigraph.wording import resembling
+from omnigraph.wording import or_meant
 
 NewIds = Callable[[int], tuple[str, int]]
 
@@ -75,8 +75,7 @@ def _meant(name: str, known: Sequence[str]) -> str:
     """Return what may have been meant by the name of a column."""
     if ";" in name or "\t" in name:
         return "; values must be separated by ',', unless a mapping names another delimiter"
-    close = resembling(name, known)
-    return "" if close is None else f"; did you mean '{close}'?"
+    return or_meant(name, known)
 
 
 def _frame_column(

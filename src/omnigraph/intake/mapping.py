@@ -10,7 +10,7 @@ from typing import Any
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.intake.declared import Path, Rows
 from omnigraph.store import is_object, open_file
-from omnigraph.wording import resembling
+from omnigraph.wording import did_you_mean, or_meant
 
 MAPPING_FILE = "mapping.toml"
 """What a mapping is called that speaks for the folder it lies in."""
@@ -91,7 +91,8 @@ class _Reader:
         if source is not None:
             if source not in self._sources:
                 raise BadRequestError(
-                    f"{self._name}: [{where}] names the source '{source}'{self._meant(str(source))}"
+                    f"{self._name}: [{where}] names the source '{source}', which is not there"
+                    f"{or_meant(str(source), self._sources)}"
                 )
             merged = {**self._sources[source], **merged}
         if type_name is not None and "type" in merged:
@@ -112,10 +113,6 @@ class _Reader:
             return [item if is_object(item) else f"{self._folder}/{item}" for item in listed]
         return [item if is_object(item) else os.path.join(self._folder, item) for item in listed]
 
-    def _meant(self, source: str) -> str:
-        close = resembling(source, list(self._sources))
-        return ", which is not there" + ("" if close is None else f"; did you mean '{close}'?")
-
     def _checked(self, where: str, given: object, known: Sequence[str]) -> Mapping[str, object]:
         """Return a table, all of whose fields are known and as they should be."""
         name = self._name
@@ -123,10 +120,7 @@ class _Reader:
             raise BadRequestError(f"{name}: '{where}' is not a table: write [{where}]")
         for key, value in given.items():
             if key not in known:
-                close = resembling(key, list(known))
-                meant = (
-                    f"known are {', '.join(known)}" if close is None else f"did you mean '{close}'?"
-                )
+                meant = did_you_mean(key, known) or f"known are {', '.join(known)}"
                 raise BadRequestError(f"{name}: [{where}] has no '{key}'", hint=meant)
             wanted = _wanted(key, value)
             if wanted is not None:

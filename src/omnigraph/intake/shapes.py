@@ -21,7 +21,7 @@ from omnigraph.intake.records import MISSING, Records
 from omnigraph.lang.column_expressions import columns_in, compile_column_expression
 from omnigraph.rows.convert import column_array
 from omnigraph.rows.problems import Problem, Problems
-from omnigraph.wording import resembling
+from omnigraph.wording import did_you_mean, or_meant
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _GOT = {str: "a string", int: "an integer", float: "a float", bool: "a boolean", list: "array"}
@@ -67,17 +67,14 @@ def check_shape(shape: Shape, entity: Entity, known: Sequence[str], label: str) 
     names = [*known]
     for path, target in shape.columns:
         if target not in names:
-            close = resembling(target, names)
             raise BadRequestError(
                 f"column '{path}' maps to '{target}', which {entity.name} lacks",
-                hint=None if close is None else f"did you mean '{close}'?",
+                hint=did_you_mean(target, names),
             )
     for target in shape.targets:
         if target not in names:
-            close = resembling(target, names)
             raise BadRequestError(
-                f"{label}: {entity.name} has no '{target}'",
-                hint=None if close is None else f"did you mean '{close}'?",
+                f"{label}: {entity.name} has no '{target}'", hint=did_you_mean(target, names)
             )
         if shape.targets.count(target) > 1:
             raise BadRequestError(f"{label}: '{target}' of {entity.name} is set twice")
@@ -171,8 +168,7 @@ class _Shaping:
 
     def _unknown_member(self, name: str) -> None:
         entity = self._entity
-        close = resembling(name, sorted(self._known))
-        meant = "" if close is None else f"; did you mean '{close}'?"
+        meant = or_meant(name, sorted(self._known))
         message = f"unknown input field '{name}' for '{entity.table_key}'{meant}"
         for row, item in enumerate(self._records.objects or ()):
             if name in item:

@@ -17,7 +17,7 @@ from omnigraph.intake.inputs import source_files
 from omnigraph.intake.mapping import mapped, read_mapping
 from omnigraph.pipeline.resolving import ResolveStep, resolve_step
 from omnigraph.store import open_file
-from omnigraph.wording import resembling
+from omnigraph.wording import did_you_mean
 
 _OWN = (
     "name",
@@ -239,8 +239,7 @@ class _Reader:
         return BadRequestError(f"{self._name}: {message}")
 
     def _unknown(self, words: str, name: str, known: tuple[str, ...]) -> BadRequestError:
-        close = resembling(name, list(known))
-        hint = f"known are {', '.join(known)}" if close is None else f"did you mean '{close}'?"
+        hint = did_you_mean(name, known) or f"known are {', '.join(known)}"
         return BadRequestError(f"{self._name}: {words} '{name}'", hint=hint)
 
 

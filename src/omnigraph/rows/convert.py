@@ -78,7 +78,7 @@ def _is_number(item: object) -> bool:
     return isinstance(item, int | float) and math.isfinite(item)
 
 
-def _vector(value: Any, size: int) -> object:
+def _vector(value: Sequence[Any], size: int) -> object:
     if len(value) != size:
         raise ValueError(f"expected {size} values for Vector({size}), got {len(value)}")
     if not all(_is_number(item) and abs(item) <= _F32_MAX for item in value):
