@@ -198,7 +198,7 @@ class Shell:
     def _mutate(self, text: str, params: dict[str, object], query: QueryNode) -> None:
         if self._read_only:
             raise BadRequestError("this shell was opened with --read-only; it does not write")
-        # Nobody could tell what became of half a write: it is finished, and then told.
+        # What became of half a write could not be told: it is finished, and then told.
         result = _apart(
             lambda: self._graph.mutate(text, params, name=query.name, branch=self._branch),
             on_interrupt=lambda: click.echo("\nthe write is being finished", err=True),

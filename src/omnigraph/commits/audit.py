@@ -66,7 +66,7 @@ class RecoveryAudit:
             try:
                 _view, version = self._journal.append(staged, {})
             except StaleJournal:
-                # Somebody else recorded something: look whether it was this.
+                # Another recovery recorded something: look whether it was this.
                 continue
             self._syncer.sync([version])
             return True

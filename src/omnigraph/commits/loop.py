@@ -351,7 +351,7 @@ class _Attempts:
     def _published(
         self, commit: GraphCommit, prepared: Prepared
     ) -> tuple[GraphCommit | None, ChangeSet | None]:
-        """Answer everybody whose write is in the commit, or was judged together with it."""
+        """Answer every caller whose write is in the commit, or was judged together with it."""
         if self._companions is None:
             self._learn(prepared)
             return commit, self._member.changes

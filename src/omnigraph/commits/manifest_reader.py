@@ -1,7 +1,7 @@
 """The warm view of one branch's manifest, and captures of it.
 
 Of a long manifest an open reads the rows after the newest checkpoint. What is older stays where it
-is until somebody asks for it.
+is until it is asked for.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class BranchState(Struct, frozen=True, kw_only=True):
 
     @property
     def slot(self) -> str:
-        """The name of the slot whoever moves this head must own."""
+        """The name of the slot that the writer who moves this head must own."""
         return slot_name(self.branch.uid, self.head.graph_commit_id)
 
 

@@ -151,7 +151,7 @@ class OpenBranches:
     def _get(self, name: str) -> OpenBranch:
         if name == MAIN:
             return self.main
-        # Nobody waits for a look at the storage on behalf of another branch.
+        # No caller waits for a look at the storage on behalf of another branch.
         while True:
             with self._lock:
                 known = self._alive.get(name)

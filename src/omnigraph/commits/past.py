@@ -1,4 +1,4 @@
-"""The older part of a branch's history: read where it lies, as far as somebody asks for it.
+"""The older part of a branch's history: read where it lies, as far as it is asked for.
 
 Checkpoints divide it into spans. A span is found by version, by operation or by time through what
 checkpoints say, and by commit id through a search of one column; then it is read and folded like

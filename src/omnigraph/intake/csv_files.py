@@ -2,8 +2,8 @@
 
 A quoted value may hold line breaks, so where a record starts depends on all quotes before it. Right
 after a line break, though, a reader is either between two records or inside a quoted value, and
-nothing else. So a stretch of lines is read both ways, by whoever holds it; put together from the
-beginning of the file, the answers tell which way was right for each stretch.
+nothing else. So a stretch of lines is read both ways, by the worker that holds it; put together
+from the beginning of the file, the answers tell which way was right for each stretch.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ OPS = ("insert", "update", "delete")
 
 
 class ChangeFilter(Value, frozen=True, kw_only=True):
-    """Which changes somebody wants to see; empty means all."""
+    """Which changes are wanted; empty means all."""
 
     kinds: tuple[str, ...] = ()
     types: tuple[str, ...] = ()

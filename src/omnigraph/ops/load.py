@@ -218,7 +218,7 @@ class Load(PlainOperation):
             first.setdefault(entity_id, row)
 
     def _other_place(self, line: int, seen_from: int) -> str:
-        """Name a line to somebody who looks at another one."""
+        """Name a line as seen from another one."""
         if self._place_of is None:
             return f"line {line}"
         file, line, _element = self._place_of(line)

@@ -40,13 +40,13 @@ Decision = Side | Image | None
 """A side, the values to write, or None to leave the conflict standing."""
 Decide = Callable[[Conflict], Decision]
 RowsOf = Callable[[Entity, Image], pa.Table]
-"""Turns values somebody decided on into a row."""
+"""Turns values that were decided on into a row."""
 
 
 class Merged(Struct):
     """The outcome for one table: what to do to the target, and what stayed undecided.
 
-    `problems` are those of single values, if whoever merged has looked at them already.
+    `problems` are those of single values, if the merger has looked at them already.
     """
 
     change: TableChange

@@ -28,7 +28,7 @@ def validate(base: Stored, changes: TableChanges, problems: Problems) -> None:
         rows = change.rows()
         if rows is not None:
             if change.elsewhere is None:
-                # Else whoever has all columns has checked them.
+                # Else the worker that has all columns has checked them.
                 check_values(change.entity, rows, problems)
             _check_uniques(base, change, rows, problems)
     check_references(base, changes, problems)

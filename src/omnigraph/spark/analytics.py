@@ -167,7 +167,7 @@ def write_property(
     ]
     frame = rows.join(new, "id").select(*kept)
     options.setdefault("session", result.sparkSession)
-    # Rows are read at one state and replaced as a whole: nobody may have changed them since.
+    # Rows are read at one state and replaced as a whole: no writer may have changed them since.
     options.setdefault("expected_head", snapshot.commit.graph_commit_id)
     for end, name in (("src", "from"), ("dst", "to")):
         if end in frame.columns:

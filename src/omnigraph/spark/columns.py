@@ -47,7 +47,7 @@ class Unit(Struct, frozen=True, kw_only=True):
     version: int = 0
     fragments: tuple[int, ...] = ()
     given_only: bool = False
-    """Leave out rows whose id was made up: nobody can have given it twice."""
+    """Leave out rows whose id was made up: no input can have given it twice."""
 
 
 def missing_keys(

@@ -134,7 +134,7 @@ class Feed:
         return FeedPlace(self.steps().head())
 
     def named(self, name: str) -> FeedPlace:
-        """Return the place after the commit that somebody names."""
+        """Return the place after the commit that is named."""
         return FeedPlace(self.steps().named(name))
 
     def advance(

@@ -2,7 +2,7 @@
 
 Workers parse, type and write; the driver plans, decides and publishes. Rows of files never pass
 through Java or the driver. Nothing is visible before the one commit at the end, and what a failed
-load leaves behind are files nobody refers to.
+load leaves behind are files that nothing refers to.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads one piece of the input in a worker: strict, typed, with the exact place of every problem.
 
 The work is done by the same code that a load in one process uses. Rows go to a scratch file with
-a name of its own, so a task that runs twice leaves one file nobody reads.
+a name of its own, so a task that runs twice leaves one file that is never read.
 """
 
 from __future__ import annotations

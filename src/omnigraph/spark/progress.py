@@ -1,4 +1,4 @@
-"""Tells somebody how far a load is: stage by stage, with rows and tasks."""
+"""Tells a listener how far a load is: stage by stage, with rows and tasks."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def start_session(master: str, **settings: str) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "OFF",
-        # A second copy of a running task would only write files nobody refers to.
+        # A second copy of a running task would only write files that nothing refers to.
         "spark.speculation": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(cores * 2),

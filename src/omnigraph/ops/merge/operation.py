@@ -189,7 +189,7 @@ class Merge(PlainOperation):
 
 
 def decided_row(schema: AcceptedSchema, entity: Entity, image: Mapping[str, object]) -> pa.Table:
-    """Return values somebody decided on as a row of a type."""
+    """Return values that were decided on as a row of a type."""
     problems = Problems(source="the resolution")
     reader = EnvelopeReader(schema.catalog, problems)
     name = "edge" if isinstance(entity, EdgeType) else "type"

@@ -1,7 +1,7 @@
 """Slots on a local disk: the owner holds a lock on its file.
 
 A slot is complete and locked before its name exists (temporary file, flock, body, then link), so
-nobody ever sees a live slot that looks dead or empty. The kernel frees the lock when the owner
+no process ever sees a live slot that looks dead or empty. The kernel frees the lock when the owner
 dies.
 """
 
@@ -106,7 +106,7 @@ class LockedSlots:
         self._syncer = syncer
 
     def take(self, name: str, body: bytes) -> LockedSlot | None:
-        """Create a slot; None when somebody holds the name."""
+        """Create a slot; None when the name is held."""
         count("slot_puts")
         for _attempt in range(TAKE_ATTEMPTS_MAX):
             try:
@@ -136,7 +136,7 @@ class LockedSlots:
             os.close(descriptor)
             return None
         except (BlockingIOError, FileNotFoundError) as error:
-            # Between making the file and locking it, somebody who clears up took it for left.
+            # Between making the file and locking it, a process that clears up took it for left.
             os.close(descriptor)
             raise _Swept from error
         except OSError as error:
@@ -209,7 +209,7 @@ class LockedSlots:
             try:
                 descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             except OSError:
-                # Gone, or not ours to judge: it is in nobody's way.
+                # Gone, or not ours to judge: it is in no writer's way.
                 continue
             try:
                 # A living owner locks its file right after creating it; one that had not come to
