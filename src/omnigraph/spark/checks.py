@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
 ENDS = ("src", "dst")
+_NOTED = "tag int, piece long, path string, rows long"
 
 
 class Taken(Struct, frozen=True, kw_only=True):
@@ -190,21 +191,8 @@ class Checks(Struct):
         kept = F.when(is_last, F.max("at")).otherwise(F.min("at")).alias("kept")
         chosen = rows.groupBy("tag", "by_id", "key").agg(kept)
         gone = rows.join(chosen, ["tag", "by_id", "key"]).where("at != kept")
-        scratch, reach = self.scratch, self.engine.given
-
-        def write(group: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
-            with reaching(reach):
-                return _write_lines(group, table, scratch)
-
-        with failures():
-            made = (
-                gone.select("tag", "piece", "line")
-                .groupBy("tag", "piece")
-                .applyInArrow(write, "tag int, piece long, path string, rows long")
-                .collect()
-            )
         found: dict[tuple[str, int], str] = {}
-        for row in made:
+        for row in self._noted(gone, "line"):
             key = asked[row["tag"]].table_key
             found[key, int(row["piece"])] = str(row["path"])
             self.dropped_rows[key] = self.dropped_rows.get(key, 0) + int(row["rows"])
@@ -257,22 +245,22 @@ class Checks(Struct):
             return
         fresh = self._frame(self._new(edge, columns=ENDS)).where("generated")
         present = self._frame(old).dropDuplicates(["key"]).select("key", "id")
-        found = fresh.select("key", "piece", "line").join(present, "key")
-        scratch, given = self.scratch, self.engine.given
+        found = fresh.select("tag", "key", "piece", "line").join(present, "key")
+        made = self._noted(found, "line", "id")
+        paths = {int(row["piece"]): str(row["path"]) for row in made}
+        self.files[edge.table_key] = [replace(item, ids=paths.get(item.piece)) for item in files]
+
+    def _noted(self, rows: DataFrame, *columns: str) -> list[Row]:
+        """Let workers write down columns of rows, for each tag and piece; return where."""
+        scratch, given, names = self.scratch, self.engine.given, list(columns)
 
         def write(group: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
             with reaching(given):
-                return _write_ids(group, table, scratch)
+                return _write_noted(group, table.select(names), scratch)
 
+        groups = rows.select("tag", "piece", *names).groupBy("tag", "piece")
         with failures():
-            made = (
-                found.select("piece", "line", "id")
-                .groupBy("piece")
-                .applyInArrow(write, "piece long, path string")
-                .collect()
-            )
-        paths = {int(row["piece"]): str(row["path"]) for row in made}
-        self.files[edge.table_key] = [replace(item, ids=paths.get(item.piece)) for item in files]
+            return list(groups.applyInArrow(write, _NOTED).collect())
 
     # ---- uniqueness -----------------------------------------------------------------------
 
@@ -433,11 +421,11 @@ def dropped_lines(path: str) -> set[int]:
     return set(feather.read_table(readable(path))["line"].to_pylist())
 
 
-def _write_lines(group: tuple[pa.Scalar, ...], table: pa.Table, scratch: str) -> pa.Table:
-    """Write down, in a worker, which lines of a piece do not count."""
+def _write_noted(group: tuple[pa.Scalar, ...], table: pa.Table, scratch: str) -> pa.Table:
+    """Write down, in a worker, what was found out about lines of a piece."""
     path = os.path.join(scratch, f"{uuid.uuid4().hex}.arrow")
     with new_file(path) as out:
-        feather.write_feather(table.select(["line"]), out, compression="uncompressed")
+        feather.write_feather(table, out, compression="uncompressed")
     return pa.table(
         {
             "tag": pa.array([group[0].as_py()], pa.int32()),
@@ -446,11 +434,3 @@ def _write_lines(group: tuple[pa.Scalar, ...], table: pa.Table, scratch: str) ->
             "rows": pa.array([table.num_rows], pa.int64()),
         }
     )
-
-
-def _write_ids(group: tuple[pa.Scalar, ...], table: pa.Table, scratch: str) -> pa.Table:
-    """Write down, in a worker, which lines of a piece have which ids."""
-    path = os.path.join(scratch, f"{uuid.uuid4().hex}.arrow")
-    with new_file(path) as out:
-        feather.write_feather(table.select(["line", "id"]), out, compression="uncompressed")
-    return pa.table({"piece": pa.array([group[0].as_py()], pa.int64()), "path": [path]})
