@@ -23,7 +23,7 @@ class StoredRows(Struct, kw_only=True):
 
     accepted: AcceptedSchema | None
     tables: Tables
-    probe: IdLookup
+    id_lookup: IdLookup
     pins: Mapping[str, Pin]
     read_pins: dict[str, int] = field(default_factory=dict)
 
@@ -60,7 +60,7 @@ class StoredRows(Struct, kw_only=True):
         if not ids or self.pin(entity).row_count == 0:
             return set()
         if len(ids) < SCAN_INSTEAD_OF_PROBE_MIN:
-            return self.probe.existing(self.table(entity), ids)
+            return self.id_lookup.existing(self.table(entity), ids)
         column = self.table(entity).scan(columns=["id"])["id"]
         wanted = pa.array(list(ids), pa.string())
         return set(wanted.filter(pc.is_in(wanted, value_set=column.combine_chunks())).to_pylist())

@@ -112,11 +112,11 @@ class ManifestReader:
         head = self.history.head_at(seen) if seen else None
         if start is None:
             self._replaced = self._replaced or self._tell_of_another(records, head, seen)
-            self.history.fold(records)
+            self.history.take_in(records)
             self._view = view
             return
         recent = Span(start)
-        recent.fold(records)
+        recent.take_in(records)
         # The view first: the older part of the new history is read from it.
         self._view = view
         self.history = History(self._past, recent)
@@ -231,7 +231,7 @@ class ManifestReader:
         with self._lock:
             if view.version > self._view.version:
                 self._captured = None
-                self.history.fold(records)
+                self.history.take_in(records)
                 if view.version == self._view.version + 1:
                     self._view = view
 

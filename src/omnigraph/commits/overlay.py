@@ -64,7 +64,7 @@ class Overlay(Base):
             capture=base.capture,
             pins=base.pins,
             tables=base.tables,
-            probe=base.probe,
+            id_lookup=base.id_lookup,
             read_pins=base.read_pins,
         )
 

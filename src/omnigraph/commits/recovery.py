@@ -133,7 +133,7 @@ class Recovery:
         """Return the writes that hold or left a slot, without touching anything."""
         found: list[PendingWrite] = []
         names = self._publisher.slots.names()
-        self._publisher.slots.settle(names)
+        self._publisher.slots.wait_until_known(names)
         for name in names:
             seen = self._publisher.slots.peek(name)
             if seen is None:
@@ -199,7 +199,7 @@ class Recovery:
                     return self._resolve(slot, forward_only=forward_only)
             except HeadMoved:
                 # The lease lapsed on the way. Another process may be at work on it by now.
-                slots.settle([name])
+                slots.wait_until_known([name])
         return None
 
     def _is_to_undo(self, name: str) -> bool:

@@ -244,13 +244,13 @@ class Acting:
             warm_schema=warm_schema,
         )
 
-    def settle(
+    def after_commit(
         self,
         line: OpenBranch,
         commit: GraphCommit | None,
         changes: ChangeSet | None,
         *,
-        fold: bool = True,
+        compact_tails: bool = True,
     ) -> None:
         """After a write: the graph is looked after, and the caller has seen what it wrote."""
         if commit is None or changes is None:
@@ -258,7 +258,7 @@ class Acting:
         # One of the commits that were published together looks after all of them.
         if line.manifest.history.is_last(commit):
             rows = sum(change.written_rows for change in changes.effective())
-            self.engine.after_commit(line, rows=rows, fold=fold)
+            self.engine.after_commit(line, rows=rows, compact_tails=compact_tails)
         written = {change.entity.table_key for change in changes.effective()}
         self.wrote(line, commit, written - changes.unseen)
 

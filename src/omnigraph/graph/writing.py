@@ -177,7 +177,7 @@ class Writing:
         else:
             with self.telling():
                 commit, changes = line.writer.run(load, request, schema)
-            self.acting.settle(line, commit, changes, fold=self.terms.index)
+            self.acting.after_commit(line, commit, changes, compact_tails=self.terms.index)
             repeated = commit is not None and changes is None
         return LoadResult(
             mode=str(load.mode),
@@ -212,7 +212,7 @@ def mutate(
             # Nothing was written; the text may well mean something in the new schema.
             schema = acting.engine.accepted_schema()
             mutation, commit, changes = _mutate(acting, line, schema, *asked)
-        acting.settle(line, commit, changes)
+        acting.after_commit(line, commit, changes)
     repeated = commit is not None and changes is None
     return MutationResult(
         affected_nodes=None if repeated else mutation.affected_nodes,

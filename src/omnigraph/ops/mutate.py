@@ -231,7 +231,7 @@ class _Run:
         self._base = base
         self._pending: dict[str, Pending] = {}
         self._deleted: dict[str, dict[str, None]] = {}
-        # Ids minted here are new by construction and need no probe.
+        # Ids minted here are new by construction and need no look-up.
         self._generated: dict[str, set[str]] = {}
         self._chosen: dict[str, set[str]] = {}
         self.affected_nodes = 0

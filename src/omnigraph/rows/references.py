@@ -42,7 +42,7 @@ def _check_endpoints(
         for column, type_name in (("src", edge.source), ("dst", edge.target))
     }
     if edge.source == edge.target:
-        # Both ends in one probe.
+        # Both ends in one look-up.
         wanted["src"] = pc.unique(pa.concat_arrays([wanted["src"], wanted.pop("dst")]))
     found = {
         column: _missing_nodes(base, changes, edge.source if column == "src" else edge.target, ids)

@@ -306,7 +306,7 @@ class Checks(Struct):
     def references(self, base: Base, problems: Problems, *, replaced: bool) -> None:
         """Report new edges without an end, and committed ones an overwrite would cut off."""
         ends: list[tuple[EdgeType, str, str]] = []
-        probes: list[list[Unit]] = []
+        asked: list[list[Unit]] = []
         for edge in self.catalog.edges.values():
             for column, name in ((ENDS[0], edge.source), (ENDS[1], edge.target)):
                 units: list[Unit] = []
@@ -315,7 +315,7 @@ class Checks(Struct):
                 elif replaced and f"node:{name}" in self.files:
                     units = self._old(base, edge, len(ends), [column])
                 if units:
-                    probes.append(units)
+                    asked.append(units)
                     ends.append((edge, column, name))
         if not ends:
             return
@@ -326,7 +326,7 @@ class Checks(Struct):
             if not (replaced and node.table_key in self.files):
                 found += self._old(base, node, tag)
             known.append(found)
-        for row in self._missing([name for *_end, name in ends], probes, known):
+        for row in self._missing([name for *_end, name in ends], asked, known):
             edge, column, _name = ends[row["tag"]]
             if not row["fresh"]:
                 problems.add(orphan_problem(edge, row["id"], column, row["key"]))
@@ -335,7 +335,7 @@ class Checks(Struct):
             problems.add(endpoint_problem(edge, row["id"], column, row["key"], line, file=file))
 
     def _missing(
-        self, names: list[str], probes: list[list[Unit]], known: list[list[Unit]]
+        self, names: list[str], asked: list[list[Unit]], known: list[list[Unit]]
     ) -> list[Row]:
         """Return the first rows of each list whose key is no id of the type they point to.
 
@@ -345,7 +345,7 @@ class Checks(Struct):
         frames: list[DataFrame] = []
         # Ends of one type are looked up together: most of the work is to get its ids.
         alike: dict[str, tuple[list[Unit], list[Unit]]] = {}
-        for name, units, ids_of, small in zip(names, probes, known, held, strict=True):
+        for name, units, ids_of, small in zip(names, asked, known, held, strict=True):
             if small:
                 alike.setdefault(name, ([], ids_of))[0].extend(units)
         looked_up = [
@@ -355,14 +355,14 @@ class Checks(Struct):
         ]
         if looked_up:
 
-            def probe(task: int) -> Iterator[pa.RecordBatch]:
+            def look_up(task: int) -> Iterator[pa.RecordBatch]:
                 return missing_keys(*looked_up[task], SPARK_VIOLATIONS_MAX)
 
-            frames.append(self.engine.frame(len(looked_up), probe, KEYS))
+            frames.append(self.engine.frame(len(looked_up), look_up, KEYS))
         if not all(held):
             joined = [tag for tag, small in enumerate(held) if not small]
             ids = self._frame([unit for tag in joined for unit in known[tag]])
-            rows = self._frame([unit for tag in joined for unit in probes[tag]])
+            rows = self._frame([unit for tag in joined for unit in asked[tag]])
             frames.append(
                 rows.join(ids.selectExpr("tag", "id as key"), ["tag", "key"], "left_anti")
             )

@@ -114,7 +114,9 @@ def apply_group(group: Group, job: Job, pins: Mapping[str, Pin], place: str) -> 
     answer = Applied()
     schema = job.schema
     entity = schema.catalog.entity_of_table(group.table_key)
-    base = StoredRows(accepted=schema, tables=Tables(locate(place)), probe=IdLookup(), pins=pins)
+    base = StoredRows(
+        accepted=schema, tables=Tables(locate(place)), id_lookup=IdLookup(), pins=pins
+    )
     try:
         problems = Problems(limit=job.problems_max)
         events = last_events(schema, list(_read(group, entity)), problems)

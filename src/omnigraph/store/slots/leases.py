@@ -179,14 +179,14 @@ class LeasedSlots:
         count("slot_lists")
         return [name for name in self._files.names(self._folder) if not name.startswith(".")]
 
-    def settle(self, names: Iterable[str]) -> None:
+    def wait_until_known(self, names: Iterable[str]) -> None:
         """Watch slots until each was renewed, went away, or is known to be dead."""
         wanted = list(names)
         # As many at once as are remembered: a slot that was forgotten would be watched anew.
         for start in range(0, len(wanted), self._seen.limit):
-            self._settle(wanted[start : start + self._seen.limit])
+            self._watch(wanted[start : start + self._seen.limit])
 
-    def _settle(self, names: list[str]) -> None:
+    def _watch(self, names: list[str]) -> None:
         open_names = {name: self._files.tag(self._path(name)) for name in names}
         for name, tag in open_names.items():
             if tag is not None:

@@ -236,7 +236,7 @@ class LockedSlots:
         except OSError as error:
             raise failure("list", os.path.basename(self._folder), error) from error
 
-    def settle(self, names: Iterable[str]) -> None:
+    def wait_until_known(self, names: Iterable[str]) -> None:
         """Return at once: a lock tells right away whether its owner lives."""
 
     def wait(self, name: str, *, timeout_s: float) -> bool:

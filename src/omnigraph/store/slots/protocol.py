@@ -66,7 +66,7 @@ class Slots(Protocol):
     def names(self) -> list[str]:
         """List every slot."""
 
-    def settle(self, names: Iterable[str]) -> None:
+    def wait_until_known(self, names: Iterable[str]) -> None:
         """Wait until it can be told which of these owners live, if that takes time."""
 
     def wait(self, name: str, *, timeout_s: float) -> bool:
