@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from omnigraph.catalog import Catalog, Entity
 from omnigraph.intake.envelopes import EnvelopeReader, TypeRows, file_blocks
-from omnigraph.intake.frames import frame_rows
 from omnigraph.intake.graphml import graphml_frames
 from omnigraph.intake.inputs import Input
 from omnigraph.intake.record_chunks import record_chunks
@@ -189,20 +188,10 @@ class InputReader:
         offset: int,
         problems: Problems,
     ) -> None:
-        rows = None
-        if not problems.items:
-            rows = frame_rows(
-                entity,
-                frame,
-                from_col=item.reading.from_col,
-                to_col=item.reading.to_col,
-                lines=at.tolist(),
-                problems=problems,
-            )
+        rows = item.reading.fitted(entity, frame, at.tolist(), problems)
         self._report(item, problems, offset)
-        if rows is None or problems.items or not rows.num_rows:
-            return
-        self._reader.take_rows(entity, rows, (at + offset).tobytes())
+        if rows is not None and rows.num_rows:
+            self._reader.take_rows(entity, rows, (at + offset).tobytes())
 
     def _report(self, item: Input, found: Problems, offset: int) -> None:
         for problem in found.items:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from omnigraph.catalog import Catalog, EdgeType, Entity
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.intake.declared import DUPLICATES, Given, Rows, Sources
+from omnigraph.intake.frames import frame_rows
 from omnigraph.intake.mapping import MAPPING_FILE, read_mapping
 from omnigraph.intake.records import CsvForm, Records
 from omnigraph.intake.shapes import Shape, check_shape, shaped
@@ -60,6 +61,16 @@ class Reading(Struct, frozen=True, kw_only=True):
         """Return the columns of a type that records come to, and the lines of the rows."""
         known = self.known(entity, events=events)
         return shaped(self.shape, entity, records, known, problems, all_members=events)
+
+    def fitted(
+        self, entity: Entity, frame: pa.Table, lines: Sequence[int], problems: Problems
+    ) -> pa.Table | None:
+        """Return such columns as rows of the type, None if anything is wrong with them."""
+        if problems.items:
+            return None
+        ends = {"from_col": self.from_col, "to_col": self.to_col}
+        rows = frame_rows(entity, frame, lines=lines, problems=problems, **ends)
+        return None if problems.items else rows
 
 
 class Input(Struct, frozen=True, kw_only=True):

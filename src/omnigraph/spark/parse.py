@@ -23,7 +23,7 @@ from omnigraph.errors import EmbeddingError, OmniGraphError, StorageError
 from omnigraph.ids import UlidSource
 from omnigraph.intake.csv_files import csv_chunks
 from omnigraph.intake.envelopes import EnvelopeReader, file_blocks, read_line, skip_line
-from omnigraph.intake.frames import complete_ids, frame_rows
+from omnigraph.intake.frames import complete_ids
 from omnigraph.intake.record_chunks import (
     json_chunks,
     parquet_tables,
@@ -198,22 +198,13 @@ def _take(
     entity = job.schema.catalog.entity_named(piece.type_name or "")
     problems = chunk.problems
     frame, at = piece.reading.rows(entity, chunk.records, problems)
-    rows = None
-    if not problems.items:
-        rows = frame_rows(
-            entity,
-            frame,
-            from_col=piece.reading.from_col,
-            to_col=piece.reading.to_col,
-            lines=_Lines(at),
-            problems=problems,
-        )
+    rows = piece.reading.fitted(entity, frame, _Lines(at), problems)
     # What is wrong with a column has no line that would tell the file.
     parsed.syntax += [
         replace(item, file=part.label) if item.line is None else _moved(item, before)
         for item in problems.items
     ]
-    if rows is not None and not problems.items:
+    if rows is not None:
         kept.add(entity, rows, at + before)
 
 
