@@ -19,12 +19,12 @@ from omnigraph.cli.exit_codes import OK, exit_code
 from omnigraph.cli.main import report
 from omnigraph.cli.query import choose_output, rows_of, write_result
 from omnigraph.cli.scope import (
+    GivenPlace,
     actor_option,
     branch_option,
     graph_argument,
     literal,
     open_graph,
-    resolve_uri,
 )
 from omnigraph.cli.shell_input import (
     COMMANDS,
@@ -70,20 +70,13 @@ T = TypeVar("T")
 @branch_option
 @click.option("--read-only", is_flag=True, help="Refuse to write.")
 @actor_option
-def shell(
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
-    branch: str,
-    read_only: bool,
-    actor: str | None,
-) -> int:
+def shell(place_given: GivenPlace, branch: str, read_only: bool, actor: str | None) -> int:
     """Type queries at a prompt, with completion and history; .help shows what can be typed.
 
     Mutations are commits on the current branch. Lines may also come from a file or a pipe: the
     first error then ends the command with its exit code.
     """
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     with open_graph(place, mode="ro" if read_only else "rw", actor=actor) as graph:
         return Shell(graph, branch, read_only=read_only).run()
 
