@@ -6,8 +6,6 @@ that is decided is decided here, on what a source returns.
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
@@ -18,6 +16,7 @@ from msgspec import Struct
 
 from omnigraph.catalog import Entity, NodeType
 from omnigraph.errors import BadRequestError
+from omnigraph.extras import active_session, offered
 from omnigraph.graph import Session
 from omnigraph.graph.results import Snapshot
 from omnigraph.graph.seam import catalog_at, table_at
@@ -147,8 +146,7 @@ def resolve(
     nodes = 0 if pin is None else pin.row_count
     source: Source = LocalSource(graph, snapshot)
     if _on_spark(engine, session, master, nodes):
-        # A room above, found by name as a plug-in is: PySpark is an extra.
-        make = importlib.import_module("omnigraph.spark.resolving").SparkSource
+        make = offered("spark.resolving").SparkSource
         source = make(graph, snapshot, session=session, master=master)
     found = source.matches(node, rules)
     clusters = clusters_of(found.pairs)
@@ -171,9 +169,7 @@ def _on_spark(engine: str, session: object, master: str | None, nodes: int) -> b
         return engine == "spark"
     if session is not None or master is not None:
         return True
-    started = sys.modules.get("pyspark.sql")
-    active = None if started is None else started.SparkSession.getActiveSession()
-    return active is not None and nodes >= RESOLVE_SPARK_NODES_MIN
+    return active_session() is not None and nodes >= RESOLVE_SPARK_NODES_MIN
 
 
 def _small(clusters: pa.Table, rules: Rules) -> pa.Table:

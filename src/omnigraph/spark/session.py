@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BadRequestError
+from omnigraph.extras import active_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,8 +51,7 @@ def is_configured(session: SparkSession | None = None, master: str | None = None
     """Whether there is a Spark to use: one that was given, the one in use, or one named."""
     if importlib.util.find_spec("pyspark") is None:
         return False
-    started = sys.modules.get("pyspark.sql")
-    active = None if started is None else started.SparkSession.getActiveSession()
+    active = active_session()
     named = (os.environ.get("OMNIGRAPH_SPARK_MASTER"), os.environ.get("SPARK_REMOTE"))
     return any(item is not None for item in (session, master, active)) or any(named)
 
@@ -109,8 +109,7 @@ def registered(session: SparkSession) -> SparkSession:
 
 def register_active() -> None:
     """Make the formats known to the session in use, if there is one."""
-    started = sys.modules.get("pyspark.sql")
-    active = None if started is None else started.SparkSession.getActiveSession()
+    active = active_session()
     if active is not None:
         registered(active)
 
