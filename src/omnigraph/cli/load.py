@@ -133,7 +133,8 @@ def load(
         with open_graph(place, actor=actor) as graph, _Progress(plain) as progress:
             rows = sys.stdin.buffer.read() if plain == STDIN else plain
             result = graph.load(rows, progress=progress.update, **request)
-            progress.finish(graph)
+            if not is_served(place):
+                progress.finish(graph)
     else:
         with open_stored(place, actor=actor) as stored:
             result = _bulk(stored, sources, here, master, scratch, {**extra, **request})
