@@ -49,9 +49,10 @@ from __future__ import annotations
 
 import importlib
 import os
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from omnigraph import environment
+from omnigraph import environment, extras
 from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 
 if TYPE_CHECKING:
@@ -265,6 +266,22 @@ __all__ = [
 
 environment.tell_libraries(os.environ)
 environment.use(os.environ)
+
+
+def _spark() -> ModuleType:
+    import omnigraph.spark as room
+
+    return room
+
+
+def _resolving_on_spark() -> ModuleType:
+    import omnigraph.spark.resolving as room
+
+    return room
+
+
+extras.offer("spark", _spark)
+extras.offer("spark.resolving", _resolving_on_spark)
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module attribute can be anything

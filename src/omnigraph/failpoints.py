@@ -146,7 +146,7 @@ def crash() -> None:
 
 
 class Pause:
-    """An action that holds whoever passes until it is released."""
+    """An action that holds a passing write until it is released."""
 
     def __init__(self, timeout_s: float = 30.0) -> None:
         self._timeout_s = timeout_s

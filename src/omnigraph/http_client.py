@@ -45,7 +45,7 @@ class AnswerLostError(Exception):
 
 
 class Answer(Protocol):
-    """An answer whose body was read, whoever waited for it."""
+    """An answer whose body was read, by whichever thread."""
 
     status_code: int
     headers: http.client.HTTPMessage
@@ -305,7 +305,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 class _Given(http.client.HTTPConnection):
-    """A connection over a socket that somebody else makes."""
+    """A connection over a socket that the caller makes."""
 
     def __init__(self, host: str, connect_with: Callable[[], socket.socket]) -> None:
         super().__init__(host)

@@ -35,13 +35,23 @@ def resembling(word: str, names: Iterable[str]) -> str | None:
     return folded[close[0]] if close else None
 
 
+def did_you_mean(word: str, names: Iterable[str]) -> str | None:
+    """Return the question whether a known name was meant, None if none resembles the word."""
+    close = resembling(word, names)
+    return None if close is None else f"did you mean '{close}'?"
+
+
+def or_meant(word: str, names: Iterable[str]) -> str:
+    """Return the same question as the end of a sentence; nothing if there is none to ask."""
+    asked = did_you_mean(word, names)
+    return "" if asked is None else f"; {asked}"
+
+
 def names_hint(word: str, names: Iterable[str], *, listed_max: int = 8) -> str | None:
     """Return help for an unknown name: the one that was meant, or those there are."""
     known = list(names)
-    close = resembling(word, known)
-    if close is not None:
-        return f"did you mean '{close}'?"
-    if not known:
-        return None
+    asked = did_you_mean(word, known)
+    if asked is not None or not known:
+        return asked
     more = f" and {len(known) - listed_max} more" if len(known) > listed_max else ""
     return f"there are: {', '.join(known[:listed_max])}{more}"

@@ -148,3 +148,20 @@ def test_what_every_command_loads_is_made_of_structs() -> None:
         if "dataclasses" in _imported_roots(node)
     }
     assert found == _DATACLASSES
+
+
+# Names of public classes, commands and parts of the server, each imported on first use.
+LAZY = {"__init__.py", "cli/main.py", "server/__init__.py"}
+
+
+def test_no_room_imports_another_by_name() -> None:
+    problems = [
+        place(path, node.lineno)
+        for path in files_under(PACKAGE, "*.py")
+        if path.relative_to(PACKAGE).as_posix() not in LAZY
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call)
+        if getattr(node.func, "attr", getattr(node.func, "id", "")) == "import_module"
+        if not (node.args and isinstance(node.args[0], ast.Name) and node.args[0].id == "package")
+    ]
+    assert not problems, report("rooms above are had through omnigraph.extras.offered", problems)

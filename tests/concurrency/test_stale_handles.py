@@ -63,7 +63,7 @@ def test_a_strict_write_passes_over_maintenance(root: AnyPath) -> None:
         before = writer.commits.head()
         with og.open(root, durability="none") as stale:
             person = writer.catalog.nodes["Person"]
-            assert folding._fold(writer._engine.schema, person, overdue=False) == 1
+            assert folding._compact(writer._engine.schema, person, overdue=False) == 1
             assert writer.commits.head().kind == "optimize"
             assert writer.commits.head().parent_commit_id == before.graph_commit_id
             stale.mutate(DROP, {"s": "tail3"})

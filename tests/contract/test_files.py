@@ -163,7 +163,7 @@ def test_a_living_owner_is_left_alone_however_long_it_works(slots: Slots) -> Non
     assert held is not None
     with held:
         assert not slots.wait(NAME, timeout_s=1.5)
-        slots.settle([NAME])
+        slots.wait_until_known([NAME])
         assert slots.seize(NAME) is None
         assert not held.lapsed
         held.remove()
@@ -200,7 +200,7 @@ def test_settling_tells_the_dead_from_the_living(slots: Slots) -> None:
     assert dead is not None
     with living:
         dead.close()
-        slots.settle(slots.names())
+        slots.wait_until_known(slots.names())
         assert slots.peek(NAME) == (b"living", True)
         assert slots.peek("dead@1.json") == (b"dead", False)
         living.remove()

@@ -129,8 +129,8 @@ def test_a_write_that_landed_is_answered_though_its_ids_cannot_be_remembered(
         raise og.StorageError("the network is down")
 
     with og.open(root) as graph:
-        probe = graph._engine.lines.main.writer.probe
-        monkeypatch.setattr(probe, "remember_new_ids", fail)
+        lookup = graph._engine.lines.main.writer.id_lookup
+        monkeypatch.setattr(lookup, "remember_new_ids", fail)
         answers = run_together(graph, [job(graph, ADD, s=f"a{i}") for i in range(3)])
         assert [item.commit.place for item in answers] == [0, 1, 2]
         assert graph.mutate(ADD, {"s": "alone"}).commit == graph.commits.head()

@@ -198,7 +198,7 @@ def test_writers_of_one_process_fold_once_each_time(place: AnyPath) -> None:
         assert sum(compactions) <= len(folds(graph))
         assert len(folds(graph)) >= 180 // (2 * FOLD_FRAGMENTS)
         pin = graph.snapshot().tables["node:Person"]
-        fragments, _rows = graph._engine.probe.tail(
+        fragments, _rows = graph._engine.id_lookup.tail(
             graph._engine.tables.open(pin.path, pin.version)
         )
         assert fragments <= FOLD_FRAGMENTS + 6

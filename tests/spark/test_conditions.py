@@ -9,6 +9,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from pyspark.sql.types import StructType
+
 import omnigraph as og
 from omnigraph.spark import read
 from omnigraph.spark.connector import GraphSource
@@ -49,7 +51,7 @@ def graph(new_graph: NewGraph) -> og.Graph:
 
 def _names(graph: og.Graph, where: str) -> list[str]:
     source = GraphSource({"path": graph.uri, "type": "Item", "columns": "name", "where": where})
-    reader: Any = source.reader(None)
+    reader: Any = source.reader(StructType())
     batches = [batch for part in reader.partitions() for batch in reader.read(part)]
     return sorted(name for batch in batches for name in batch.column("name").to_pylist())
 

@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.types import StructType
 
 import omnigraph as og
 from omnigraph.limits import SPARK_FEED_WHOLE_ROWS
@@ -261,7 +262,7 @@ def test_a_history_that_is_gone_is_said(new_graph: NewGraph) -> None:
 )
 def test_a_wrong_option_is_an_error(options: dict[str, str], message: str) -> None:
     with pytest.raises(og.BadRequestError, match=message.replace("?", r"\?")):
-        ChangeSource({"path": "g", **options}).streamReader(None)
+        ChangeSource({"path": "g", **options}).streamReader(StructType())
 
 
 def test_commits_that_were_published_together_are_told_apart(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_an_owner_is_dead_when_its_lease_has_passed_by_the_clock() -> None:
 def test_waiting_for_slots_takes_no_longer_than_the_clock_says() -> None:
     slots, _files = _leased(["a", "b"])
     with clock.using(MovableClock()):
-        slots.settle(["a", "b", "gone"])
+        slots.wait_until_known(["a", "b", "gone"])
         assert [slots.peek(name) for name in ("a", "b")] == [(b"body", False)] * 2
         assert slots.wait("a", timeout_s=1.0)
 
@@ -118,7 +118,7 @@ def test_more_slots_than_are_remembered_are_settled_a_part_at_a_time(
     names = [f"s{number}" for number in range(5)]
     slots, _files = _leased(names)
     with clock.using(MovableClock()):
-        slots.settle(names)
+        slots.wait_until_known(names)
         assert len(slots._seen) == 2
         assert slots.peek("s4") == (b"body", False)
         # Forgotten, so watched anew: a slot is never taken from an owner that may live.

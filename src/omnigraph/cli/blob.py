@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
@@ -10,13 +11,13 @@ import click
 from omnigraph.cli.complete_names import branch_names
 from omnigraph.cli.files import writing
 from omnigraph.cli.scope import (
+    GivenPlace,
     at_option,
     graph_argument,
     json_option,
     one_state,
     open_graph,
     print_json,
-    resolve_uri,
 )
 
 _CHUNK_BYTES = 1 << 20
@@ -30,7 +31,7 @@ def blob() -> None:
     """Read blobs without reading their table."""
 
 
-def _selector(command: click.decorators.FC) -> click.decorators.FC:
+def _selector(command: Callable[..., None]) -> Callable[..., None]:
     command = click.option("--snapshot", metavar="COMMIT", help="Read at this commit.")(command)
     command = at_option(command)
     command = click.option("--branch", help="Branch (main).", shell_complete=branch_names)(command)
@@ -51,9 +52,7 @@ def stat(
     type_name: str,
     entity_id: str,
     prop: str,
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
+    place_given: GivenPlace,
     branch: str | None,
     at_state: str | None,
     snapshot: str | None,
@@ -62,7 +61,7 @@ def stat(
     """Describe a blob: its size, or the address of an external one."""
     one_state(at=at_state, snapshot=snapshot)
     snapshot = at_state or snapshot
-    with open_graph(resolve_uri(uri, store, uri_option), mode="ro") as graph:
+    with open_graph(place_given.resolve(), mode="ro") as graph:
         found = graph.blobs.stat(entity, type_name, entity_id, prop, branch=branch, commit=snapshot)
     if as_json:
         print_json(found.to_json())
@@ -83,9 +82,7 @@ def get(
     type_name: str,
     entity_id: str,
     prop: str,
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
+    place_given: GivenPlace,
     branch: str | None,
     at_state: str | None,
     snapshot: str | None,
@@ -98,7 +95,7 @@ def get(
 
     one_state(at=at_state, snapshot=snapshot)
     snapshot = at_state or snapshot
-    with open_graph(resolve_uri(uri, store, uri_option), mode="ro") as graph:
+    with open_graph(place_given.resolve(), mode="ro") as graph:
         selector = (entity, type_name, entity_id, prop)
         found = graph.blobs.stat(*selector, branch=branch, commit=snapshot)
         # The stat's commit, so that both calls see the same value.

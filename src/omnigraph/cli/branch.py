@@ -12,6 +12,7 @@ from omnigraph.cli.exit_codes import OK, PREVIEW_CONFLICTS, exit_code
 from omnigraph.cli.files import read_text
 from omnigraph.cli.merge_review import conflict_lines, merged_text, plan_lines
 from omnigraph.cli.scope import (
+    GivenPlace,
     actor_option,
     at_option,
     confirm_elsewhere,
@@ -25,7 +26,6 @@ from omnigraph.cli.scope import (
     open_stored,
     print_json,
     quiet_option,
-    resolve_uri,
     write_options,
 )
 from omnigraph.cli.waiting import Waiting
@@ -56,17 +56,10 @@ def branch() -> None:
 @quiet_option
 @json_option
 def create(
-    name: str,
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
-    source: str,
-    actor: str | None,
-    quiet: bool,
-    as_json: bool,
+    name: str, place_given: GivenPlace, source: str, actor: str | None, quiet: bool, as_json: bool
 ) -> None:
     """Make a branch from any state, such as main, HEAD~1 or a tag. No data is copied."""
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     echo_target("branch create", place, quiet=quiet)
     with open_graph(place, actor=actor) as graph:
         graph.branches.create(name, source)
@@ -80,11 +73,9 @@ def create(
 @branch.command("list")
 @graph_argument
 @json_option
-def list_branches(
-    uri: str | None, store: str | None, uri_option: str | None, as_json: bool
-) -> None:
+def list_branches(place_given: GivenPlace, as_json: bool) -> None:
     """List branches, main first."""
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     with open_graph(place, mode="ro") as graph:
         names = graph.branches.list()
     if as_json:
@@ -102,17 +93,10 @@ def list_branches(
 @quiet_option
 @json_option
 def delete(
-    name: str,
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
-    yes: bool,
-    actor: str | None,
-    quiet: bool,
-    as_json: bool,
+    name: str, place_given: GivenPlace, yes: bool, actor: str | None, quiet: bool, as_json: bool
 ) -> None:
     """Delete a branch; what was merged elsewhere stays there."""
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     confirm_elsewhere(f"deleting branch {name}", place, yes=yes, as_json=as_json)
     echo_target("branch delete", place, quiet=quiet)
     with open_graph(place, actor=actor) as graph:
@@ -171,9 +155,7 @@ def _resolution(resolve: str | None) -> str | dict[str, object] | None:
 @json_option
 def merge(
     source: str,
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
+    place_given: GivenPlace,
     into: str,
     preview: bool,
     resolve: str | None,
@@ -193,7 +175,7 @@ def merge(
 
     Exit code 5 means conflicts, of which nothing was merged; 9 that a preview found some.
     """
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     on_spark = is_spark(engine, master, place)
     if on_spark and preview:
         raise click.UsageError("--preview shows every row; it is for --engine local")
@@ -288,9 +270,7 @@ def tag() -> None:
 @json_option
 def create_tag(
     name: str,
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
+    place_given: GivenPlace,
     branch: str | None,
     at_state: str | None,
     commit_id: str | None,
@@ -299,7 +279,7 @@ def create_tag(
 ) -> None:
     """Name the newest state of a branch, or any other."""
     one_state(at=at_state, commit=commit_id)
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     with open_graph(place, actor=actor) as graph:
         found = graph.tags.create(name, branch=branch, commit=at_state or commit_id)
     if as_json:
@@ -311,9 +291,9 @@ def create_tag(
 @tag.command("list")
 @graph_argument
 @json_option
-def list_tags(uri: str | None, store: str | None, uri_option: str | None, as_json: bool) -> None:
+def list_tags(place_given: GivenPlace, as_json: bool) -> None:
     """List tags."""
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     with open_graph(place, mode="ro") as graph:
         found = graph.tags.list()
     if as_json:
@@ -330,16 +310,9 @@ def list_tags(uri: str | None, store: str | None, uri_option: str | None, as_jso
 @graph_argument
 @actor_option
 @json_option
-def delete_tag(
-    name: str,
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
-    actor: str | None,
-    as_json: bool,
-) -> None:
+def delete_tag(name: str, place_given: GivenPlace, actor: str | None, as_json: bool) -> None:
     """Forget a tag; the state it named stays."""
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     with open_graph(place, actor=actor) as graph:
         graph.tags.delete(name)
     if as_json:

@@ -9,12 +9,12 @@ import click
 
 from omnigraph.cli.complete_names import type_names
 from omnigraph.cli.scope import (
+    GivenPlace,
     branch_option,
     graph_argument,
     json_option,
     open_graph,
     print_json,
-    resolve_uri,
 )
 from omnigraph.cli.value_text import property_types, value_text
 from omnigraph.wording import counted, printable
@@ -56,9 +56,7 @@ def filter_options(command: F) -> F:
 def diff(
     before: str,
     after: str,
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
+    place_given: GivenPlace,
     kinds: tuple[EntityKind, ...],
     types: tuple[str, ...],
     ops: tuple[ChangeOp, ...],
@@ -70,7 +68,7 @@ def diff(
     A state is a branch, tag, commit or how its id begins, a graph version, branch@version, a date,
     main@{5 minutes ago}; HEAD~2 and dev^ are parents.
     """
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     with open_graph(place, mode="ro") as graph:
         found = graph.diff(before, after, kinds=kinds, types=types, ops=ops)
         catalog = graph.catalog
@@ -147,9 +145,7 @@ def changes() -> None:
 @filter_options
 @json_option
 def poll(
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
+    place_given: GivenPlace,
     branch: str,
     cursor: str | None,
     start: str | None,
@@ -162,7 +158,7 @@ def poll(
     """Show the commits since a cursor, and the cursor to go on from."""
     if cursor is not None and start is not None:
         raise click.UsageError("give --cursor or --start, not both")
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     blocks: list[ChangeBlock] = []
     token: str | None = None
     with open_graph(place, mode="ro") as graph:
@@ -201,9 +197,7 @@ def poll(
 @click.option("--out", required=True, metavar="FILE", help="JSONL file to write.")
 @json_option
 def baseline(
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
+    place_given: GivenPlace,
     branch: str,
     kinds: tuple[EntityKind, ...],
     types: tuple[str, ...],
@@ -212,7 +206,7 @@ def baseline(
     as_json: bool,
 ) -> None:
     """Write a whole snapshot, and the cursor that follows it: for polls with the same filters."""
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     with open_graph(place, mode="ro") as graph:
         found = graph.feed.baseline(out, branch=branch, kinds=kinds, types=types, ops=ops)
     if as_json:

@@ -10,6 +10,7 @@ import click
 from omnigraph.cli.changes import filter_options, first_line, show_block
 from omnigraph.cli.complete_names import type_names
 from omnigraph.cli.scope import (
+    GivenPlace,
     actor_option,
     branch_option,
     graph_argument,
@@ -17,7 +18,6 @@ from omnigraph.cli.scope import (
     message_option,
     open_graph,
     print_json,
-    resolve_uri,
 )
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.wording import printable
@@ -53,9 +53,7 @@ def _time(text: str | None, name: str) -> datetime.datetime | None:
 @click.option("--draw", "drawn", is_flag=True, help="Draw how branches parted and merged.")
 @json_option
 def list_commits(
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
+    place_given: GivenPlace,
     branch: str,
     filters: tuple[str, ...],
     since: str | None,
@@ -71,7 +69,7 @@ def list_commits(
         if name != "actor" or not separator or not value:
             raise BadRequestError(f"unknown filter {text!r}", hint="the filter is actor=ID")
         actor = value
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     if drawn and not as_json:
         _draw(place, limit)
         return
@@ -133,9 +131,7 @@ def _draw(place: str, limit: int | None) -> None:
 @json_option
 def changes(
     commit_id: str,
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
+    place_given: GivenPlace,
     kinds: tuple[EntityKind, ...],
     types: tuple[str, ...],
     ops: tuple[ChangeOp, ...],
@@ -144,7 +140,7 @@ def changes(
     as_json: bool,
 ) -> None:
     """Show what a commit changed, with the values before and after."""
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     with open_graph(place, mode="ro") as graph:
         block = graph.commits.changes(commit_id, kinds=kinds, types=types, ops=ops)
         catalog = graph.catalog
@@ -164,16 +160,10 @@ def changes(
 @branch_option
 @json_option
 def blame(
-    type_name: str,
-    entity_id: str,
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
-    branch: str,
-    as_json: bool,
+    type_name: str, entity_id: str, place_given: GivenPlace, branch: str, as_json: bool
 ) -> None:
     """Show which commit last changed an entity."""
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     with open_graph(place, mode="ro") as graph:
         found = graph.commits.last_change(type_name, entity_id, branch)
     if found is None:
@@ -193,9 +183,7 @@ def _apply_command(name: str, text: str) -> None:
     @json_option
     def command(
         commit_id: str,
-        uri: str | None,
-        store: str | None,
-        uri_option: str | None,
+        place_given: GivenPlace,
         branch: str,
         resolve: SideWord | None,
         actor: str | None,
@@ -203,7 +191,7 @@ def _apply_command(name: str, text: str) -> None:
         message: str | None,
         as_json: bool,
     ) -> None:
-        place = resolve_uri(uri, store, uri_option)
+        place = place_given.resolve()
         with open_graph(place, actor=actor) as graph:
             apply = graph.branches.revert if name == "revert" else graph.branches.cherry_pick
             made = apply(
@@ -223,15 +211,9 @@ _apply_command("pick", "Make the changes of one commit on another branch.")
 @click.argument("commit_id", metavar="ID")
 @graph_argument
 @json_option
-def show(
-    commit_id: str,
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
-    as_json: bool,
-) -> None:
+def show(commit_id: str, place_given: GivenPlace, as_json: bool) -> None:
     """Show one commit."""
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     with open_graph(place, mode="ro") as graph:
         found = graph.commits.get(commit_id)
         after = graph.snapshot(commit=commit_id)

@@ -11,6 +11,7 @@ from omnigraph.cli.complete_names import type_names
 from omnigraph.cli.files import form_of_file, from_file, read_text, write_table
 from omnigraph.cli.places import is_served
 from omnigraph.cli.scope import (
+    GivenPlace,
     actor_option,
     at_option,
     branch_option,
@@ -26,7 +27,6 @@ from omnigraph.cli.scope import (
     query_and_place,
     read_params,
     refuse_managed,
-    resolve_uri,
     store_options,
     write_options,
 )
@@ -158,9 +158,7 @@ def show_mutation(result: MutationResult, branch: str, *, dry_run: bool = False)
 @click.option("--commit", "at_commit", help="Commit to look at.")
 @json_option
 def snapshot(
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
+    place_given: GivenPlace,
     branch: str,
     at_state: str | None,
     at_version: int | None,
@@ -169,7 +167,7 @@ def snapshot(
 ) -> None:
     """Show which version of every table is published."""
     one_state(at=at_state, version=at_version, commit=at_commit)
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     with open_graph(place, mode="ro") as graph:
         found = graph.snapshot(branch, commit=at_state or at_commit, version=at_version)
     if as_json:
@@ -210,9 +208,7 @@ def snapshot(
 @click.option("--version", "at_version", type=int, help="Graph version to export.")
 @click.option("--commit", "at_commit", help="Commit to export.")
 def export(
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
+    place_given: GivenPlace,
     branch: str,
     types: tuple[str, ...],
     tables: tuple[str, ...],
@@ -234,7 +230,7 @@ def export(
 
     if jsonl:
         click.echo("warning: '--jsonl' is the default; leave it out", err=True)
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     wanted = [*types, *(type_of_table(key) for key in tables)]
     form = form or ("jsonl" if out is None else form_of_file(out, _FILE_EXPORTS))
     if form in _ONE_TYPE and (len(wanted) != 1 or (form == "parquet" and out is None)):

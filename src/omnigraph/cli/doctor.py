@@ -13,11 +13,11 @@ from omnigraph.cli.doctor_checks import Finding, Level
 from omnigraph.cli.exit_codes import FAILURE, OK
 from omnigraph.cli.places import named_scope
 from omnigraph.cli.scope import (
+    GivenPlace,
     branch_option,
     json_option,
     open_stored,
     print_json,
-    resolve_uri,
     stored_argument,
 )
 from omnigraph.errors import OmniGraphError
@@ -28,15 +28,13 @@ from omnigraph.wording import counted
 @stored_argument
 @branch_option
 @json_option
-def doctor(
-    uri: str | None, store: str | None, uri_option: str | None, branch: str, as_json: bool
-) -> int:
+def doctor(place_given: GivenPlace, branch: str, as_json: bool) -> int:
     """Check the installation and a graph: versions, rights, disk, interrupted writes, indexes.
 
     Changes nothing. Exits with 1 when something needs attention. Without a graph, only the
     installation is checked.
     """
-    place = _place(uri, store, uri_option)
+    place = _place(place_given)
     found = list(checks.environment(os.environ))
     if place is not None:
         found += _graph(place, branch)
@@ -49,13 +47,13 @@ def doctor(
     return FAILURE if problems else OK
 
 
-def _place(uri: str | None, store: str | None, uri_option: str | None) -> str | None:
+def _place(place_given: GivenPlace) -> str | None:
     """Return the graph that is meant; None when none is named, configured or here."""
     scope = named_scope()
     try:
-        return resolve_uri(uri, store, uri_option)
+        return place_given.resolve()
     except click.UsageError:
-        if uri or store or uri_option or scope.cluster or scope.profile:
+        if any(place_given) or scope.cluster or scope.profile:
             raise
         return None
 

@@ -8,10 +8,10 @@ import sys
 import click
 
 from omnigraph.cli.scope import (
+    GivenPlace,
     json_option,
     open_stored,
     print_json,
-    resolve_uri,
     uri_argument,
 )
 from omnigraph.wording import counted
@@ -45,15 +45,13 @@ class _Counter:
     help="The archive to write, a tar file; compressed if the name ends in .gz.",
 )
 @json_option
-def dump(
-    uri: str | None, store: str | None, uri_option: str | None, archive: str, as_json: bool
-) -> None:
+def dump(place_given: GivenPlace, archive: str, as_json: bool) -> None:
     """Write a whole graph, with branches, tags and history, into one archive.
 
     Others may go on writing: the archive holds the state of one moment.
     """
     counter = _Counter("dumped")
-    with open_stored(resolve_uri(uri, store, uri_option)) as graph:
+    with open_stored(place_given.resolve()) as graph:
         report = graph.maintenance.dump(archive, progress=counter)
     counter.end()
     if as_json:

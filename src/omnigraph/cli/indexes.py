@@ -6,13 +6,13 @@ import click
 from msgspec.structs import asdict
 
 from omnigraph.cli.scope import (
+    GivenPlace,
     branch_option,
     echo_target,
     json_option,
     open_stored,
     print_json,
     quiet_option,
-    resolve_uri,
     stored_argument,
 )
 from omnigraph.cli.waiting import Waiting
@@ -23,16 +23,9 @@ from omnigraph.cli.waiting import Waiting
 @branch_option
 @quiet_option
 @json_option
-def ensure_indices(
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
-    branch: str,
-    quiet: bool,
-    as_json: bool,
-) -> None:
+def ensure_indices(place_given: GivenPlace, branch: str, quiet: bool, as_json: bool) -> None:
     """Build the indexes the schema declares and the graph lacks. No result changes by it."""
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     echo_target("ensure-indices", place, quiet=quiet)
     with open_stored(place) as graph:
         before = graph.commits.head(branch).graph_commit_id

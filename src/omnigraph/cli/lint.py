@@ -9,7 +9,7 @@ import click
 
 from omnigraph.cli.files import display_name, read_text, refuse_two_stdins
 from omnigraph.cli.places import named_scope
-from omnigraph.cli.scope import open_graph, resolve_uri, stored_argument
+from omnigraph.cli.scope import GivenPlace, open_graph, stored_argument
 
 if TYPE_CHECKING:
     from omnigraph.catalog import Catalog
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 @click.option("--unset", is_flag=True, help="Also list properties that no update sets (L201).")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def lint(
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
+    place_given: GivenPlace,
     query_path: str,
     schema_path: str | None,
     explain: bool,
@@ -41,11 +39,11 @@ def lint(
     from omnigraph.lang.lint import UNSET_FINDING
 
     if schema_path is None:
-        place = _graph_place(uri, store, uri_option)
+        place = _graph_place(place_given)
         with open_graph(place, mode="ro") as graph:
             catalog, about = graph.catalog, {"kind": "graph", "uri": graph.uri}
         warnings: list[dict[str, object]] = []
-    elif uri or store or uri_option or named_scope().cluster:
+    elif any(place_given) or named_scope().cluster:
         raise click.UsageError("give --schema FILE or a graph, not both")
     else:
         refuse_two_stdins(query_path, schema_path)
@@ -64,11 +62,11 @@ def lint(
     return 0 if report.ok else 1
 
 
-def _graph_place(uri: str | None, store: str | None, uri_option: str | None) -> str:
+def _graph_place(place_given: GivenPlace) -> str:
     try:
-        return resolve_uri(uri, store, uri_option)
+        return place_given.resolve()
     except click.UsageError as error:
-        if uri or store or uri_option:
+        if any(place_given):
             raise
         raise click.UsageError(f"give --schema FILE, or {error.message}") from None
 

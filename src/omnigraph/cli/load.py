@@ -12,6 +12,7 @@ import click
 from omnigraph.cli.files import STDIN
 from omnigraph.cli.places import is_served
 from omnigraph.cli.scope import (
+    GivenPlace,
     actor_option,
     branch_option,
     confirm_elsewhere,
@@ -21,7 +22,6 @@ from omnigraph.cli.scope import (
     open_graph,
     open_stored,
     print_json,
-    resolve_uri,
     write_options,
 )
 from omnigraph.errors import BadRequestError
@@ -76,9 +76,7 @@ if TYPE_CHECKING:
 @write_options
 @json_option
 def load(
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
+    place_given: GivenPlace,
     data: tuple[str, ...],
     mapping: str | None,
     mode: str,
@@ -101,7 +99,7 @@ def load(
     as_json: bool,
 ) -> None:
     """Load nodes and edges as one commit; nothing is written if anything is wrong."""
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     if engine == "local" and master is not None:
         raise click.UsageError("--master needs --engine spark")
     sources = _sources(data, mapping)
@@ -135,7 +133,8 @@ def load(
         with open_graph(place, actor=actor) as graph, _Progress(plain) as progress:
             rows = sys.stdin.buffer.read() if plain == STDIN else plain
             result = graph.load(rows, progress=progress.update, **request)
-            progress.finish(graph)
+            if not is_served(place):
+                progress.finish(graph)
     else:
         with open_stored(place, actor=actor) as stored:
             result = _bulk(stored, sources, here, master, scratch, {**extra, **request})

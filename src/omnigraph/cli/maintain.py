@@ -10,6 +10,7 @@ import click
 
 from omnigraph.cli.exit_codes import FAILURE
 from omnigraph.cli.scope import (
+    GivenPlace,
     branch_option,
     confirm_elsewhere,
     echo_target,
@@ -19,7 +20,6 @@ from omnigraph.cli.scope import (
     open_stored,
     print_json,
     quiet_option,
-    resolve_uri,
     stored_argument,
 )
 from omnigraph.errors import BadRequestError
@@ -45,9 +45,7 @@ def _tick(name: str) -> None:
 @quiet_option
 @json_option
 def optimize(
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
+    place_given: GivenPlace,
     branch: str,
     engine: str,
     master: str | None,
@@ -56,7 +54,7 @@ def optimize(
     as_json: bool,
 ) -> None:
     """Compact small fragments and index every row. No entity changes; writers may go on."""
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     on_spark = is_spark(engine, master, place)
     echo_target("optimize", place, quiet=quiet or dry_run)
     with open_stored(place) as graph:
@@ -119,9 +117,7 @@ def _compacted(item: OptimizedTable) -> str:
 @click.pass_context
 def repair(
     context: click.Context,
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
+    place_given: GivenPlace,
     branch: str,
     confirm: bool,
     force: bool,
@@ -130,7 +126,7 @@ def repair(
     as_json: bool,
 ) -> None:
     """Find tables that something other than OmniGraph moved. Shows them unless told to act."""
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     echo_target("repair", place, quiet=quiet or not confirm)
     with open_stored(place) as graph:
         report = graph.repair(branch, confirm=confirm, force=force, discard=discard)
@@ -170,9 +166,7 @@ def _seconds(text: str | None) -> float | None:
 @quiet_option
 @json_option
 def cleanup(
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
+    place_given: GivenPlace,
     keep: int | None,
     older_than: str | None,
     confirm: bool,
@@ -186,7 +180,7 @@ def cleanup(
     last seven days. What branches, tags and merges need stays, and so does what was current in
     the last ten minutes. Time travel ends at the oldest version kept.
     """
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     if confirm:
         confirm_elsewhere("removing old versions", place, yes=yes, as_json=as_json)
     echo_target("cleanup", place, quiet=quiet or not confirm)

@@ -9,7 +9,12 @@ import click
 
 from omnigraph.cli.operator import load_operator
 from omnigraph.cli.places import cluster_graph
-from omnigraph.cli.scope import actor_option, durability_setting, resolve_uri, uri_argument
+from omnigraph.cli.scope import (
+    GivenPlace,
+    actor_option,
+    durability_setting,
+    uri_argument,
+)
 
 if TYPE_CHECKING:
     from omnigraph.cluster import StoredQuery
@@ -41,9 +46,7 @@ if TYPE_CHECKING:
 @click.option("--tls-key", metavar="FILE", help="Private key of the certificate (PEM).")
 @click.option("--unauthenticated", is_flag=True, help="Serve without authentication, for --http.")
 def mcp(
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
+    place_given: GivenPlace,
     cluster: str | None,
     graph: str | None,
     queries: tuple[str, ...],
@@ -74,9 +77,7 @@ def mcp(
         raise click.UsageError("TLS needs both: --tls-cert and --tls-key")
     if (tokens or issuers) and actor:
         raise click.UsageError("--as is for stdio; over HTTP the token says who it is")
-    place, rules, stored, embedder = _served(
-        uri or store or uri_option, (uri, store, uri_option), cluster, graph, queries
-    )
+    place, rules, stored, embedder = _served(place_given, cluster, graph, queries)
     rules = _policy(policy_path, rules)
     known, rules = _identity(http, tokens, issuers, unauthenticated, rules)
     with og.open(
@@ -100,8 +101,7 @@ def mcp(
 
 
 def _served(
-    named: str | None,
-    places: tuple[str | None, str | None, str | None],
+    given: GivenPlace,
     cluster: str | None,
     graph: str | None,
     queries: tuple[str, ...],
@@ -121,8 +121,8 @@ def _served(
                 if query.name in found:
                     raise BadRequestError(f"{path}: there are two queries '{query.name}'")
                 found[query.name] = query
-        return resolve_uri(*places), None, found, embedder_from(os.environ)
-    if named is not None or queries:
+        return given.resolve(), None, found, embedder_from(os.environ)
+    if any(given) or queries:
         raise click.UsageError("--cluster names the graph and its queries already")
     served = cluster_graph(load_operator(os.environ).cluster_place(cluster), graph)
     if served.problems:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.scope import json_option, open_stored, print_json, resolve_uri, stored_argument
+from omnigraph.cli.scope import GivenPlace, json_option, open_stored, print_json, stored_argument
 
 if TYPE_CHECKING:
     from omnigraph.commits import PendingWrite, RecoveryRecord
@@ -16,19 +16,13 @@ if TYPE_CHECKING:
 @stored_argument
 @click.option("--list", "only_list", is_flag=True, help="Change nothing; show what there is.")
 @json_option
-def recover(
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
-    only_list: bool,
-    as_json: bool,
-) -> None:
+def recover(place_given: GivenPlace, only_list: bool, as_json: bool) -> None:
     """Resolve interrupted writes and show the record of recoveries.
 
     Opening a graph for writing does the same; this command only shows it. A write that is
     still under way in a living process is listed and left alone.
     """
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     with open_stored(place, mode="ro" if only_list else "rw") as graph:
         resolved = [str(verdict) for verdict in graph.maintenance.recovered]
         pending = graph.maintenance.pending_writes()

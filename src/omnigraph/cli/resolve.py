@@ -9,6 +9,7 @@ import click
 
 from omnigraph.cli.complete_names import branch_names
 from omnigraph.cli.scope import (
+    GivenPlace,
     actor_option,
     engine_options,
     graph_argument,
@@ -17,7 +18,6 @@ from omnigraph.cli.scope import (
     message_option,
     open_stored,
     print_json,
-    resolve_uri,
 )
 from omnigraph.errors import BadRequestError
 
@@ -50,9 +50,7 @@ if TYPE_CHECKING:
 @actor_option
 @json_option
 def resolve(
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
+    place_given: GivenPlace,
     file: str,
     branch: str | None,
     source: str,
@@ -69,7 +67,7 @@ def resolve(
     """Find nodes that are the same thing, and propose to merge them on a branch."""
     if branch is None and not dry_run:
         raise click.UsageError("name a --branch to propose the merge on, or use --dry-run")
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     on_spark = is_spark(engine, master, place)
     from omnigraph.resolve import propose, read_rules, text
     from omnigraph.resolve import resolve as find

@@ -13,6 +13,7 @@ from omnigraph.cli.exit_codes import NOT_FOUND, OK
 from omnigraph.cli.files import STDIN, display_name, read_text, refuse_two_stdins
 from omnigraph.cli.fmt import fmt
 from omnigraph.cli.scope import (
+    GivenPlace,
     actor_option,
     echo_target,
     graph_argument,
@@ -43,9 +44,9 @@ schema.add_command(
 @schema.command("show")
 @graph_argument
 @json_option
-def show(uri: str | None, store: str | None, uri_option: str | None, as_json: bool) -> None:
+def show(place_given: GivenPlace, as_json: bool) -> None:
     """Print the schema of a graph."""
-    with open_graph(resolve_uri(uri, store, uri_option), mode="ro") as graph:
+    with open_graph(place_given.resolve(), mode="ro") as graph:
         if as_json:
             print_json({"schema_source": graph.schema_source})
         else:
@@ -148,9 +149,7 @@ def _plan_files(
 @write_options
 @json_option
 def apply(
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
+    place_given: GivenPlace,
     desired: str,
     allow_data_loss: bool,
     yes: bool,
@@ -167,7 +166,7 @@ def apply(
     main must be merged or deleted first.
     """
     text = _desired_text(desired, quiet=as_json)
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     refuse_managed(place)
     with open_graph(place, actor=actor) as graph:
         if not (yes or as_json or desired == STDIN) and sys.stdin.isatty():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -29,17 +30,44 @@ if TYPE_CHECKING:
     from omnigraph.values.words import DurabilityWord
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
-def uri_argument(command: F) -> F:
-    """Add the graph's place on storage, as an argument or as `--store` / `--uri`."""
-    command = click.argument("uri", required=False)(command)
-    command = click.option("--store", help="Location of the graph (same as URI).")(command)
-    command = profile_option(command)
-    return click.option("--uri", "uri_option", hidden=True)(command)
+class GivenPlace(NamedTuple):
+    """Where a graph is, as a command line says it: by an argument, or by an option."""
+
+    uri: str | None
+    store: str | None
+    uri_option: str | None
+
+    def resolve(self) -> str:
+        """Return the one place that was named, or configured. Raises for none and for several."""
+        return resolve_uri(*self)
 
 
-def stored_argument(command: F) -> F:
+def uri_argument(command: Callable[..., T]) -> Callable[..., T]:
+    """Add the graph's place on storage, as an argument or as `--store` / `--uri`.
+
+    The command gets what was given as `place_given`.
+    """
+
+    @functools.wraps(command)
+    def run(
+        *arguments: object,
+        uri: str | None,
+        store: str | None,
+        uri_option: str | None,
+        **options: object,
+    ) -> T:
+        given = GivenPlace(uri, store, uri_option)
+        return command(*arguments, place_given=given, **options)
+
+    run = click.argument("uri", required=False)(run)
+    run = click.option("--store", help="Location of the graph (same as URI).")(run)
+    return click.option("--uri", "uri_option", hidden=True)(profile_option(run))
+
+
+def stored_argument(command: Callable[..., T]) -> Callable[..., T]:
     """Add the graph's place for maintenance: on storage, or as a graph of a cluster."""
     return cluster_options(uri_argument(command))
 
@@ -62,7 +90,7 @@ def cluster_options(command: F) -> F:
     )(command)
 
 
-def graph_argument(command: F) -> F:
+def graph_argument(command: Callable[..., T]) -> Callable[..., T]:
     """Add the graph's place, on storage or on a server."""
     return served_options(uri_argument(command))
 

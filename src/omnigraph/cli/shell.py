@@ -19,12 +19,12 @@ from omnigraph.cli.exit_codes import OK, exit_code
 from omnigraph.cli.main import report
 from omnigraph.cli.query import choose_output, rows_of, write_result
 from omnigraph.cli.scope import (
+    GivenPlace,
     actor_option,
     branch_option,
     graph_argument,
     literal,
     open_graph,
-    resolve_uri,
 )
 from omnigraph.cli.shell_input import (
     COMMANDS,
@@ -70,20 +70,13 @@ T = TypeVar("T")
 @branch_option
 @click.option("--read-only", is_flag=True, help="Refuse to write.")
 @actor_option
-def shell(
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
-    branch: str,
-    read_only: bool,
-    actor: str | None,
-) -> int:
+def shell(place_given: GivenPlace, branch: str, read_only: bool, actor: str | None) -> int:
     """Type queries at a prompt, with completion and history; .help shows what can be typed.
 
     Mutations are commits on the current branch. Lines may also come from a file or a pipe: the
     first error then ends the command with its exit code.
     """
-    place = resolve_uri(uri, store, uri_option)
+    place = place_given.resolve()
     with open_graph(place, mode="ro" if read_only else "rw", actor=actor) as graph:
         return Shell(graph, branch, read_only=read_only).run()
 
@@ -198,7 +191,7 @@ class Shell:
     def _mutate(self, text: str, params: dict[str, object], query: QueryNode) -> None:
         if self._read_only:
             raise BadRequestError("this shell was opened with --read-only; it does not write")
-        # Nobody could tell what became of half a write: it is finished, and then told.
+        # What became of half a write could not be told: it is finished, and then told.
         result = _apart(
             lambda: self._graph.mutate(text, params, name=query.name, branch=self._branch),
             on_interrupt=lambda: click.echo("\nthe write is being finished", err=True),

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 
 import click
 
-from omnigraph.cli.scope import actor_option, resolve_uri, uri_argument
+from omnigraph.cli.scope import GivenPlace, actor_option, uri_argument
 from omnigraph.errors import BadRequestError
 
 if TYPE_CHECKING:
@@ -28,9 +28,7 @@ _ACTOR = "studio"
 @click.option("--bind", metavar="HOST:PORT", default="127.0.0.1:0", help="Where to listen.")
 @click.option("--no-open", is_flag=True, help="Print the address and open no browser.")
 def studio(
-    uri: str | None,
-    store: str | None,
-    uri_option: str | None,
+    place_given: GivenPlace,
     server: str | None,
     graph: str | None,
     policy_path: str | None,
@@ -45,13 +43,13 @@ def studio(
     runs already, which asks for a token if it needs one.
     """
     if server is not None:
-        if uri or store or uri_option or policy_path:
+        if any(place_given) or policy_path:
             raise click.UsageError("--server opens a graph that is served already")
         _show(_page_of(server, graph), open_it=not no_open)
         return
     if graph is not None:
         raise click.UsageError("--graph needs --server")
-    _serve(resolve_uri(uri, store, uri_option), actor, policy_path, bind, open_it=not no_open)
+    _serve(place_given.resolve(), actor, policy_path, bind, open_it=not no_open)
 
 
 def _page_of(server: str, graph: str | None) -> str:

@@ -12,7 +12,7 @@ import click
 
 from omnigraph.cli.helper import Helper, peer
 from omnigraph.cli.places import is_local, is_served
-from omnigraph.cli.scope import json_option, print_json, resolve_uri, uri_argument
+from omnigraph.cli.scope import GivenPlace, json_option, print_json, uri_argument
 from omnigraph.errors import BadRequestError, StorageError
 
 IDLE_S = 900.0
@@ -52,11 +52,9 @@ def warm() -> None:
     help="Stop after this many seconds without a query.",
 )
 @json_option
-def start(
-    uri: str | None, store: str | None, uri_option: str | None, idle: float, as_json: bool
-) -> None:
+def start(place_given: GivenPlace, idle: float, as_json: bool) -> None:
     """Start a helper, unless there is one already."""
-    helper = _helper(uri, store, uri_option)
+    helper = _helper(place_given)
     if not idle > 0:
         raise BadRequestError(f"--idle must be more than 0, not {idle:g}")
     graph = helper.open()
@@ -71,9 +69,9 @@ def start(
 @warm.command()
 @uri_argument
 @json_option
-def stop(uri: str | None, store: str | None, uri_option: str | None, as_json: bool) -> None:
+def stop(place_given: GivenPlace, as_json: bool) -> None:
     """Stop the helper, if there is one."""
-    helper = _helper(uri, store, uri_option)
+    helper = _helper(place_given)
     _stop(helper)
     _tell(helper, as_json=as_json)
 
@@ -81,13 +79,13 @@ def stop(uri: str | None, store: str | None, uri_option: str | None, as_json: bo
 @warm.command()
 @uri_argument
 @json_option
-def status(uri: str | None, store: str | None, uri_option: str | None, as_json: bool) -> None:
+def status(place_given: GivenPlace, as_json: bool) -> None:
     """Tell whether a helper runs, and whether commands would use it."""
-    _tell(_helper(uri, store, uri_option), as_json=as_json)
+    _tell(_helper(place_given), as_json=as_json)
 
 
-def _helper(uri: str | None, store: str | None, uri_option: str | None) -> Helper:
-    place = resolve_uri(uri, store, uri_option)
+def _helper(place_given: GivenPlace) -> Helper:
+    place = place_given.resolve()
     if is_served(place):
         raise BadRequestError("a served graph is open already", hint="a helper is for storage")
     if is_local(place):

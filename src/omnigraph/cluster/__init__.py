@@ -16,7 +16,7 @@ from omnigraph.cluster.operations import (
     status,
     validate,
 )
-from omnigraph.cluster.reports import ClusterDiagnostic, Report
+from omnigraph.cluster.reports import Report
 from omnigraph.cluster.serving import (
     ServedCluster,
     ServedGraph,
@@ -25,6 +25,7 @@ from omnigraph.cluster.serving import (
     read_cluster,
 )
 from omnigraph.cluster.stored import QueryParameter, StoredQuery, stored_queries
+from omnigraph.values.answers import ClusterDiagnostic
 
 __all__ = [
     "ClusterDiagnostic",

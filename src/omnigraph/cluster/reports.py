@@ -4,36 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from omnigraph.errors import BadRequestError, ConflictError
+from omnigraph.values.answers import ClusterDiagnostic
 
 # Codes that mean: another process was first, look again.
 _CONFLICTS = frozenset({"state_lock_held", "state_cas_mismatch"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterDiagnostic:
-    """One finding. Codes are stable; messages are for people."""
-
-    code: str
-    message: str
-    path: str = ""
-    severity: Literal["error", "warning"] = "error"
-
-    def to_json(self) -> dict[str, object]:
-        """Return the wire form."""
-        return {
-            "code": self.code,
-            "severity": self.severity,
-            "path": self.path,
-            "message": self.message,
-        }
-
-    def render(self) -> str:
-        """Return it as one line of text."""
-        place = f" {self.path}:" if self.path else ""
-        return f"{self.severity.upper()}{place} {self.message} [{self.code}]"
 
 
 @dataclass(slots=True)

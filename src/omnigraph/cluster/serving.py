@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 import msgspec
 
 from omnigraph.cluster.config import CONFIG_FILE, EmbeddingProvider, graph_uri, read_config
-from omnigraph.cluster.reports import ClusterDiagnostic, Findings
+from omnigraph.cluster.reports import Findings
 from omnigraph.cluster.state import FOLDER, State, StateError, StateFile
 from omnigraph.cluster.stored import StoredQuery, stored_queries
 from omnigraph.embed import Embedder, embedder_from
 from omnigraph.errors import BadRequestError, CompileError, NotFoundError
 from omnigraph.policy import CedarPolicy, policy_from_text
 from omnigraph.store import locate
+from omnigraph.values.answers import ClusterDiagnostic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -184,7 +184,7 @@ class StateFile:
         body = msgspec.json.encode(LockBody(self._held, operation, os.getpid(), now_us()))
         slot = self._slots.take(LOCK, body)
         if slot is None:
-            self._slots.settle([LOCK])
+            self._slots.wait_until_known([LOCK])
             slot = self._slots.seize(LOCK)
             if slot is not None:
                 slot.rewrite(body)

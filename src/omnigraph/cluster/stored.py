@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from omnigraph.catalog import PropertyType, Scalar
 from omnigraph.lang.queries import parse_file
+from omnigraph.values.answers import QueryEntry, QueryParam
 
 _KINDS = {
     Scalar.STRING: "string",
@@ -33,17 +34,19 @@ class QueryParameter:
 
     @property
     def kind(self) -> str:
-        """What travels for it: see `to_json`."""
+        """What travels for it: see `QueryParam`."""
         return "list" if self.type.is_list else _KINDS[self.type.scalar]
 
-    def to_json(self) -> dict[str, object]:
-        """Return the catalog form; `bigint`, `date`, `datetime` and `blob` travel as strings."""
-        found: dict[str, object] = {"name": self.name, "kind": self.kind}
-        if self.type.is_list:
-            found["item_kind"] = _KINDS[self.type.scalar]
-        if self.type.scalar is Scalar.VECTOR:
-            found["vector_dim"] = self.type.vector_dim
-        return found | {"nullable": self.type.nullable}
+    @property
+    def entry(self) -> QueryParam:
+        """What the query catalog tells of it."""
+        return QueryParam(
+            name=self.name,
+            kind=self.kind,
+            item_kind=_KINDS[self.type.scalar] if self.type.is_list else None,
+            vector_dim=self.type.vector_dim if self.type.scalar is Scalar.VECTOR else None,
+            nullable=self.type.nullable,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,16 +72,14 @@ class StoredQuery:
 
     def to_json(self) -> dict[str, object]:
         """Return the entry of the query catalog."""
-        found: dict[str, object] = {
-            "name": self.name,
-            "tool_name": self.tool_name,
-            "mutation": self.mutation,
-        }
-        if self.description is not None:
-            found["description"] = self.description
-        if self.instruction is not None:
-            found["instruction"] = self.instruction
-        return found | {"params": [item.to_json() for item in self.parameters]}
+        return QueryEntry(
+            name=self.name,
+            tool_name=self.tool_name,
+            mutation=self.mutation,
+            description=self.description,
+            instruction=self.instruction,
+            params=tuple(item.entry for item in self.parameters),
+        ).to_json()
 
 
 def digest_of(text: str) -> str:

@@ -43,7 +43,7 @@ def merge_bases(
 
 
 def _parents(commit: GraphCommit, lookup: Lookup) -> Iterator[GraphCommit]:
-    """Yield the parents of a commit; those nobody knows any more end a path."""
+    """Yield the parents of a commit; those that are not known any more end a path."""
     for parent_id, branch in (
         (commit.parent_commit_id, None),
         (commit.merged_parent_commit_id, commit.merged_branch),

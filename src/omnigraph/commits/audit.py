@@ -22,7 +22,7 @@ from omnigraph.values.recoveries import TableOutcome as TableOutcome
 AUDIT = "_graph_commit_recoveries.lance"
 
 
-def audit_schema() -> Any:
+def audit_schema() -> pa.Schema:
     """Return the columns of the audit table."""
     outcome = pa.struct(
         [
@@ -66,7 +66,7 @@ class RecoveryAudit:
             try:
                 _view, version = self._journal.append(staged, {})
             except StaleJournal:
-                # Somebody else recorded something: look whether it was this.
+                # Another recovery recorded something: look whether it was this.
                 continue
             self._syncer.sync([version])
             return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,7 +23,7 @@ class StoredRows(Struct, kw_only=True):
 
     accepted: AcceptedSchema | None
     tables: Tables
-    probe: IdLookup
+    id_lookup: IdLookup
     pins: Mapping[str, Pin]
     read_pins: dict[str, int] = field(default_factory=dict)
 
@@ -52,7 +51,7 @@ class StoredRows(Struct, kw_only=True):
 
     def scan(
         self, entity: Entity, columns: Sequence[str], where: str | None, *, blobs: bool = False
-    ) -> Any:
+    ) -> pa.Table:
         """Return rows that match a filter, and maybe some that do not; `blobs` as bytes."""
         return self.table(entity).scan(columns=columns, where=where, blob_bytes=blobs)
 
@@ -61,12 +60,12 @@ class StoredRows(Struct, kw_only=True):
         if not ids or self.pin(entity).row_count == 0:
             return set()
         if len(ids) < SCAN_INSTEAD_OF_PROBE_MIN:
-            return self.probe.existing(self.table(entity), ids)
+            return self.id_lookup.existing(self.table(entity), ids)
         column = self.table(entity).scan(columns=["id"])["id"]
         wanted = pa.array(list(ids), pa.string())
         return set(wanted.filter(pc.is_in(wanted, value_set=column.combine_chunks())).to_pylist())
 
-    def rows_where(self, entity: Entity, column: str, values: Sequence[str]) -> Any:
+    def rows_where(self, entity: Entity, column: str, values: Sequence[str]) -> pa.Table:
         """Return committed rows whose id or endpoint is one of the values, blobs as bytes."""
         table = self.table(entity)
         blobs = has_blobs(entity)
@@ -80,7 +79,7 @@ class StoredRows(Struct, kw_only=True):
         ]
         return pa.concat_tables(parts) if parts else None
 
-    def edge_ends(self, entity: EdgeType, column: str, values: Sequence[str]) -> Any:
+    def edge_ends(self, entity: EdgeType, column: str, values: Sequence[str]) -> pa.Table:
         """Return id, src and dst of committed edges with one of these endpoints."""
         columns = ["id", "src", "dst"]
         if not values or self.pin(entity).row_count == 0:

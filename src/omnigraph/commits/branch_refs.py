@@ -13,7 +13,7 @@ from omnigraph.values.commits import BranchId, BranchInfo
 
 
 def known_branch(ref: BranchRef) -> BranchInfo | None:
-    """Return the branch a line of versions is; None for one that somebody else made."""
+    """Return the branch a line of versions is; None for one that another program made."""
     branch = parse_branch_uid(ref.name)
     parent = parse_branch_uid(ref.parent or MAIN)
     if branch is None or parent is None:

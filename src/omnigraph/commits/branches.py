@@ -1,7 +1,7 @@
 """Which branches and tags exist. A branch is a line of manifest versions; that line is the truth.
 
 Creating and deleting happens one at a time, under a slot of their own. Creating a branch is one
-step whatever the graph holds: no table is touched before somebody writes to it there.
+step whatever the graph holds: no table is touched before a writer writes to it there.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ class _Group:
             member.twin = twin
             return Verdict.ANSWERED
         if member.request.expected_head is not None:
-            # Judged on a published head: nobody can know the commit of one that is not.
+            # Judged on a published head: no caller can know the commit of one that is not.
             return Verdict.LATER
         try:
             check_schema(member, self._capture)

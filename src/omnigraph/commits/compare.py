@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+import pyarrow as pa
 
 from omnigraph.catalog import Entity
 from omnigraph.rows.images import RowChanges, row_changes
@@ -47,6 +47,6 @@ def may_differ(before: Pin | None, after: Pin | None) -> bool:
     return not same and bool(before.row_count or after.row_count)
 
 
-def _all_rows(tables: Tables, pin: Pin, schema: Any, blobs: bool) -> Any:
+def _all_rows(tables: Tables, pin: Pin, schema: pa.Schema, blobs: bool) -> pa.Table:
     table = tables.open(pin.path, pin.version)
     return table.scan(columns=schema.names, blob_bytes=blobs).cast(schema)

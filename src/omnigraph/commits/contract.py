@@ -75,7 +75,7 @@ def _history_name(schema_hash: str) -> str:
 
 
 class SchemaContract:
-    """Knows the schemas of one graph. `control` excludes everybody else who changes them.
+    """Knows the schemas of one graph. `control` excludes other processes that change them.
 
     Without `control` nothing is written: a lagging copy is then left as it is.
     """

@@ -24,7 +24,7 @@ def owned_table(base: Base, table: Table) -> Table | None:
 def make_fork(publisher: Publisher, base: Base, table: Table, new_id: str) -> Table:
     """Start a line of versions for a branch.
 
-    A line nobody publishes is only space: no other ever has its name.
+    A line that is not published is only space: no other ever has its name.
     """
     forked, files = fork_table(base.tables, table, base.capture.branch.fork_name(new_id))
     fire(Failpoint.FORK_POST_CREATE)
@@ -54,7 +54,7 @@ class Forks:
         return None if coming is None else coming.result()
 
     def discard(self) -> None:
-        """Remove the lines nobody took."""
+        """Remove the lines that were not taken."""
         for made in self._coming.values():
             with contextlib.suppress(OmniGraphError):
                 forked = made.result()

@@ -41,10 +41,10 @@ class History:
         """Commits without a parent; a graph has one."""
         return self.recent.origins
 
-    def fold(self, records: Iterable[Record]) -> None:
+    def take_in(self, records: Iterable[Record]) -> None:
         """Take in records, in any order; let go of those that became old."""
         recent = self.recent
-        recent.fold(records)
+        recent.take_in(records)
         if self._past is not None and len(recent.checkpoints) >= NEWEST_CHECKPOINTS:
             self.recent = recent.above(recent.checkpoints[-NEWEST_CHECKPOINTS])
 

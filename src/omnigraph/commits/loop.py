@@ -95,14 +95,14 @@ class Writer:
         self,
         publisher: Publisher,
         recovery: Recovery,
-        probe: IdLookup,
+        id_lookup: IdLookup,
         ids: UlidSource,
         shares: Callable[[str | None], bool],
         check_stored_schema: Callable[[], object],
     ) -> None:
         self.publisher = publisher
         self.recovery = recovery
-        self.probe = probe
+        self.id_lookup = id_lookup
         self._ids = ids
         self.queue = WriteQueue()
         self._shares = shares
@@ -203,7 +203,7 @@ class Writer:
             capture=capture,
             pins=capture.pins,
             tables=self.publisher.tables,
-            probe=self.probe,
+            id_lookup=self.id_lookup,
         )
 
     def stage(
@@ -351,7 +351,7 @@ class _Attempts:
     def _published(
         self, commit: GraphCommit, prepared: Prepared
     ) -> tuple[GraphCommit | None, ChangeSet | None]:
-        """Answer everybody whose write is in the commit, or was judged together with it."""
+        """Answer every caller whose write is in the commit, or was judged together with it."""
         if self._companions is None:
             self._learn(prepared)
             return commit, self._member.changes
@@ -560,4 +560,4 @@ class _Attempts:
                 continue
             parent = staged.parent
             table = self._publisher.tables.open(staged.path, parent.version + 1)
-            self._writer.probe.remember_new_ids(table, parent, change.ids())
+            self._writer.id_lookup.remember_new_ids(table, parent, change.ids())

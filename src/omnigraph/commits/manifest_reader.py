@@ -1,7 +1,7 @@
 """The warm view of one branch's manifest, and captures of it.
 
 Of a long manifest an open reads the rows after the newest checkpoint. What is older stays where it
-is until somebody asks for it.
+is until it is asked for.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class BranchState(Struct, frozen=True, kw_only=True):
 
     @property
     def slot(self) -> str:
-        """The name of the slot whoever moves this head must own."""
+        """The name of the slot that the writer who moves this head must own."""
         return slot_name(self.branch.uid, self.head.graph_commit_id)
 
 
@@ -112,11 +112,11 @@ class ManifestReader:
         head = self.history.head_at(seen) if seen else None
         if start is None:
             self._replaced = self._replaced or self._tell_of_another(records, head, seen)
-            self.history.fold(records)
+            self.history.take_in(records)
             self._view = view
             return
         recent = Span(start)
-        recent.fold(records)
+        recent.take_in(records)
         # The view first: the older part of the new history is read from it.
         self._view = view
         self.history = History(self._past, recent)
@@ -231,7 +231,7 @@ class ManifestReader:
         with self._lock:
             if view.version > self._view.version:
                 self._captured = None
-                self.history.fold(records)
+                self.history.take_in(records)
                 if view.version == self._view.version + 1:
                     self._view = view
 

@@ -36,7 +36,7 @@ class Member:
         self.shared = shared
         """Whether it may be published together with others."""
         self.context = contextvars.copy_context()
-        """What is counted while it is prepared counts for its caller, whoever prepares it."""
+        """What is counted while it is prepared counts for its caller, in any thread."""
         self.tried = False
         """Whether a publish of it was tried: from then on its commit may be in the lineage."""
         self.first: BranchState | None = None

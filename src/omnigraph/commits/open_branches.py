@@ -92,7 +92,7 @@ class OpenBranches:
         *,
         tables: Tables,
         syncer: Syncer,
-        probe: IdLookup,
+        id_lookup: IdLookup,
         ids: UlidSource,
         audit: RecoveryAudit,
         stamp: int,
@@ -102,7 +102,7 @@ class OpenBranches:
         self._location = location
         self._tables = tables
         self._syncer = syncer
-        self._probe = probe
+        self._id_lookup = id_lookup
         self._ids = ids
         self._audit = audit
         self._stamp = stamp
@@ -151,7 +151,7 @@ class OpenBranches:
     def _get(self, name: str) -> OpenBranch:
         if name == MAIN:
             return self.main
-        # Nobody waits for a look at the storage on behalf of another branch.
+        # No caller waits for a look at the storage on behalf of another branch.
         while True:
             with self._lock:
                 known = self._alive.get(name)
@@ -203,7 +203,7 @@ class OpenBranches:
         publisher.check_kept = self._check_kept
         recovery = Recovery(publisher, self._audit)
         writer = Writer(
-            publisher, recovery, self._probe, self._ids, self._shares, self._check_schema
+            publisher, recovery, self._id_lookup, self._ids, self._shares, self._check_schema
         )
         return OpenBranch(
             branch=branch,
@@ -257,7 +257,7 @@ class OpenBranches:
         self.main.recovery.set_aside_torn()
         self._slots.remove_unfinished()
         names = self._slots.names()
-        self._slots.settle(names)
+        self._slots.wait_until_known(names)
         for name in names:
             verdict = self._resolve(name)
             if verdict is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +21,7 @@ class _Written:
 
     def __init__(self, entity: Entity) -> None:
         self._schema = rows_schema(entity)
-        self._parts: list[Any] = []
+        self._parts: list[pa.Table] = []
         self.there: set[str] = set()
         self.touched: set[str] = set()
 
@@ -32,13 +31,13 @@ class _Written:
         self.there.update(ids.added, ids.changed)
         self.touched.update(ids.added, ids.changed, ids.deleted)
 
-    def rows(self) -> Any:
+    def rows(self) -> pa.Table:
         """Return the rows that are written."""
         found = pa.concat_tables(self._parts) if self._parts else self._schema.empty_table()
         self._parts = [found]
         return found
 
-    def laid_over(self, rows: Any, mine: Any) -> Any:
+    def laid_over(self, rows: pa.Table, mine: pa.Table) -> pa.Table:
         """Return stored rows without those touched, and rows written instead."""
         if rows.num_rows:
             touched = pa.array(list(self.touched), pa.string())
@@ -65,7 +64,7 @@ class Overlay(Base):
             capture=base.capture,
             pins=base.pins,
             tables=base.tables,
-            probe=base.probe,
+            id_lookup=base.id_lookup,
             read_pins=base.read_pins,
         )
 
@@ -107,7 +106,7 @@ class Overlay(Base):
 
     def scan(
         self, entity: Entity, columns: Sequence[str], where: str | None, *, blobs: bool = False
-    ) -> Any:
+    ) -> pa.Table:
         """Return rows that match a filter, and those written, whether they match or not."""
         # Named in full: a class with slots is made anew, so `super()` finds the wrong one.
         rows = Base.scan(self, entity, columns, where, blobs=blobs)
@@ -122,7 +121,7 @@ class Overlay(Base):
         stored = self._stored_ids(entity, [item for item in ids if item not in found.touched])
         return stored | {item for item in ids if item in found.there}
 
-    def rows_where(self, entity: Entity, column: str, values: Sequence[str]) -> Any:
+    def rows_where(self, entity: Entity, column: str, values: Sequence[str]) -> pa.Table:
         """Return rows whose id or endpoint is one of the values, blobs as bytes."""
         rows = Base.rows_where(self, entity, column, values)
         found = self.written.get(entity.table_key)
@@ -130,7 +129,7 @@ class Overlay(Base):
             return rows
         return found.laid_over(rows, _where(found.rows(), column, values))
 
-    def edge_ends(self, entity: EdgeType, column: str, values: Sequence[str]) -> Any:
+    def edge_ends(self, entity: EdgeType, column: str, values: Sequence[str]) -> pa.Table:
         """Return id, src and dst of edges with one of these endpoints."""
         rows = Base.edge_ends(self, entity, column, values)
         found = self.written.get(entity.table_key)
@@ -139,7 +138,7 @@ class Overlay(Base):
         )
 
 
-def _where(rows: Any, column: str, values: Sequence[str]) -> Any:
+def _where(rows: pa.Table, column: str, values: Sequence[str]) -> pa.Table:
     return rows.filter(pc.is_in(rows[column], value_set=pa.array(list(values), pa.string())))
 
 
@@ -161,7 +160,7 @@ def together(changes: Sequence[ChangeSet]) -> ChangeSet:
     return found
 
 
-def _joined(rows: Any, more: Any, entity: Entity) -> Any:
+def _joined(rows: pa.Table | None, more: pa.Table | None, entity: Entity) -> pa.Table | None:
     if more is None or more.num_rows == 0:
         return rows
     schema = rows_schema(entity)
@@ -179,5 +178,5 @@ def touched_by(changes: Iterable[TableChange]) -> dict[str, RowIds]:
     }
 
 
-def _ids(rows: Any) -> tuple[str, ...]:
+def _ids(rows: pa.Table | None) -> tuple[str, ...]:
     return () if rows is None else tuple(rows["id"].to_pylist())

@@ -1,7 +1,7 @@
-"""The older part of a branch's history: read where it lies, as far as somebody asks for it.
+"""The older part of a branch's history: read where it lies, as far as it is asked for.
 
 Checkpoints divide it into spans. A span is found by version, by operation or by time through what
-checkpoints say, and by commit id through a search of one column; then it is read and folded like
+checkpoints say, and by commit id through a search of one column; then it is read and taken in like
 the newest rows. Some stay in memory.
 """
 
@@ -139,7 +139,7 @@ class Past:
         end = places[index]
         if index == 0:
             found = Span()
-            found.fold(decode(self._between(view, files, (0, 0), end)))
+            found.take_in(decode(self._between(view, files, (0, 0), end)))
             return found
         start = places[index - 1]
         before = max(start.row + 1 - LANDMARK_ROWS, 0)
@@ -149,7 +149,7 @@ class Past:
         if mark is None:
             raise StorageError("the manifest holds a checkpoint without its commit")
         found = Span(mark)
-        found.fold(decode(rows.slice(known)))
+        found.take_in(decode(rows.slice(known)))
         return found
 
     def _between(

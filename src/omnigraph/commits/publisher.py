@@ -79,7 +79,7 @@ class Attendant(Protocol):
 
 
 class HeadMoved(Exception):
-    """Somebody else's commit came first.
+    """Another writer's commit came first.
 
     Nothing of this attempt is visible. Unless `may_land`, nothing of it ever will be: recovery may
     finish an attempt whose tables had all moved when its owner's lease lapsed.
@@ -101,7 +101,7 @@ class StagedRows(Struct, frozen=True, kw_only=True):
 class _Tenure:
     """How long an owner may rely on what it saw when it had just taken the slot.
 
-    While the slot is held nobody else moves the head, and no version above the captured one can
+    While the slot is held no other writer moves the head, and no version above the captured one can
     have been removed. An owner that was out for longer than a lease knows neither, even if its own
     lease looks good: its slot may have been removed by a request that was late.
     """
@@ -145,7 +145,7 @@ class Publisher:
     def reserve(
         self, capture: BranchState, identity: CommitIdentity, rollback_id: str
     ) -> HeldSlot | None:
-        """Take the branch's slot with an empty table list, so that nobody moves its head.
+        """Take the branch's slot with an empty table list, so that no writer moves its head.
 
         Waits for a living owner; None when there was one, or the head has moved meanwhile.
         """
@@ -174,7 +174,7 @@ class Publisher:
         return slot
 
     def exists(self) -> bool:
-        """Whether the branch exists. Whoever deletes it owns its slot, so ask under the slot."""
+        """Whether the branch exists. Its deleter owns its slot, so ask under the slot."""
         branch = self.manifest.branch
         if branch.is_main:
             return True
@@ -239,7 +239,7 @@ class Publisher:
             except OutcomeUnknownError:
                 raise
             except OmniGraphError as error:
-                # Every table has moved: whoever finds the slot finishes the commit.
+                # Every table has moved: a recovery that finds the slot finishes the commit.
                 raise _interrupted(chain.last, error) from error
             self.release(slot)
             return commit
@@ -291,7 +291,7 @@ class Publisher:
                 raise _interrupted(plan.identity, second) from error
             return
         if not plan.is_staged and not isinstance(error, HeadMoved):
-            # Its lease lapsed on the way: whoever takes the slot over undoes the rest.
+            # Its lease lapsed on the way: the one that takes the slot over undoes the rest.
             raise HeadMoved from error
         if isinstance(error, (HeadMoved, ConflictError, DriftError)):
             # No right to undo anything here: what lies above a pin goes with the next owner.
@@ -305,7 +305,7 @@ class Publisher:
             fire(Failpoint.PUBLISH_PRE_SLOT_DELETE)
             slot.remove()
         except OmniGraphError:
-            # Whoever finds it sees the commit in the lineage and removes it.
+            # A recovery that finds it sees the commit in the lineage and removes it.
             slot.close()
 
     def _stage_rows(
@@ -437,7 +437,7 @@ class Publisher:
         """Return our commit as the newest manifest holds it; raise `Lost` when it does not.
 
         An owner that was out for too long may have made anew a version that a cleanup removed:
-        such a version lies below the newest one and nobody reads it. So what was made proves
+        such a version lies below the newest one and no reader opens it. So what was made proves
         nothing; only the lineage of the newest manifest does.
         """
         if not self.exists():

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -97,7 +96,7 @@ def published_after(pins: Mapping[str, Pin], entries: Iterable[TableEntry]) -> l
     return [found[key] for key in sorted(found)]
 
 
-def manifest_schema(stamp: int) -> Any:
+def manifest_schema(stamp: int) -> pa.Schema:
     """Return the Arrow schema of the manifest, stamped with the storage format version."""
     return pa.schema(
         [
@@ -115,7 +114,7 @@ def manifest_schema(stamp: int) -> Any:
     )
 
 
-def encode(records: Iterable[Record], schema: Any) -> Any:
+def encode(records: Iterable[Record], schema: pa.Schema) -> pa.Table:
     """Return records as manifest rows."""
     return pa.Table.from_pylist([_row(item) for item in records], schema=schema)
 
@@ -212,7 +211,7 @@ def _json(value: dict[str, object]) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def decode(rows: Any) -> Iterator[Record]:
+def decode(rows: pa.Table) -> Iterator[Record]:
     """Yield the records of manifest rows. Raises `StorageError` for one that is damaged."""
     try:
         yield from _decoded(rows)
@@ -222,7 +221,7 @@ def decode(rows: Any) -> Iterator[Record]:
         ) from error
 
 
-def _decoded(rows: Any) -> Iterator[Record]:
+def _decoded(rows: pa.Table) -> Iterator[Record]:
     columns = ["object_id", "object_type", "location", "metadata", "table_key", "table_branch"]
     numbers = ["table_version", "row_count"]
     values = zip(*(rows[name].to_pylist() for name in (*columns, *numbers)), strict=True)

@@ -133,7 +133,7 @@ class Recovery:
         """Return the writes that hold or left a slot, without touching anything."""
         found: list[PendingWrite] = []
         names = self._publisher.slots.names()
-        self._publisher.slots.settle(names)
+        self._publisher.slots.wait_until_known(names)
         for name in names:
             seen = self._publisher.slots.peek(name)
             if seen is None:
@@ -199,11 +199,11 @@ class Recovery:
                     return self._resolve(slot, forward_only=forward_only)
             except HeadMoved:
                 # The lease lapsed on the way. Another process may be at work on it by now.
-                slots.settle([name])
+                slots.wait_until_known([name])
         return None
 
     def _is_to_undo(self, name: str) -> bool:
-        """Whether a slot asks for an undo, told without taking it: whoever wants it would wait."""
+        """Whether a slot asks for an undo, told without taking it: a writer would wait."""
         seen = self._publisher.slots.peek(name)
         intent = None if seen is None or seen[1] else decode_intent(seen[0])
         capture = self._publisher.manifest.capture()
@@ -252,7 +252,7 @@ class Recovery:
                 commit = self._roll_back(capture, intent, evidence, slot)
         except HeadMoved as lost:
             if lost.may_land:
-                # Whoever has the slot can still finish it.
+                # The owner of the slot can still finish it.
                 raise
             slot.remove()
             return Verdict.HEAD_MOVED

@@ -1,4 +1,4 @@
-"""Some versions of the manifest folded in memory, and what was published before them."""
+"""Some versions of the manifest held in memory, and what was published before them."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ class Span:
 
     # ---- growing --------------------------------------------------------------------------
 
-    def fold(self, records: Iterable[Record]) -> None:
+    def take_in(self, records: Iterable[Record]) -> None:
         """Take in records, in any order."""
         for item in records:
             if self.floor and _seq(item) <= self.floor:
                 continue
             match item:
                 case GraphCommit():
-                    self._fold_commit(item)
+                    self._take_commit(item)
                 case Pin() | Tombstone():
-                    self._fold_pin(item)
+                    self._take_pin(item)
                 case TableRecord():
                     self._tables[(item.table_key, item.incarnation)] = item
                 case Group():
@@ -66,7 +66,7 @@ class Span:
                         self.checkpoints.append(item.seq)
                         self.checkpoints.sort()
 
-    def _fold_commit(self, item: GraphCommit) -> None:
+    def _take_commit(self, item: GraphCommit) -> None:
         if item.graph_commit_id in self.commits:
             return
         self.commits[item.graph_commit_id] = item
@@ -76,7 +76,7 @@ class Span:
         if len(self._order) > 1 and _position(self._order[-2]) > _position(item):
             self._order.sort(key=_position)
 
-    def _fold_pin(self, item: Pin | Tombstone) -> None:
+    def _take_pin(self, item: Pin | Tombstone) -> None:
         history = self._pins.setdefault((item.table_key, item.incarnation), [])
         if not history or history[-1].seq < item.seq:
             history.append(item)
@@ -99,10 +99,10 @@ class Span:
                 floor, self.head_at(floor), self.groups.get(floor), self.pins_at(floor).values()
             )
         last = self.last if top is None else top
-        found.fold(commit for commit in self._order if floor < commit.manifest_version <= last)
+        found.take_in(commit for commit in self._order if floor < commit.manifest_version <= last)
         for history in self._pins.values():
-            found.fold(pin for pin in history if floor < pin.seq <= last)
-        found.fold(item for item in self._tables.values() if floor < item.seq <= last)
+            found.take_in(pin for pin in history if floor < pin.seq <= last)
+        found.take_in(item for item in self._tables.values() if floor < item.seq <= last)
         found.groups |= {seq: item for seq, item in self.groups.items() if floor <= seq <= last}
         found.checkpoints = [seq for seq in self.checkpoints if floor < seq <= last]
         return found

@@ -23,7 +23,7 @@ class TakeOver(PlainOperation):
     """Makes the rows of a group's first commits on a branch that was just made, and only there."""
 
     kind = BRANCH_CREATE
-    # Nobody else can see the branch yet, so there is nobody to wait for.
+    # No other process can see the branch yet, so there is none to wait for.
     persistence = Persistence(attempts=1, reserve=Reserve.NEVER, takes_turn=False)
 
     def __init__(

@@ -36,7 +36,7 @@ def tried(
     """Hold the state that changes of rows lead to, for reading; `stage` writes their files.
 
     Its tables are lines of versions of a branch that does not exist, so nothing else can see or
-    write to it. Whoever is killed meanwhile leaves lines that the next cleanups find in no
+    write to it. A process killed meanwhile leaves lines that the next cleanups find in no
     manifest, as those of any interrupted first write on a branch.
     """
     branch = new_branch(TRIAL, new_id())

@@ -34,7 +34,7 @@ class Ticket:
         return self.member is not None and self.member.shared
 
     def wait(self) -> None:
-        """Wait for the turn, or until somebody else has done the work."""
+        """Wait for the turn, or until another writer has done the work."""
         self._gate.acquire()
 
     def wake(self) -> None:

@@ -1,6 +1,6 @@
 """Writes conditions as storage filters.
 
-A filter may keep too many rows, never too few: whoever uses it evaluates the condition again on
+A filter may keep too many rows, never too few: its user evaluates the condition again on
 what comes back. So only what means exactly the same in storage is pushed down.
 """
 

@@ -25,7 +25,7 @@ from omnigraph.limits import COMMIT_MESSAGE_BYTES_MAX, SESSION_BRANCHES_MAX
 from omnigraph.policy import Access, Action, Policy, check, check_actor, text_problem
 from omnigraph.read import Running
 from omnigraph.store import Place
-from omnigraph.wording import resembling
+from omnigraph.wording import did_you_mean
 
 
 class SessionBase:
@@ -160,8 +160,7 @@ class Acting:
             is_meant = error.message == f"branch '{name}' does not exist"
             if is_meant and self.caller.policy is None and error.hint is None:
                 names = [item.name for item in self.engine.lines.directory.ids()]
-                close = resembling(name, names)
-                error.hint = None if close is None else f"did you mean '{close}'?"
+                error.hint = did_you_mean(name, names)
             raise
 
     @contextlib.contextmanager
@@ -245,13 +244,13 @@ class Acting:
             warm_schema=warm_schema,
         )
 
-    def settle(
+    def after_commit(
         self,
         line: OpenBranch,
         commit: GraphCommit | None,
         changes: ChangeSet | None,
         *,
-        fold: bool = True,
+        compact_tails: bool = True,
     ) -> None:
         """After a write: the graph is looked after, and the caller has seen what it wrote."""
         if commit is None or changes is None:
@@ -259,7 +258,7 @@ class Acting:
         # One of the commits that were published together looks after all of them.
         if line.manifest.history.is_last(commit):
             rows = sum(change.written_rows for change in changes.effective())
-            self.engine.after_commit(line, rows=rows, fold=fold)
+            self.engine.after_commit(line, rows=rows, compact_tails=compact_tails)
         written = {change.entity.table_key for change in changes.effective()}
         self.wrote(line, commit, written - changes.unseen)
 

@@ -25,6 +25,8 @@ from omnigraph.values.inspection import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from omnigraph.catalog import Catalog
     from omnigraph.drawing import Drawing
     from omnigraph.graph.changes import Baseline, ChangeBlock, Diff, FeedPage
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.result import Result
     from omnigraph.graph.results import LoadResult, MutationResult
     from omnigraph.graph.view import BranchView
+    from omnigraph.intake.declared import Given
     from omnigraph.ops.load import LoadMode
     from omnigraph.ops.merge.merging import MergePlan, MergeResult, Resolution
     from omnigraph.values.inspection import (
@@ -525,7 +528,7 @@ class GraphApi(GraphParts, UpkeepApi, PicturesApi, Protocol):
         version: int | None = None,
         tag: str | None = None,
         timestamp: Moment = None,
-    ) -> Any:
+    ) -> pa.Table:
         """Return the rows of one type as an Arrow table, by id."""
 
     def mutate(
@@ -560,7 +563,7 @@ class GraphApi(GraphParts, UpkeepApi, PicturesApi, Protocol):
     def load_table(
         self,
         type_name: str,
-        table: Any,
+        table: Given,
         *,
         mode: LoadMode | LoadWord,
         branch: str = MAIN,

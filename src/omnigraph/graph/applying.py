@@ -49,7 +49,7 @@ def apply_events(work: Writing, line: OpenBranch, sources: Sources, mode: str) -
             line.writer.prepare_only(events, request, schema)
         else:
             commit, changes = line.writer.run(events, request, schema)
-            work.acting.settle(line, commit, changes, fold=terms.index)
+            work.acting.after_commit(line, commit, changes, compact_tails=terms.index)
     return LoadResult(
         mode=mode,
         nodes=events.counts("node"),

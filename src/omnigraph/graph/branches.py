@@ -238,7 +238,7 @@ class Branches:
                 source_head=source_head,
                 workers=workers,
             )
-        self._acting.settle(target, commit, changes)
+        self._acting.after_commit(target, commit, changes)
         result = MergeResult(
             outcome=outcome, source=source, target=into, commit=commit, actor_id=request.actor_id
         )
@@ -330,7 +330,7 @@ class Branches:
                 request,
                 inverse=inverse,
             )
-        self._acting.settle(line, commit, changes)
+        self._acting.after_commit(line, commit, changes)
         return commit
 
     def _drop_source(self, result: MergeResult, actor: str | None) -> MergeResult:

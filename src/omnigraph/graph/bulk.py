@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from omnigraph.commits.open_branches import OpenBranch
 from omnigraph.errors import BadRequestError, DataError
+from omnigraph.extras import active_session, offered
 from omnigraph.graph.acting import Acting
 from omnigraph.graph.applying import apply_events
 from omnigraph.graph.results import LoadResult
@@ -58,8 +57,7 @@ def bulk(
         if mode == "apply" or mode == "delete":
             return work.told(apply_events(work, line, sources, mode), created=created)
         return work.told(_here(work, line, sources, mode, refused, progress), created=created)
-    # Rooms above are found by name, as a plug-in is: PySpark is an extra.
-    result: LoadResult = importlib.import_module("omnigraph.spark").load(
+    result: LoadResult = offered("spark").load(
         session,
         sources,
         mode=mode,
@@ -82,10 +80,7 @@ def _on_spark(sources: Sources, engine: str, spark: Mapping[str, Any]) -> bool:
         return engine == "spark"
     if spark.get("session") is not None or spark.get("master") is not None:
         return True
-    started = sys.modules.get("pyspark.sql")
-    if started is not None and started.SparkSession.getActiveSession() is not None:
-        return True
-    return sources_bytes(sources) >= SPARK_INPUT_BYTES_MIN
+    return active_session() is not None or sources_bytes(sources) >= SPARK_INPUT_BYTES_MIN
 
 
 def _here(

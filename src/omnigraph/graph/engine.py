@@ -6,7 +6,7 @@ import datetime
 import os
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -47,6 +47,9 @@ from omnigraph.values.words import DurabilityWord
 from omnigraph.version import INTERNAL_SCHEMA_VERSION
 from omnigraph.wording import with_article
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 Mode = Literal["rw", "ro"]
 
 
@@ -86,7 +89,7 @@ class Engine:
             )
         self.ids = UlidSource()
         self.tables = Tables(self.location)
-        self.probe = IdLookup()
+        self.id_lookup = IdLookup()
         self.reader = Reader(self.tables, embedder=embedder)
         self.query_bytes_max: int | None = None
         """The most memory of one table of a query; None for a share of the machine."""
@@ -96,7 +99,7 @@ class Engine:
             self.location,
             tables=self.tables,
             syncer=self.syncer,
-            probe=self.probe,
+            id_lookup=self.id_lookup,
             ids=self.ids,
             audit=self.audit,
             stamp=INTERNAL_SCHEMA_VERSION,
@@ -217,7 +220,7 @@ class Engine:
         name: str | None,
         capture: BranchState,
         running: Running,
-    ) -> tuple[CompiledQuery, Any]:
+    ) -> tuple[CompiledQuery, pa.Table]:
         """Run a read query on a state; return it compiled, and its answer as an Arrow table."""
         asked = self.prepare(source, params, name, capture.head.schema_hash)
         with watched(running):
@@ -268,13 +271,13 @@ class Engine:
             capture = line.manifest.capture()
         return capture
 
-    def after_commit(self, line: OpenBranch, *, rows: int, fold: bool = True) -> None:
-        """Do what follows every write: long tails are folded away, upkeep counts the commit.
+    def after_commit(self, line: OpenBranch, *, rows: int, compact_tails: bool = True) -> None:
+        """Do what follows every write: long tails are compacted, upkeep counts the commit.
 
         After a large one that takes as long as the write did: it is done in the background, where
         something works there.
         """
-        if fold:
+        if compact_tails:
             compact = partial(TailCompaction(line.writer).run_if_due, self.schema)
             if rows < FOLD_LATER_ROWS or self.upkeep is None or not self.upkeep.begin(compact):
                 compact()

@@ -6,7 +6,7 @@ import base64
 import binascii
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -42,6 +42,9 @@ from omnigraph.values.inspection import (
     PictureNode,
     Subgraph,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Direction = Literal["out", "in"]
 Data = dict[str, Any]
@@ -201,7 +204,7 @@ class Entities:
     def _catalog(self, state: BranchState) -> Catalog:
         return self._engine.schema_of(state.head.schema_hash).catalog
 
-    def _ask(self, state: BranchState, source: str, params: Mapping[str, object]) -> Any:
+    def _ask(self, state: BranchState, source: str, params: Mapping[str, object]) -> pa.Table:
         return self._engine.run(source, params, None, state, Running())[1]
 
     def _count(self, state: BranchState, here: str, id: str, way: _Way) -> int:
@@ -281,7 +284,7 @@ class Entities:
         found = {data["id"]: data for data in map(_data, envelopes(brief, rows))}
         return {id_: found[id_] for id_ in ids if id_ in found}
 
-    def _rows(self, pin: Pin, entity: Entity, where: str) -> Any:
+    def _rows(self, pin: Pin, entity: Entity, where: str) -> pa.Table:
         columns = [*entity.implicit_columns, *entity.properties]
         return self._engine.tables.open(pin.path, pin.version).scan(columns=columns, where=where)
 

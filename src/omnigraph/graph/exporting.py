@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
@@ -52,7 +53,7 @@ class StateRows(Struct, frozen=True, kw_only=True):
     """
 
     types: tuple[TypeInfo, ...]
-    rows: Callable[[TypeInfo], Any]
+    rows: Callable[[TypeInfo], pa.Table]
 
     def only(self, names: Iterable[str], *, with_ends: bool = False) -> StateRows:
         """Return the state with some types; edges may bring the types of their ends along."""
@@ -88,7 +89,7 @@ class StateRows(Struct, frozen=True, kw_only=True):
             yield Arc(info.name, row.pop("id"), *ends, row)
 
 
-def _dictionaries(table: Any) -> Iterator[dict[str, Any]]:
+def _dictionaries(table: pa.Table) -> Iterator[dict[str, Any]]:
     """Yield rows as dictionaries; what is null is left out."""
     names = table.column_names
     for start in range(0, table.num_rows, BATCH_ROWS):
@@ -119,7 +120,7 @@ def write_state(state: StateRows, types: Iterable[str], dest: Path, form: Export
         return _write_graphml(state.only(types, with_ends=True), out)
 
 
-def _texts(info: TypeInfo, table: Any) -> Iterator[tuple[str, list[str | None]]]:
+def _texts(info: TypeInfo, table: pa.Table) -> Iterator[tuple[str, list[str | None]]]:
     """Yield the columns of some rows as texts, by name."""
     properties = {item.name: item for item in info.properties}
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -153,7 +154,7 @@ def _write_csv(state: StateRows, dest: str) -> int:
     return count
 
 
-def _null_mark(info: TypeInfo, table: Any) -> str:
+def _null_mark(info: TypeInfo, table: pa.Table) -> str:
     r"""Return how null is written: as nothing, or as `\N` where an empty text is among the texts.
 
     If that is one of the texts, too, as the first of `\NN`, `\NNN`, ... that is none.
@@ -170,7 +171,7 @@ def _is_text(item: PropertyInfo) -> bool:
     return item.scalar == Scalar.STRING and not item.is_list
 
 
-def _write_rows(info: TypeInfo, table: Any, null: str, out: IO[bytes]) -> None:
+def _write_rows(info: TypeInfo, table: pa.Table, null: str, out: IO[bytes]) -> None:
     out.write((",".join(table.column_names) + "\n").encode())
     for start in range(0, table.num_rows, BATCH_ROWS):
         columns = [values for _name, values in _texts(info, table.slice(start, BATCH_ROWS))]
@@ -268,7 +269,7 @@ class _Keys:
         )
 
 
-def _named_texts(info: TypeInfo, rows: Any) -> Iterator[dict[str, str]]:
+def _named_texts(info: TypeInfo, rows: pa.Table) -> Iterator[dict[str, str]]:
     names, columns = zip(*_texts(info, rows), strict=True)
     for row in zip(*columns, strict=True):
         pairs = zip(names, row, strict=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import threading
 import time
 import weakref
@@ -15,6 +14,7 @@ from omnigraph.catalog import Catalog
 from omnigraph.commits import BranchState
 from omnigraph.drawing import Drawing, draw_subgraph
 from omnigraph.errors import BadRequestError, ResourceLimitError
+from omnigraph.extras import offered
 from omnigraph.graph.acting import Acting
 from omnigraph.graph.api import Params
 from omnigraph.graph.engine import ReadQuery
@@ -133,7 +133,7 @@ class Asked(Struct, frozen=True):
         reason = f"about {needed:,} bytes of memory, of {budget:,} that a query may take"
         if needed <= budget:
             return Choice(on_spark=False, reason=reason)
-        if not _spark().is_configured(self.session, self.master):
+        if not offered("spark").is_configured(self.session, self.master):
             raise ResourceLimitError(
                 f"query '{asked.compiled.name}' is estimated to need {reason}",
                 resource=QUERY_MEMORY,
@@ -150,7 +150,7 @@ class Asked(Struct, frozen=True):
         return capture, acting.engine.prepare(self.source, self.params, self.name, schema_hash)
 
     def _on_spark(self, graph: object) -> Result:
-        spark = _spark()
+        spark = offered("spark")
         at = self.at
         found: Result = spark.query(
             spark.find_session(self.session, self.master),
@@ -190,8 +190,3 @@ def _drawn_by(acting: Acting) -> Callable[[Result], Drawing]:
         return draw_subgraph(Entities(found).subgraph(result, commit=result.commit_id))
 
     return draw
-
-
-def _spark() -> Any:
-    # Rooms above are found by name, as a plug-in is: PySpark is an extra.
-    return importlib.import_module("omnigraph.spark")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.catalog import Catalog
 from omnigraph.graph.acting import Acting, Caller
@@ -33,6 +33,9 @@ from omnigraph.values.inspection import TypeInfo
 from omnigraph.values.networks import igraph_graph, networkx_graph
 from omnigraph.values.words import ChangeOp, EntityKind, ExportFormat
 from omnigraph.version import INTERNAL_SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Reads:
@@ -308,7 +311,7 @@ class Reads:
         version: int | None = None,
         tag: str | None = None,
         timestamp: Moment = None,
-    ) -> Any:
+    ) -> pa.Table:
         """Return the rows of one type as an Arrow table, by id; `load_table` takes it as it is.
 
         >>> graph.export_table("Owns").column_names
@@ -373,7 +376,7 @@ class Reads:
 def _state(catalog: Catalog, tables: Mapping[str, Table]) -> StateRows:
     """Return types and tables as the rows that other programs are given."""
 
-    def rows(info: TypeInfo) -> Any:
+    def rows(info: TypeInfo) -> pa.Table:
         key = catalog.entity_named(info.name).table_key
         return export_table(catalog, key, tables[key])
 

@@ -40,7 +40,7 @@ class Result:
 
     def __init__(
         self,
-        table: Any,
+        table: pa.Table,
         *,
         query_name: str,
         commit_id: str,
@@ -135,7 +135,7 @@ class Result:
         return int(self._table.num_rows)
 
     @property
-    def schema(self) -> Any:
+    def schema(self) -> pa.Schema:
         """Arrow schema of the rows.
 
         >>> graph.query(TASKS).schema.names
@@ -143,7 +143,7 @@ class Result:
         """
         return self._table.schema
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> pa.Table:
         """Return the rows as an Arrow table.
 
         >>> graph.query(TASKS).to_arrow().num_rows
@@ -151,7 +151,7 @@ class Result:
         """
         return self._table
 
-    def to_batches(self) -> list[Any]:
+    def to_batches(self) -> list[pa.RecordBatch]:
         """Return the rows as Arrow record batches.
 
         >>> sum(batch.num_rows for batch in graph.query(TASKS).to_batches())
@@ -159,7 +159,7 @@ class Result:
         """
         return list(self._table.to_batches())
 
-    def batches(self, rows: int = RESULT_BATCH_ROWS) -> Iterator[Any]:
+    def batches(self, rows: int = RESULT_BATCH_ROWS) -> Iterator[pa.Table]:
         """Yield the rows as Arrow tables of at most so many rows each, without a copy.
 
         >>> [table.num_rows for table in graph.query(TASKS).batches(1)]
@@ -334,7 +334,7 @@ def nodes_of(result: Result) -> list[tuple[str, str]]:
     return list(found)
 
 
-def plain_rows(table: Any, *, ints: str) -> Iterator[tuple[Any, ...]]:
+def plain_rows(table: pa.Table, *, ints: str) -> Iterator[tuple[object, ...]]:
     """Return the rows of an Arrow table as plain JSON values, in the order of its columns."""
     columns = [[_plain(v, ints=ints) for v in python_values(column)] for column in table.columns]
     return zip(*columns, strict=True)
@@ -344,7 +344,7 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _plain(value: Any, *, ints: str) -> Any:
+def _plain(value: object, *, ints: str) -> object:
     if isinstance(value, list):
         return [_plain(item, ints=ints) for item in value]
     if isinstance(value, dict):

@@ -35,7 +35,7 @@ from omnigraph.graph.revisions import has_branch
 from omnigraph.graph.schema_ops import SchemaOps
 from omnigraph.graph.view import BranchView, transaction
 from omnigraph.graph.writing import Terms, load, load_table, mutate
-from omnigraph.intake.declared import Sources
+from omnigraph.intake.declared import Given, Sources
 from omnigraph.limits import CLEANUP_GRACE_S
 from omnigraph.ops.cleanup import Retention
 from omnigraph.ops.load import LoadMode
@@ -214,7 +214,7 @@ class Session(Reads):
     def load_table(
         self,
         type_name: str,
-        table: Any,
+        table: Given,
         *,
         mode: LoadMode | LoadWord,
         branch: str = MAIN,

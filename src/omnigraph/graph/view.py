@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 from omnigraph.commits import MAIN, GraphCommit
 from omnigraph.graph.api import GraphApi, Loadable, Moment, Params, Path, SnapshotApi
 from omnigraph.graph.changes import Diff
 from omnigraph.graph.result import Result
 from omnigraph.graph.results import LoadResult, MutationResult
+from omnigraph.intake.declared import Given
 from omnigraph.ops.load import LoadMode
 from omnigraph.ops.merge.merging import MergePlan, MergeResult, Resolution
 from omnigraph.values.words import ExportFormat, LoadWord
@@ -119,7 +120,7 @@ class BranchView:
     def load_table(
         self,
         type_name: str,
-        table: Any,
+        table: Given,
         *,
         mode: LoadMode | LoadWord,
         **options: Unpack[LoadTableOptions],

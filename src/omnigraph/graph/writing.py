@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,6 +29,8 @@ from omnigraph.graph.branches import Branches
 from omnigraph.graph.engine import Engine
 from omnigraph.graph.results import LoadResult, MutationResult
 from omnigraph.graph.targets import check_head
+from omnigraph.intake.declared import Given
+from omnigraph.intake.envelopes import BytesRead
 from omnigraph.lang import bind_parameters
 from omnigraph.ops.load import Load, LoadMode
 from omnigraph.ops.mutate import Mutation
@@ -175,7 +177,7 @@ class Writing:
         else:
             with self.telling():
                 commit, changes = line.writer.run(load, request, schema)
-            self.acting.settle(line, commit, changes, fold=self.terms.index)
+            self.acting.after_commit(line, commit, changes, compact_tails=self.terms.index)
             repeated = commit is not None and changes is None
         return LoadResult(
             mode=str(load.mode),
@@ -210,7 +212,7 @@ def mutate(
             # Nothing was written; the text may well mean something in the new schema.
             schema = acting.engine.accepted_schema()
             mutation, commit, changes = _mutate(acting, line, schema, *asked)
-        acting.settle(line, commit, changes)
+        acting.after_commit(line, commit, changes)
     repeated = commit is not None and changes is None
     return MutationResult(
         affected_nodes=None if repeated else mutation.affected_nodes,
@@ -267,7 +269,11 @@ def _compiled(
 
 
 def load(
-    acting: Acting, data: Loadable, mode: LoadMode | LoadWord, terms: Terms, progress: Any
+    acting: Acting,
+    data: Loadable,
+    mode: LoadMode | LoadWord,
+    terms: Terms,
+    progress: BytesRead | None,
 ) -> LoadResult:
     """Load envelopes as one commit."""
     work = Writing(acting, terms)
@@ -283,7 +289,7 @@ def load(
 def load_table(
     acting: Acting,
     type_name: str,
-    table: Any,
+    table: Given,
     mode: LoadMode | LoadWord,
     terms: Terms,
     ends: tuple[str, str],

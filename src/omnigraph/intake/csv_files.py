@@ -2,8 +2,8 @@
 
 A quoted value may hold line breaks, so where a record starts depends on all quotes before it. Right
 after a line break, though, a reader is either between two records or inside a quoted value, and
-nothing else. So a stretch of lines is read both ways, by whoever holds it; put together from the
-beginning of the file, the answers tell which way was right for each stretch.
+nothing else. So a stretch of lines is read both ways, by the worker that holds it; put together
+from the beginning of the file, the answers tell which way was right for each stretch.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import csv
 import io
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,9 @@ from omnigraph.limits import (
     SPARK_FRAME_ROWS,
 )
 from omnigraph.rows.problems import Problem, Problems
+
+if TYPE_CHECKING:
+    from _csv import Reader as CsvReader
 
 _BOM = b"\xef\xbb\xbf"
 Skip = Callable[[int], bool] | None
@@ -70,7 +73,7 @@ def csv_header(handle: IO[bytes], form: CsvForm, size_bytes: int | None = None) 
         return []
 
 
-def csv_reader(lines: Any, form: CsvForm) -> Any:
+def csv_reader(lines: Iterable[str], form: CsvForm) -> CsvReader:
     """Return Python's reader for a form."""
     # The module refuses long values by a limit that all its readers share; it is only ever raised.
     csv.field_size_limit(max(csv.field_size_limit(), LINE_BYTES_MAX))

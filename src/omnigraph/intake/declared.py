@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
 Path = str | os.PathLike[str]
+Given: TypeAlias = Any
+"""What callers hand in: paths, dictionaries, or a frame of any library; told apart when read."""
 DUPLICATES = ("refuse", "first", "last")
 
 
@@ -35,11 +37,11 @@ class Rows(Struct, frozen=True, kw_only=True):
     says what happened, `seq_col` one that orders them.
     """
 
-    data: Any
+    data: Given
     type: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     compute: Mapping[str, str] = field(default_factory=dict)
-    constants: Mapping[str, Any] = field(default_factory=dict)
+    constants: Mapping[str, object] = field(default_factory=dict)
     where: str | None = None
     ignore: bool | Sequence[str] = ()
     from_col: str = "from"
@@ -53,4 +55,4 @@ class Rows(Struct, frozen=True, kw_only=True):
     seq_col: str | None = None
 
 
-Sources = Path | Rows | Sequence[Path | Rows] | Mapping[str, Any]
+Sources = Path | Rows | Sequence[Path | Rows] | Mapping[str, Given]

@@ -9,7 +9,6 @@ what it accepts means the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,14 +38,14 @@ class BatchParser:
             head = [(name, pa.string()) for name in ("edge", "from", "to", "id")]
         self._envelope = pa.schema([*head, ("data", pa.struct(data))])
 
-    def parse(self, lines: Sequence[bytes]) -> Any | None:
+    def parse(self, lines: Sequence[bytes]) -> pa.Table | None:
         """Return the rows of lines without surrounding blanks; None if not all are plain."""
         try:
             return self._parse(lines)
         except (_Unusual, pa.ArrowException):
             return None
 
-    def _parse(self, lines: Sequence[bytes]) -> Any:
+    def _parse(self, lines: Sequence[bytes]) -> pa.Table:
         from pyarrow import json
 
         text = b"\n".join(lines)
@@ -63,7 +62,7 @@ class BatchParser:
         if data.null_count:
             raise _Unusual
         columns = dict(zip(data.type.names, data.flatten(), strict=True))
-        arrays: list[Any] = []
+        arrays: list[pa.Array] = []
         for name in self._schema.names:
             if name in ("src", "dst"):
                 ends = found["from" if name == "src" else "to"].combine_chunks()
@@ -82,7 +81,7 @@ class BatchParser:
         return pa.Table.from_arrays(arrays, schema=self._schema)
 
 
-def _one_of(in_data: Any, beside: Any) -> Any:
+def _one_of(in_data: pa.Array, beside: pa.Array) -> pa.Array:
     """Return ids that are given in either place, in none of the rows in both."""
     if in_data.null_count == len(in_data):
         return beside
@@ -91,7 +90,7 @@ def _one_of(in_data: Any, beside: Any) -> Any:
     return pc.coalesce(in_data, beside)
 
 
-def _column(text: bytes, declared: Property, column: Any) -> Any:
+def _column(text: bytes, declared: Property, column: pa.Array) -> pa.Array:
     if column.null_count and (declared.has_default or not declared.type.nullable):
         # An absent value may be fine where a null is not, or mean something else.
         _only_absent(text, declared.name, column)
@@ -109,7 +108,7 @@ def _column(text: bytes, declared: Property, column: Any) -> Any:
     return cast_column(column, declared.type, _refuse)
 
 
-def _filled(column: Any, default: Any) -> Any:
+def _filled(column: pa.Array, default: object) -> pa.Array:
     if isinstance(default, tuple | list):
         values = [list(default) if value is None else value for value in column.to_pylist()]
         return pa.array(values, column.type)
@@ -119,7 +118,7 @@ def _filled(column: Any, default: Any) -> Any:
         raise _Unusual from error
 
 
-def _only_absent(text: bytes, name: str, column: Any) -> None:
+def _only_absent(text: bytes, name: str, column: pa.Array) -> None:
     """Go on only if every null of a column is a member that is not there."""
     if text.count(f'"{name}"'.encode()) != len(column) - column.null_count:
         raise _Unusual
@@ -133,7 +132,7 @@ def _is_vector(declared: Property) -> bool:
     return declared.type.scalar is Scalar.VECTOR
 
 
-def _json_type(declared: Property) -> Any:
+def _json_type(declared: Property) -> pa.DataType:
     scalar = declared.type.scalar
     found = pa.string()
     if scalar is Scalar.BOOL:

@@ -12,9 +12,9 @@ import itertools
 import json
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 import pyarrow as pa
@@ -42,6 +42,7 @@ from omnigraph.rows.convert import column_array
 from omnigraph.rows.problems import Problem, Problems
 from omnigraph.rows.spill import SpillFile
 from omnigraph.rows.table_schema import rows_schema
+from omnigraph.wording import or_meant
 
 RESERVED = (
     "_tombstone",
@@ -73,6 +74,10 @@ class _Envelope(
     data: msgspec.Raw = _NO_DATA
 
 
+BytesRead = Callable[[int], None]
+"""Called with the number of bytes read so far."""
+
+
 @dataclass(slots=True)
 class TypeRows:
     """Rows of one type as they come in: columns in chunks, with the line each came from.
@@ -81,11 +86,11 @@ class TypeRows:
     """
 
     entity: Entity
-    decoder: Any
+    decoder: msgspec.json.Decoder[Any]
     names: tuple[str, ...]
-    chunks: list[Any] = field(default_factory=list)
+    chunks: list[pa.Table] = field(default_factory=list)
     lines: array[int] = field(default_factory=lambda: array("q"))
-    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    rows: list[tuple[object, ...]] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
     targets: list[str] = field(default_factory=list)
     kept_bytes: int = 0
@@ -107,7 +112,7 @@ class TypeRows:
         """Rows taken in so far."""
         return len(self.lines)
 
-    def table(self) -> Any:
+    def table(self) -> pa.Table:
         """Return all rows; the id column is what the input gave, null where it gave none."""
         if self.spill is None:
             return pa.concat_tables(self.chunks)
@@ -115,7 +120,7 @@ class TypeRows:
         self.move_to_file()
         return self.spill.table()
 
-    def keep(self, chunk: Any) -> None:
+    def keep(self, chunk: pa.Table) -> None:
         """Take in a chunk."""
         self.chunks.append(chunk)
         self.kept_bytes += chunk.nbytes
@@ -129,7 +134,7 @@ class TypeRows:
         self.chunks, self.kept_bytes = [], 0
 
 
-def _json_type(declared: PropertyType) -> Any:
+def _json_type(declared: PropertyType) -> Any:  # noqa: ANN401 - a type, or several
     scalar = declared.scalar
     found: Any = str
     if scalar is Scalar.BOOL:
@@ -147,10 +152,10 @@ def _json_type(declared: PropertyType) -> Any:
     return found | None if declared.nullable else found
 
 
-def _row_decoder(entity: Entity) -> tuple[Any, tuple[str, ...]]:
+def _row_decoder(entity: Entity) -> tuple[msgspec.json.Decoder[Any], tuple[str, ...]]:
     """Make the decoder of a type's data. Field names are positional: any property name works."""
     names = ("id", *entity.properties)
-    fields: list[tuple[str, Any, Any]] = [("p0", str | msgspec.UnsetType, UNSET)]
+    fields: list[tuple[str, object, object]] = [("p0", str | msgspec.UnsetType, UNSET)]
     for index, declared in enumerate(entity.properties.values(), 1):
         fields.append((f"p{index}", _json_type(declared.type) | msgspec.UnsetType, UNSET))
     rename = {f"p{index}": name for index, name in enumerate(names)}
@@ -170,7 +175,7 @@ class EnvelopeReader:
         self._catalog = catalog
         self._problems = problems
         self._envelopes = msgspec.json.Decoder(_Envelope)
-        self._by_envelope: dict[tuple[Any, Any], TypeRows] = {}
+        self._by_envelope: dict[tuple[object, object], TypeRows] = {}
         self._by_head: dict[bytes, TypeRows | None] = {}
         self._text_bytes = 0
         self.types: dict[str, TypeRows] = {}
@@ -197,7 +202,7 @@ class EnvelopeReader:
                 break
         self._flush_all()
 
-    def take_rows(self, entity: Entity, rows: Any, lines: bytes) -> None:
+    def take_rows(self, entity: Entity, rows: pa.Table, lines: bytes) -> None:
         """Take in rows that were read by other means, with the numbers of their lines."""
         found = self._type_rows(entity)
         found.keep(rows)
@@ -218,7 +223,7 @@ class EnvelopeReader:
         if max(map(len, texts)) > LOAD_BLOCK_BYTES:
             # A line that is as long as many is read alone, to be in memory a few times only.
             return False
-        parsed: list[tuple[TypeRows, Any, Sequence[int]]] = []
+        parsed: list[tuple[TypeRows, pa.Table, Sequence[int]]] = []
         for head, places, mine in _by_head(numbers, texts):
             rows = self._rows_by_head(head)
             table = None if rows is None else rows.batches.parse(mine)
@@ -262,8 +267,10 @@ class EnvelopeReader:
             if found.spill is not None:
                 found.spill.close()
 
-    def _problem(self, line: int, message: str, **known: Any) -> None:
-        self._problems.add(Problem(message=message, line=line, **known))
+    def _problem(
+        self, line: int, message: str, *, type_name: str | None = None, field: str | None = None
+    ) -> None:
+        self._problems.add(Problem(message=message, line=line, type_name=type_name, field=field))
 
     def _line(self, number: int, text: bytes) -> bool:
         """Take in one line; False when it has a problem."""
@@ -347,11 +354,8 @@ class EnvelopeReader:
         return found
 
     def _unknown_type(self, number: int, kind: str, name: str, known: list[str]) -> None:
-        import difflib
-
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
-        self._problem(number, f"unknown {kind} type '{name}'{hint}", type_name=name)
+        message = f"unknown {kind} type '{name}'{or_meant(name, known)}"
+        self._problem(number, message, type_name=name)
 
     def _data_problem(self, number: int, entity: Entity, text: str) -> None:
         unknown = _UNKNOWN.search(text)
@@ -397,7 +401,7 @@ class EnvelopeReader:
         schema = rows_schema(entity)
         start = len(found.lines) - len(found.rows)
         columns = list(zip(*found.rows, strict=True))
-        arrays: list[Any] = []
+        arrays: list[pa.Array] = []
         for name in schema.names:
             if name in ("src", "dst"):
                 ends = found.sources if name == "src" else found.targets
@@ -513,7 +517,7 @@ def _blocks(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
         yield block
 
 
-def file_blocks(handle: Any, progress: Any) -> Iterator[list[bytes]]:
+def file_blocks(handle: IO[bytes], progress: BytesRead | None) -> Iterator[list[bytes]]:
     """Yield the lines of an open file in blocks and report how far it was read.
 
     A byte-order mark is skipped. Of a line above the limit only the beginning is read into memory:
@@ -529,7 +533,7 @@ def file_blocks(handle: Any, progress: Any) -> Iterator[list[bytes]]:
         yield block
 
 
-def _next_lines(handle: Any) -> list[bytes]:
+def _next_lines(handle: IO[bytes]) -> list[bytes]:
     """Return the next whole lines, about a block of them; none at the end."""
     block = handle.read(LOAD_BLOCK_BYTES)
     if not block or block.endswith(b"\n"):
@@ -540,7 +544,7 @@ def _next_lines(handle: Any) -> list[bytes]:
     return lines
 
 
-def read_line(handle: Any) -> bytes:
+def read_line(handle: IO[bytes]) -> bytes:
     """Return the rest of a line; of one above the limit only so much as exceeds it."""
     found = bytes(handle.readline(LINE_BYTES_MAX + 1))
     if found and not found.endswith(b"\n"):
@@ -548,7 +552,7 @@ def read_line(handle: Any) -> bytes:
     return found
 
 
-def skip_line(handle: Any) -> None:
+def skip_line(handle: IO[bytes]) -> None:
     """Go to the beginning of the next line."""
     while (part := handle.readline(LOAD_BLOCK_BYTES)) and not part.endswith(b"\n"):
         pass

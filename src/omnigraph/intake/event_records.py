@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -37,7 +35,7 @@ def event_frame(
     )
 
 
-def _numbers(texts: Any) -> Any:
+def _numbers(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return what orders events of a CSV file as numbers, if all of it is: 10 comes after 9."""
     try:
         return pc.cast(texts, pa.int64())

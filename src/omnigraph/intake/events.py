@@ -7,15 +7,17 @@ what the last one says is read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from omnigraph.catalog import AcceptedSchema, EdgeType, Entity, NodeType
+from omnigraph.compute.types import Column
 from omnigraph.errors import BadRequestError
 from omnigraph.intake.frames import check_columns, complete_ids, frame_rows
 from omnigraph.rows.arrow_columns import text_column
@@ -36,7 +38,7 @@ class EventFrame(Struct, frozen=True, kw_only=True):
     """
 
     entity: Entity
-    frame: Any
+    frame: pa.Table
     lines: Sequence[int]
     from_col: str
     to_col: str
@@ -50,13 +52,13 @@ class NamedEvents(Struct, kw_only=True):
     """Events whose entities are known. `frame` has their values, as they came."""
 
     entity: Entity
-    frame: Any
-    lines: Any
+    frame: pa.Table
+    lines: NDArray[np.int64]
     from_col: str
     to_col: str
     names: list[Name]
-    deletes: Any
-    sequence: Any | None
+    deletes: NDArray[np.bool_]
+    sequence: pa.Array | None
     file: str | None = None
 
 
@@ -64,7 +66,7 @@ class TypeEvents(Struct, kw_only=True):
     """The last event of each entity of a type. Edges without an id are known by their ends."""
 
     entity: Entity
-    puts: Any
+    puts: pa.Table
     given: frozenset[str]
     deleted: list[str]
     deleted_ends: list[tuple[str, str]]
@@ -111,7 +113,7 @@ def last_events(
     entity = parts[0].entity
     names = [name for part in parts for name in part.names]
     last = _last(names, _one_sequence(parts))
-    rows: list[Any] = [rows_schema(entity).empty_table()]
+    rows: list[pa.Table] = [rows_schema(entity).empty_table()]
     gone: list[Name] = []
     start = 0
     for part in parts:
@@ -146,8 +148,8 @@ def check_same_columns(entity: Entity, parts: Sequence[tuple[str, Sequence[str]]
 
 
 def _put_rows(
-    schema: AcceptedSchema, part: NamedEvents, chosen: Any, problems: Problems
-) -> Any | None:
+    schema: AcceptedSchema, part: NamedEvents, chosen: NDArray[np.int64], problems: Problems
+) -> pa.Table | None:
     lines = part.lines[chosen].tolist()
     found = Problems(limit=problems.limit)
     rows = frame_rows(
@@ -167,7 +169,7 @@ def _put_rows(
 # ---- what events say ----------------------------------------------------------------------
 
 
-def _deletes(given: EventFrame, problems: Problems) -> Any:
+def _deletes(given: EventFrame, problems: Problems) -> NDArray[np.bool_]:
     """Return which events are deletes."""
     frame, size = given.frame, given.frame.num_rows
     if given.op_col is None:
@@ -183,7 +185,7 @@ def _deletes(given: EventFrame, problems: Problems) -> Any:
     return np.array([word in DELETE for word in words], dtype=bool)
 
 
-def _sequence(given: EventFrame, problems: Problems) -> Any | None:
+def _sequence(given: EventFrame, problems: Problems) -> pa.Array | None:
     name = given.seq_col
     if name is None:
         return None
@@ -197,7 +199,7 @@ def _sequence(given: EventFrame, problems: Problems) -> Any | None:
     return found
 
 
-def _one_sequence(parts: Sequence[NamedEvents]) -> Any | None:
+def _one_sequence(parts: Sequence[NamedEvents]) -> pa.ChunkedArray | None:
     """Return what orders the events of all parts; integers of any width are comparable."""
     found = [part.sequence for part in parts if part.sequence is not None]
     if not found:
@@ -212,9 +214,9 @@ def _one_sequence(parts: Sequence[NamedEvents]) -> Any | None:
         ) from error
 
 
-def _last(names: Sequence[Any], sequence: Any | None) -> Any:
+def _last(names: Sequence[Name], sequence: pa.ChunkedArray | None) -> NDArray[np.int64]:
     """Return the place of the last event of each entity, in the order of the input."""
-    order: Any = range(len(names))
+    order: Iterable[int] = range(len(names))
     if sequence is not None:
         table = pa.table({"sequence": sequence, "place": pa.array(range(len(names)))})
         keys = [("sequence", "ascending"), ("place", "ascending")]
@@ -226,7 +228,9 @@ def _last(names: Sequence[Any], sequence: Any | None) -> Any:
 # ---- which entities they are about --------------------------------------------------------
 
 
-def _names(schema: AcceptedSchema, given: EventFrame, frame: Any, problems: Problems) -> list[Name]:
+def _names(
+    schema: AcceptedSchema, given: EventFrame, frame: pa.Table, problems: Problems
+) -> list[Name]:
     """Return what tells the entity of each event from others: its id, or its ends."""
     entity = given.entity
     if isinstance(entity, EdgeType):
@@ -254,7 +258,9 @@ def _names(schema: AcceptedSchema, given: EventFrame, frame: Any, problems: Prob
     return ids
 
 
-def _edge_names(entity: EdgeType, given: EventFrame, frame: Any, problems: Problems) -> list[Name]:
+def _edge_names(
+    entity: EdgeType, given: EventFrame, frame: pa.Table, problems: Problems
+) -> list[Name]:
     texts = {
         name: _texts(entity, frame[name], name, given.lines, problems)
         for name in ("id", given.from_col, given.to_col)
@@ -271,7 +277,7 @@ def _edge_names(entity: EdgeType, given: EventFrame, frame: Any, problems: Probl
 
 
 def _texts(
-    entity: Entity, column: Any, name: str, lines: Sequence[int], problems: Problems
+    entity: Entity, column: Column, name: str, lines: Sequence[int], problems: Problems
 ) -> list[Any]:
     def report(row: int | None, message: str) -> None:
         line = None if row is None else lines[row]

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from omnigraph.catalog.temporal import parse_date, parse_datetime
 from omnigraph.lang.column_expressions import column_of, compile_column_expression
@@ -27,9 +27,13 @@ from omnigraph.lang.gq_ast import (
     UnaryNode,
 )
 
-Record = Callable[[str], Any]
+Record = Callable[[str], object]
 """Returns the value of a column of one record."""
-Compute = Callable[[Record], Any]
+Compute = Callable[[Record], object]
+Operator = Callable[[Any, Any], object]
+"""Takes whatever values it is given, and raises for those that it cannot take."""
+Number = int | float | Decimal
+T = TypeVar("T")
 _EPOCH = datetime.date(1970, 1, 1)
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 _DIGITS_MAX = 4000
@@ -86,7 +90,7 @@ def _binary(op: str, left: Compute, right: Compute) -> Compute:
         return both
     function = _OPERATORS[op]
 
-    def calculate(record: Record) -> Any:
+    def calculate(record: Record) -> object:
         first, second = left(record), right(record)
         return None if first is None or second is None else function(first, second)
 
@@ -106,7 +110,7 @@ def _call(name: str, arguments: Sequence[Compute]) -> Compute:
         return lambda record: _null_if(first(record), [item(record) for item in others])
     function = _FUNCTIONS[name]
 
-    def call(record: Record) -> Any:
+    def call(record: Record) -> object:
         values = [item(record) for item in arguments]
         return None if any(value is None for value in values) else function(*values)
 
@@ -116,35 +120,35 @@ def _call(name: str, arguments: Sequence[Compute]) -> Compute:
 # ---- conditions and numbers ---------------------------------------------------------------
 
 
-def condition_of(value: Any) -> bool:
+def condition_of(value: object) -> bool:
     """Return whether a condition holds; null does not."""
     return _condition(value) is True
 
 
-def _condition(value: Any) -> bool | None:
+def _condition(value: object) -> bool | None:
     if value is None or isinstance(value, bool):
         return value
     raise UnfitValueError(f"expected true or false, got {shown(value)}")
 
 
-def _not(value: Any) -> bool | None:
+def _not(value: object) -> bool | None:
     found = _condition(value)
     return None if found is None else not found
 
 
-def _minus(value: Any) -> Any:
+def _minus(value: object) -> Number | None:
     return None if value is None else -_number(value)
 
 
-def _number(value: Any) -> Any:
-    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+def _number(value: object) -> Number:
+    if isinstance(value, Number) and not isinstance(value, bool):
         return value
     hint = ": use integer(...) or float(...)" if isinstance(value, str) else ""
     raise UnfitValueError(f"expected a number, got {shown(value)}{hint}")
 
 
-def _arithmetic(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    def calculate(left: Any, right: Any) -> Any:
+def _arithmetic(function: Operator) -> Operator:
+    def calculate(left: object, right: object) -> object:
         first, second = _number(left), _number(right)
         try:
             return function(first, second)
@@ -154,21 +158,21 @@ def _arithmetic(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any
     return calculate
 
 
-def _divided(left: Any, right: Any) -> Any:
+def _divided(left: Any, right: Any) -> Any:  # noqa: ANN401 - numbers of one kind or two
     if isinstance(left, int) and isinstance(right, int):
         whole = abs(left) // abs(right)
         return whole if (left < 0) == (right < 0) else -whole
     return left / right
 
 
-def _remainder(left: Any, right: Any) -> Any:
+def _remainder(left: Any, right: Any) -> Any:  # noqa: ANN401 - as above
     if isinstance(left, int) and isinstance(right, int):
         return left - right * _divided(left, right)
     return math.fmod(left, right)
 
 
-def _compared(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    def compare(left: Any, right: Any) -> bool:
+def _compared(function: Operator) -> Operator:
+    def compare(left: object, right: object) -> bool:
         try:
             if isinstance(left, bool) != isinstance(right, bool):
                 raise TypeError
@@ -180,29 +184,29 @@ def _compared(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool
     return compare
 
 
-def _same(left: Any, right: Any) -> bool:
-    kinds = (str, bool, int | float | Decimal, datetime.datetime, datetime.date, list, dict)
+def _same(left: object, right: object) -> bool:
+    kinds = (str, bool, Number, datetime.datetime, datetime.date, list, dict)
     alike = any(isinstance(left, kind) and isinstance(right, kind) for kind in kinds)
     if not alike or isinstance(left, bool) != isinstance(right, bool):
         raise TypeError
     return bool(left == right)
 
 
-def _contains(left: Any, right: Any) -> bool:
+def _contains(left: object, right: object) -> bool:
     return right in left if isinstance(left, list) else _text(right) in _text(left)
 
 
-def _member(left: Any, right: Any) -> bool:
+def _member(left: object, right: object) -> bool:
     if not isinstance(right, list):
         raise UnfitValueError(f"expected a list after `in`, got {shown(right)}")
     return left in right
 
 
-def _null_if(value: Any, others: Sequence[Any]) -> Any:
+def _null_if(value: object, others: Sequence[object]) -> object:
     return None if value in others else value
 
 
-def _tried(function: Compute, record: Record) -> Any:
+def _tried(function: Compute, record: Record) -> object:
     try:
         return function(record)
     except UNFIT:
@@ -212,7 +216,7 @@ def _tried(function: Compute, record: Record) -> Any:
 # ---- texts and casts ----------------------------------------------------------------------
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Return a value as messages show it."""
     if value is None:
         return "null"
@@ -221,13 +225,13 @@ def shown(value: Any) -> str:
     return repr(value) if isinstance(value, str) else str(value)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, str):
         return value
     raise UnfitValueError(f"expected a text, got {shown(value)}")
 
 
-def _string(value: Any) -> str:
+def _string(value: object) -> str:
     """Return a value as text: numbers as keys have them, days and instants as people write them."""
     if isinstance(value, str):
         return value
@@ -245,7 +249,7 @@ def _string(value: Any) -> str:
     return str(value)
 
 
-def _key_text(value: Any) -> str:
+def _key_text(value: object) -> str:
     if isinstance(value, datetime.datetime):
         return str(int(_in_utc(value).timestamp() * 1000))
     if isinstance(value, datetime.date):
@@ -253,19 +257,19 @@ def _key_text(value: Any) -> str:
     return _string(value)
 
 
-def _key(*values: Any) -> str:
+def _key(*values: object) -> str:
     texts = [_key_text(value) for value in values]
     if len(texts) == 1:
         return texts[0]
     return json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
 
 
-def _hash(*values: Any) -> str:
+def _hash(*values: object) -> str:
     text = json.dumps([_key_text(value) for value in values], ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _integer(value: Any) -> int:
+def _integer(value: object) -> int:
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, int):
@@ -279,7 +283,7 @@ def _integer(value: Any) -> int:
     raise UnfitValueError(f"{shown(value)} is not an integer")
 
 
-def _float(value: Any) -> float:
+def _float(value: Any) -> float:  # noqa: ANN401 - Python's own `float` refuses what is none
     try:
         found = float(value.strip() if isinstance(value, str) else value)
     except (TypeError, ValueError, OverflowError):
@@ -293,7 +297,7 @@ _TRUE = frozenset({"true", "t", "yes", "y", "1"})
 _FALSE = frozenset({"false", "f", "no", "n", "0"})
 
 
-def _boolean(value: Any) -> bool:
+def _boolean(value: object) -> bool:
     if isinstance(value, bool):
         return value
     word = str(value).strip().lower()
@@ -302,7 +306,7 @@ def _boolean(value: Any) -> bool:
     raise UnfitValueError(f"{shown(value)} is neither true nor false")
 
 
-def _date(value: Any, form: str | None = None) -> Any:
+def _date(value: object, form: object = None) -> datetime.date:
     if isinstance(value, datetime.datetime):
         return value.date()
     if isinstance(value, datetime.date):
@@ -310,13 +314,18 @@ def _date(value: Any, form: str | None = None) -> Any:
     return _moment(value, form, parse_date, lambda found: found.date())
 
 
-def _datetime(value: Any, form: str | None = None) -> Any:
+def _datetime(value: object, form: object = None) -> datetime.datetime:
     if isinstance(value, datetime.datetime):
         return _in_utc(value)
     return _moment(value, form, parse_datetime, _in_utc)
 
 
-def _moment(value: Any, form: str | None, parse: Any, finish: Any) -> Any:
+def _moment(
+    value: object,
+    form: object,
+    parse: Callable[[str], T],
+    finish: Callable[[datetime.datetime], T],
+) -> T:
     text, pattern = _text(value).strip(), None if form is None else _text(form)
     try:
         if pattern is None:
@@ -330,35 +339,36 @@ def _in_utc(found: datetime.datetime) -> datetime.datetime:
     return found.replace(tzinfo=datetime.UTC) if found.tzinfo is None else found
 
 
-def _substring(text: Any, start: Any, length: Any = None) -> str:
+def _substring(text: object, start: object, length: object = None) -> str:
     """Return a part of a text, counted from 1."""
     first = max(_integer(start) - 1, 0)
     return _text(text)[first : None if length is None else first + _integer(length)]
 
 
-def _part(text: Any, separator: Any, number: Any) -> str | None:
+def _part(text: object, separator: object, number: object) -> str | None:
     parts, at = _split(text, separator), _integer(number)
     return parts[at - 1] if 0 < at <= len(parts) else None
 
 
-def _split(text: Any, separator: Any) -> list[str]:
+def _split(text: object, separator: object) -> list[str]:
     if not _text(separator):
         raise UnfitValueError("a text cannot be split at nothing")
-    return _text(text).split(separator)
+    return _text(text).split(_text(separator))
 
 
-def _length(value: Any) -> int:
+def _length(value: object) -> int:
     return len(value) if isinstance(value, list) else len(_text(value))
 
 
-def _round(value: Any, digits: Any = 0) -> Any:
-    if not math.isfinite(_number(value)):
+def _round(value: object, digits: object = 0) -> Number:
+    number = _number(value)
+    if not math.isfinite(number):
         raise UnfitValueError(f"{value} cannot be rounded")
-    found = round(value, _integer(digits))
+    found = cast("Number", round(number, _integer(digits)))
     return int(found) if digits == 0 else found
 
 
-_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
+_OPERATORS: Mapping[str, Operator] = {
     "+": _arithmetic(lambda a, b: a + b),
     "-": _arithmetic(lambda a, b: a - b),
     "*": _arithmetic(lambda a, b: a * b),
@@ -374,7 +384,7 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "starts_with": lambda a, b: _text(a).startswith(_text(b)),
     "in": _member,
 }
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+_FUNCTIONS: Mapping[str, Callable[..., object]] = {
     "abs": lambda value: abs(_number(value)),
     "boolean": _boolean,
     "concat": lambda *values: "".join(_string(value) for value in values),

@@ -7,7 +7,6 @@ the same verdicts in the same words.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,20 +17,20 @@ from omnigraph.rows.arrow_columns import cast_column, text_column
 from omnigraph.rows.keys import key_ids, ulid_column
 from omnigraph.rows.problems import Problem, Problems
 from omnigraph.rows.table_schema import rows_schema
-from omnigraph.wording import resembling
+from omnigraph.wording import or_meant
 
 NewIds = Callable[[int], tuple[str, int]]
 
 
 def frame_rows(
     entity: Entity,
-    frame: Any,
+    frame: pa.Table,
     *,
     from_col: str,
     to_col: str,
     lines: Sequence[int],
     problems: Problems,
-) -> Any | None:
+) -> pa.Table | None:
     """Return a frame as rows of a type, None when its columns or values do not fit.
 
     Columns are properties and `id`; for an edge type two more name the ends.
@@ -76,13 +75,16 @@ def _meant(name: str, known: Sequence[str]) -> str:
     """Return what may have been meant by the name of a column."""
     if ";" in name or "\t" in name:
         return "; values must be separated by ',', unless a mapping names another delimiter"
-    close = resembling(name, known)
-    return "" if close is None else f"; did you mean '{close}'?"
+    return or_meant(name, known)
 
 
 def _frame_column(
-    entity: Entity, field: Any, column: Any, lines: Sequence[int], problems: Problems
-) -> Any:
+    entity: Entity,
+    field: pa.Field,
+    column: pa.ChunkedArray | None,
+    lines: Sequence[int],
+    problems: Problems,
+) -> pa.Array:
     name, size = field.name, len(lines)
 
     def report(row: int | None, message: str) -> None:
@@ -120,11 +122,11 @@ def _frame_column(
 def complete_ids(
     schema: AcceptedSchema,
     entity: Entity,
-    rows: Any,
+    rows: pa.Table,
     lines: Sequence[int],
     new_ids: NewIds,
     problems: Problems,
-) -> tuple[Any, Any]:
+) -> tuple[pa.Table, pa.Array]:
     """Return rows with all their ids, and a column that tells which of these are new ULIDs."""
     given = rows["id"].combine_chunks()
     generated = pc.is_null(given)
@@ -145,11 +147,11 @@ def complete_ids(
 def _key_column(
     schema: AcceptedSchema,
     node: NodeType,
-    rows: Any,
-    given: Any,
+    rows: pa.Table,
+    given: pa.Array,
     lines: Sequence[int],
     problems: Problems,
-) -> Any:
+) -> pa.Array:
     order = schema.key_order(node)
     columns = [rows[name].combine_chunks() for name in order]
     for name, column in zip(order, columns, strict=True):

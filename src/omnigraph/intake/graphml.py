@@ -19,7 +19,7 @@ from omnigraph.intake.shapes import text_array
 from omnigraph.rows.keys import key_ids
 from omnigraph.rows.problems import Problem, Problems
 
-Frame = tuple[Entity, Any, list[int]]
+Frame = tuple[Entity, pa.Table, list[int]]
 Skip = Callable[[int], bool]
 # How files say of which type something is: an export of ours, of Neo4j (`:Person`), others.
 _OWN_TYPE = "\0type"
@@ -198,7 +198,7 @@ def _properties(entity: Entity, items: list[_Item], problems: Problems) -> dict[
     return columns
 
 
-def _frame(columns: dict[str, Any]) -> Any:
+def _frame(columns: dict[str, Any]) -> pa.Table:
     return pa.table(
         {
             name: pa.array(values, pa.string()) if isinstance(values, list) else values

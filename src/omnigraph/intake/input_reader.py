@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from omnigraph.catalog import Catalog, Entity
 from omnigraph.intake.envelopes import EnvelopeReader, TypeRows, file_blocks
-from omnigraph.intake.frames import frame_rows
 from omnigraph.intake.graphml import graphml_frames
 from omnigraph.intake.inputs import Input
 from omnigraph.intake.record_chunks import record_chunks
@@ -180,22 +180,18 @@ class InputReader:
         return (lambda line: offset + line in self._skip) if self._skip else None
 
     def _chunk(
-        self, item: Input, entity: Entity, frame: Any, at: Any, offset: int, problems: Problems
+        self,
+        item: Input,
+        entity: Entity,
+        frame: pa.Table,
+        at: NDArray[np.int64],
+        offset: int,
+        problems: Problems,
     ) -> None:
-        rows = None
-        if not problems.items:
-            rows = frame_rows(
-                entity,
-                frame,
-                from_col=item.reading.from_col,
-                to_col=item.reading.to_col,
-                lines=at.tolist(),
-                problems=problems,
-            )
+        rows = item.reading.fitted(entity, frame, at.tolist(), problems)
         self._report(item, problems, offset)
-        if rows is None or problems.items or not rows.num_rows:
-            return
-        self._reader.take_rows(entity, rows, (at + offset).tobytes())
+        if rows is not None and rows.num_rows:
+            self._reader.take_rows(entity, rows, (at + offset).tobytes())
 
     def _report(self, item: Input, found: Problems, offset: int) -> None:
         for problem in found.items:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from omnigraph.catalog import Catalog, EdgeType, Entity
 from omnigraph.errors import BadRequestError, NotFoundError
-from omnigraph.intake.declared import DUPLICATES, Rows, Sources
+from omnigraph.intake.declared import DUPLICATES, Given, Rows, Sources
+from omnigraph.intake.frames import frame_rows
 from omnigraph.intake.mapping import MAPPING_FILE, read_mapping
 from omnigraph.intake.records import CsvForm, Records
 from omnigraph.intake.shapes import Shape, check_shape, shaped
@@ -55,10 +57,20 @@ class Reading(Struct, frozen=True, kw_only=True):
 
     def rows(
         self, entity: Entity, records: Records, problems: Problems, *, events: bool = False
-    ) -> tuple[Any, Any]:
+    ) -> tuple[pa.Table, NDArray[np.int64]]:
         """Return the columns of a type that records come to, and the lines of the rows."""
         known = self.known(entity, events=events)
         return shaped(self.shape, entity, records, known, problems, all_members=events)
+
+    def fitted(
+        self, entity: Entity, frame: pa.Table, lines: Sequence[int], problems: Problems
+    ) -> pa.Table | None:
+        """Return such columns as rows of the type, None if anything is wrong with them."""
+        if problems.items:
+            return None
+        ends = {"from_col": self.from_col, "to_col": self.to_col}
+        rows = frame_rows(entity, frame, lines=lines, problems=problems, **ends)
+        return None if problems.items else rows
 
 
 class Input(Struct, frozen=True, kw_only=True):
@@ -72,7 +84,7 @@ class Input(Struct, frozen=True, kw_only=True):
     form: str
     path: str = ""
     size_bytes: int = 0
-    data: Any = None
+    data: Given = None
     entity: Entity | None = None
     reading: Reading = Reading()
 
@@ -135,7 +147,7 @@ def _entries(sources: Sources) -> Iterator[tuple[str | None, Rows]]:
         sources = [sources]
     if isinstance(sources, str | os.PathLike):
         sources = [sources]
-    listed: Any = sources
+    listed: object = sources
     if not isinstance(listed, Sequence) or isinstance(listed, bytes):
         raise _not_loadable(listed)
     for item in listed:
@@ -167,7 +179,7 @@ def sources_bytes(sources: Sources) -> int:
     return sum(file.size_bytes for data in given if not is_frame(data) for file in _files(data))
 
 
-def is_frame(data: Any) -> bool:
+def is_frame(data: Given) -> bool:
     """Tell frames from paths."""
     return (
         isinstance(data, pa.Table | pa.RecordBatch)
@@ -180,7 +192,7 @@ def is_frame(data: Any) -> bool:
     )
 
 
-def as_arrow(table: Any) -> Any:
+def as_arrow(table: Given) -> pa.Table:
     """Return a pandas, polars, Spark or Arrow frame as an Arrow table."""
     if isinstance(table, pa.Table):
         return table
@@ -208,7 +220,7 @@ def held(sources: Sources) -> Sources:
     return _held(sources) if isinstance(sources, Rows) else sources
 
 
-def _held(given: Any) -> Any:
+def _held(given: Given) -> Given:
     if isinstance(given, Rows):
         return replace(given, data=_held(given.data))
     if isinstance(given, list | tuple) and any(isinstance(item, Rows) for item in given):
@@ -216,11 +228,11 @@ def _held(given: Any) -> Any:
     return as_arrow(given) if isinstance(given, Iterator) else given
 
 
-def _is_lazy(data: Any) -> bool:
+def _is_lazy(data: object) -> bool:
     return type(data).__name__ == "LazyFrame" and type(data).__module__.startswith("polars")
 
 
-def _table_of_rows(rows: list[Any]) -> Any:
+def _table_of_rows(rows: list[Given]) -> pa.Table:
     """Return dictionaries as a table; a name that some lack is null there."""
     for number, row in enumerate(rows, 1):
         if not isinstance(row, Mapping):
@@ -234,7 +246,7 @@ def _table_of_rows(rows: list[Any]) -> Any:
         raise BadRequestError(f"the rows do not fit one table: {error}") from error
 
 
-def _column(values: list[Any]) -> Any:
+def _column(values: list[object]) -> pa.Array:
     try:
         return pa.array(values)
     except OverflowError:
@@ -329,7 +341,7 @@ def _typed(name: str, rows: Rows, catalog: Catalog) -> Input:
     return Input(label=f"the {name} frame", form="frame", entity=entity, reading=reading)
 
 
-def _files(given: Any) -> list[FoundFile]:
+def _files(given: object) -> list[FoundFile]:
     """Return the files that paths, folders and globs mean, each group sorted by name."""
     if not isinstance(given, str | os.PathLike):
         if not isinstance(given, Sequence) or isinstance(given, bytes):

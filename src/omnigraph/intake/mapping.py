@@ -10,7 +10,7 @@ from typing import Any
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.intake.declared import Path, Rows
 from omnigraph.store import is_object, open_file
-from omnigraph.wording import resembling
+from omnigraph.wording import did_you_mean, or_meant
 
 MAPPING_FILE = "mapping.toml"
 """What a mapping is called that speaks for the folder it lies in."""
@@ -49,7 +49,7 @@ def read_mapping(path: Path) -> list[Path | Rows]:
     return mapped(found, name, folder)
 
 
-def mapped(found: Mapping[str, Any], name: str, folder: str) -> list[Path | Rows]:
+def mapped(found: Mapping[str, object], name: str, folder: str) -> list[Path | Rows]:
     """Return what the tables of a mapping name; `name` is for messages, paths are in `folder`."""
     reader = _Reader(name, folder, found.get("sources", {}))
     sources: list[Path | Rows] = []
@@ -68,32 +68,31 @@ def mapped(found: Mapping[str, Any], name: str, folder: str) -> list[Path | Rows
 
 
 class _Reader:
-    def __init__(self, name: str, folder: str, sources: Any) -> None:
+    def __init__(self, name: str, folder: str, sources: object) -> None:
         self._name = name
         self._folder = folder
         if not isinstance(sources, Mapping):
             raise BadRequestError(f"{name}: 'sources' has a table for each source")
         self._sources = sources
         for key, given in sources.items():
-            self._check(f"sources.{key}", given, _FILE)
-            if "data" not in given:
+            if "data" not in self._checked(f"sources.{key}", given, _FILE):
                 raise BadRequestError(f"{name}: [sources.{key}] needs 'data'")
 
-    def tables(self, key: str, given: Any) -> Sequence[Any]:
+    def tables(self, key: str, given: object) -> Sequence[object]:
         """Return one table, or several of the same name."""
         return given if isinstance(given, list) else [given]
 
-    def rows(self, where: str, type_name: str | None, given: Any) -> Rows:
+    def rows(self, where: str, type_name: str | None, given: object) -> Rows:
         """Return one table as rows of a type."""
-        self._check(where, given, _FIELDS)
-        merged = dict(given)
+        merged = dict(self._checked(where, given, _FIELDS))
         source = merged.pop("source", None)
         if (source is None) == ("data" not in merged):
             raise BadRequestError(f"{self._name}: [{where}] needs either 'data' or 'source'")
         if source is not None:
             if source not in self._sources:
                 raise BadRequestError(
-                    f"{self._name}: [{where}] names the source '{source}'{self._meant(source)}"
+                    f"{self._name}: [{where}] names the source '{source}', which is not there"
+                    f"{or_meant(str(source), self._sources)}"
                 )
             merged = {**self._sources[source], **merged}
         if type_name is not None and "type" in merged:
@@ -105,7 +104,7 @@ class _Reader:
         fields |= {_NAMES.get(str(key), str(key)): value for key, value in merged.items()}
         return Rows(**fields)
 
-    def files(self, where: str, given: Any) -> list[Any]:
+    def files(self, where: str, given: object) -> list[str]:
         """Return paths; they are relative to the mapping file."""
         listed = [given] if isinstance(given, str) else given
         if not isinstance(listed, list) or not all(isinstance(item, str) for item in listed):
@@ -114,27 +113,22 @@ class _Reader:
             return [item if is_object(item) else f"{self._folder}/{item}" for item in listed]
         return [item if is_object(item) else os.path.join(self._folder, item) for item in listed]
 
-    def _meant(self, source: str) -> str:
-        close = resembling(source, list(self._sources))
-        return ", which is not there" + ("" if close is None else f"; did you mean '{close}'?")
-
-    def _check(self, where: str, given: Any, known: Sequence[str]) -> None:
+    def _checked(self, where: str, given: object, known: Sequence[str]) -> Mapping[str, object]:
+        """Return a table, all of whose fields are known and as they should be."""
         name = self._name
         if not isinstance(given, Mapping):
             raise BadRequestError(f"{name}: '{where}' is not a table: write [{where}]")
         for key, value in given.items():
             if key not in known:
-                close = resembling(key, list(known))
-                meant = (
-                    f"known are {', '.join(known)}" if close is None else f"did you mean '{close}'?"
-                )
+                meant = did_you_mean(key, known) or f"known are {', '.join(known)}"
                 raise BadRequestError(f"{name}: [{where}] has no '{key}'", hint=meant)
             wanted = _wanted(key, value)
             if wanted is not None:
                 raise BadRequestError(f"{name}: [{where}] {key}: expected {wanted}, got {value!r}")
+        return given
 
 
-def _wanted(key: str, value: Any) -> str | None:
+def _wanted(key: str, value: object) -> str | None:
     """Return what a field should be, None if it is."""
     texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
     if key in _TEXT:

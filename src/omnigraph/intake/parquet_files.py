@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from omnigraph.errors import BadRequestError, NotFoundError, ResourceLimitError, StorageError
+from omnigraph.intake.declared import Given
 from omnigraph.intake.inputs import as_arrow
 from omnigraph.limits import COLUMN_BATCH_ROWS
 from omnigraph.store import readable
@@ -23,7 +23,7 @@ _SHOWN_MAX = 200
 """Characters of a first value that are told."""
 
 
-def as_table(given: Any) -> Any:
+def as_table(given: Given) -> pa.Table:
     """Return a frame, or the Parquet file that a path names, as an Arrow table."""
     if not isinstance(given, str | os.PathLike):
         return as_arrow(given)
@@ -59,7 +59,7 @@ def parquet_rows(
     columns: Mapping[str, str] | None,
     skip: Collection[int],
     bytes_max: int,
-) -> tuple[Any, Sequence[int]]:
+) -> tuple[pa.Table, Sequence[int]]:
     """Return the rows of a file as a table, and the number that each has in the file, from 1.
 
     `columns` maps columns of the file to properties; the others are left out. Without it, every
@@ -93,7 +93,7 @@ def _parquet(name: str) -> Iterator[None]:
         raise BadRequestError(f"{name} is not a Parquet file: {error}") from error
 
 
-def _bounded(file: Any, bytes_max: int) -> Any:
+def _bounded(file: pq.ParquetFile, bytes_max: int) -> pa.Table:
     """Return all rows, unless they are too large: a small file can name one text many times."""
     batches, size = [], 0
     for batch in file.iter_batches(batch_size=COLUMN_BATCH_ROWS):
@@ -105,24 +105,24 @@ def _bounded(file: Any, bytes_max: int) -> Any:
     return pa.Table.from_batches(batches) if batches else file.schema_arrow.empty_table()
 
 
-def _is_text(kind: Any) -> bool:
+def _is_text(kind: pa.DataType) -> bool:
     types = pa.types
     tests = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
     return any(test(kind) for test in tests)
 
 
-def _plain_bytes(column: Any) -> int:
+def _plain_bytes(column: pa.Array) -> int:
     if not isinstance(column, pa.DictionaryArray) or not _is_text(column.type.value_type):
         return int(column.nbytes)
     lengths = pc.take(pc.binary_length(column.dictionary), column.indices)
     return int(column.indices.nbytes) + int(pc.sum(lengths).as_py() or 0)
 
 
-def _plain(column: Any) -> Any:
+def _plain(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
 
 
-def _renamed(table: Any, columns: Mapping[str, str]) -> Any:
+def _renamed(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
     names = table.schema.names
     for name in columns:
         if names.count(name) != 1:

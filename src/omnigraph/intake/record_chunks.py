@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -57,7 +56,7 @@ def json_chunks(
         yield Chunk(records=found, lines=lines, problems=problems)
 
 
-def table_chunks(tables: Iterator[Any], *, skip: Skip = None) -> Iterator[Chunk]:
+def table_chunks(tables: Iterator[pa.Table], *, skip: Skip = None) -> Iterator[Chunk]:
     """Yield rows of tables as records."""
     lines = 0
     for table in tables:
@@ -66,7 +65,7 @@ def table_chunks(tables: Iterator[Any], *, skip: Skip = None) -> Iterator[Chunk]
         yield Chunk(records=found, lines=lines, problems=Problems())
 
 
-def table_records(table: Any, first: int = 1, *, skip: Skip = None) -> Records:
+def table_records(table: pa.Table, first: int = 1, *, skip: Skip = None) -> Records:
     """Return rows of a table as records; `first` is the line of the first one."""
     found = Records(lines=np.arange(first, first + table.num_rows, dtype=np.int64), table=table)
     if skip is None:
@@ -74,7 +73,7 @@ def table_records(table: Any, first: int = 1, *, skip: Skip = None) -> Records:
     return found.chosen(np.array([not skip(line) for line in found.lines.tolist()], dtype=bool))
 
 
-def _slices(whole: Any) -> Iterator[Any]:
+def _slices(whole: pa.Table) -> Iterator[pa.Table]:
     if not whole.num_rows:
         # Its columns are checked; a slice of a table without columns would have rows.
         yield whole
@@ -89,7 +88,7 @@ def rows_at_once(size_bytes: int, rows: int) -> int:
     return max(1, min(SPARK_FRAME_ROWS, fitting))
 
 
-def parquet_tables(path: str, start: int = 0, stop: int | None = None) -> Iterator[Any]:
+def parquet_tables(path: str, start: int = 0, stop: int | None = None) -> Iterator[pa.Table]:
     """Yield rows of a Parquet file, from one row to another, as many at a time as fit in memory.
 
     Raises `BadRequestError` for what is no such file.
@@ -101,7 +100,7 @@ def parquet_tables(path: str, start: int = 0, stop: int | None = None) -> Iterat
         raise BadRequestError(f"{path} is not a Parquet file: {error}") from error
 
 
-def _parquet_file(path: str) -> Any:
+def _parquet_file(path: str) -> pq.ParquetFile:
     """Open a Parquet file; of large row groups some of each column is read ahead, not all of it."""
     found = pq.ParquetFile(readable(path))
     meta = found.metadata
@@ -113,7 +112,9 @@ def _parquet_file(path: str) -> Any:
     return pq.ParquetFile(readable(path), metadata=meta, pre_buffer=False, buffer_size=buffer_bytes)
 
 
-def _parquet_batches(found: Any, start: int, stop: int | None) -> Iterator[Any]:
+def _parquet_batches(
+    found: pq.ParquetFile, start: int, stop: int | None
+) -> Iterator[pa.RecordBatch]:
     meta = found.metadata
     stop = meta.num_rows if stop is None else stop
     groups: list[int] = []
@@ -137,9 +138,9 @@ def _parquet_batches(found: Any, start: int, stop: int | None) -> Iterator[Any]:
             return
 
 
-def _bounded(batches: Iterator[Any]) -> Iterator[Any]:
+def _bounded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Put batches together until they are as large as a chunk may be."""
-    held: list[Any] = []
+    held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         more = batch.num_rows

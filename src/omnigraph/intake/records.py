@@ -13,7 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
+from numpy.typing import NDArray
 
+from omnigraph.compute.types import Column
 from omnigraph.errors import BadRequestError
 from omnigraph.rows.problems import Problem, Problems
 from omnigraph.store import open_file
@@ -38,8 +40,8 @@ class Records(Struct, kw_only=True):
     `texts` says that all values are texts of a CSV file, whose meaning the type decides.
     """
 
-    lines: Any
-    table: Any = None
+    lines: NDArray[np.int64]
+    table: pa.Table | None = None
     objects: list[dict[str, Any]] | None = None
     texts: bool = False
 
@@ -50,11 +52,11 @@ class Records(Struct, kw_only=True):
 
     def names(self) -> list[str]:
         """Return the columns, or all members that occur."""
-        if self.objects is None:
+        if self.table is not None:
             return list(self.table.column_names)
-        return list(dict.fromkeys(name for item in self.objects for name in item))
+        return list(dict.fromkeys(name for item in self.objects or () for name in item))
 
-    def column(self, path: str) -> Any | None:
+    def column(self, path: str) -> Column | None:
         """Return a column, or a field inside one, of records that came as columns."""
         if self.objects is not None:
             return None
@@ -67,7 +69,7 @@ class Records(Struct, kw_only=True):
         found = _arrow_column(self.table, path)
         return None if found is None else list(found.to_pylist())
 
-    def chosen(self, keep: Any) -> Records:
+    def chosen(self, keep: NDArray[np.bool_]) -> Records:
         """Return some of the records, by a mask."""
         return Records(
             lines=np.asarray(self.lines)[keep],
@@ -106,7 +108,7 @@ def joined_records(found: Sequence[Records]) -> Records:
     )
 
 
-def _arrow_column(table: Any, path: str) -> Any | None:
+def _arrow_column(table: pa.Table, path: str) -> Column | None:
     if path in table.column_names:
         return table[path]
     first, *rest = path.split(".")
@@ -120,10 +122,10 @@ def _arrow_column(table: Any, path: str) -> Any | None:
     return found
 
 
-def _member(item: dict[str, Any], path: str) -> Any:
+def _member(item: dict[str, Any], path: str) -> object:
     if path in item or "." not in path:
         return item.get(path, MISSING)
-    found: Any = item
+    found: object = item
     for name in path.split("."):
         if found is None:
             return None

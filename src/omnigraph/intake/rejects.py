@@ -18,7 +18,7 @@ Place = Callable[[str | None, int], Sequence[int]]
 class Rejects:
     """Collects the reasons, and says when there are too many.
 
-    A row without a problem of its own can get one because another was left out, so whoever loads
+    A row without a problem of its own can get one because another was left out, so a load
     tries again until nothing is wrong any more, or too much.
     """
 

@@ -7,20 +7,21 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from omnigraph.catalog import FLOATS, INTEGERS, Entity, PropertyType, Scalar
+from omnigraph.compute.types import Column
 from omnigraph.errors import BadRequestError
 from omnigraph.intake.expressions import UNFIT, UnfitValueError, computing, condition_of
 from omnigraph.intake.records import MISSING, Records
 from omnigraph.lang.column_expressions import columns_in, compile_column_expression
 from omnigraph.rows.convert import column_array
 from omnigraph.rows.problems import Problem, Problems
-from omnigraph.wording import resembling
+from omnigraph.wording import did_you_mean, or_meant
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _GOT = {str: "a string", int: "an integer", float: "a float", bool: "a boolean", list: "array"}
@@ -42,7 +43,7 @@ class Shape(Struct, frozen=True, kw_only=True):
 
     columns: tuple[tuple[str, str], ...] = ()
     computed: tuple[tuple[str, str], ...] = ()
-    constants: tuple[tuple[str, Any], ...] = ()
+    constants: tuple[tuple[str, object], ...] = ()
     where: str | None = None
     ignored: bool | tuple[str, ...] = ()
 
@@ -66,17 +67,14 @@ def check_shape(shape: Shape, entity: Entity, known: Sequence[str], label: str) 
     names = [*known]
     for path, target in shape.columns:
         if target not in names:
-            close = resembling(target, names)
             raise BadRequestError(
                 f"column '{path}' maps to '{target}', which {entity.name} lacks",
-                hint=None if close is None else f"did you mean '{close}'?",
+                hint=did_you_mean(target, names),
             )
     for target in shape.targets:
         if target not in names:
-            close = resembling(target, names)
             raise BadRequestError(
-                f"{label}: {entity.name} has no '{target}'",
-                hint=None if close is None else f"did you mean '{close}'?",
+                f"{label}: {entity.name} has no '{target}'", hint=did_you_mean(target, names)
             )
         if shape.targets.count(target) > 1:
             raise BadRequestError(f"{label}: '{target}' of {entity.name} is set twice")
@@ -90,7 +88,7 @@ def check_shape(shape: Shape, entity: Entity, known: Sequence[str], label: str) 
             _check_constant(value, declared.type, target, label)
 
 
-def _check_constant(value: Any, declared: PropertyType, target: str, label: str) -> None:
+def _check_constant(value: object, declared: PropertyType, target: str, label: str) -> None:
     found: list[str] = []
     _typed([value], declared, target, texts=False, report=lambda _row, text: found.append(text))
     if found:
@@ -105,7 +103,7 @@ def shaped(
     problems: Problems,
     *,
     all_members: bool = False,
-) -> tuple[Any, Any]:
+) -> tuple[pa.Table, NDArray[np.int64]]:
     """Return the columns of a type that records come to, and the lines of the rows.
 
     With `all_members` a record may lack none that others have.
@@ -135,7 +133,7 @@ class _Shaping:
         self._problems = problems
         self._all_members = all_members
 
-    def columns(self) -> Iterator[tuple[str, Any]]:
+    def columns(self) -> Iterator[tuple[str, Column]]:
         shape, records = self._shape, self._records
         for path, target in shape.columns:
             yield target, self._direct(path, target)
@@ -170,8 +168,7 @@ class _Shaping:
 
     def _unknown_member(self, name: str) -> None:
         entity = self._entity
-        close = resembling(name, sorted(self._known))
-        meant = "" if close is None else f"; did you mean '{close}'?"
+        meant = or_meant(name, sorted(self._known))
         message = f"unknown input field '{name}' for '{entity.table_key}'{meant}"
         for row, item in enumerate(self._records.objects or ()):
             if name in item:
@@ -179,7 +176,7 @@ class _Shaping:
                 problem = Problem(message=message, type_name=entity.name, field=name, line=line)
                 self._problems.add(problem)
 
-    def _direct(self, path: str, target: str) -> Any:
+    def _direct(self, path: str, target: str) -> Column:
         records = self._records
         if records.objects is None and not records.texts:
             found = records.column(path)
@@ -197,11 +194,11 @@ class _Shaping:
                     self._reporter(target)(row, "missing here, but all events set the same columns")
         return self._column(target, values)
 
-    def _column(self, target: str, values: list[Any]) -> Any:
+    def _column(self, target: str, values: list[object]) -> pa.Array:
         declared = self._entity.properties.get(target)
         if declared is None:
             return _names_column(_without_missing(values, None), self._reporter(target))
-        default: Any = declared.default
+        default: object = declared.default
         if isinstance(default, tuple):
             default = list(default)
         values = _without_missing(values, default)
@@ -221,11 +218,11 @@ class _Shaping:
         return report
 
 
-def computed(text: str, records: Records, report: RowReport) -> list[Any]:
+def computed(text: str, records: Records, report: RowReport) -> list[object]:
     """Return what an expression comes to for each record; what cannot be computed is reported."""
     compute = computing(text)
     names = columns_in(compile_column_expression(text, "the mapping"))
-    columns: dict[str, list[Any]] = {}
+    columns: dict[str, list[object]] = {}
     for name in names:
         values = records.values(name)
         if values is None:
@@ -233,7 +230,7 @@ def computed(text: str, records: Records, report: RowReport) -> list[Any]:
                 report(None, f"there is no column '{name}'")
             return [None] * records.size
         columns[name] = _without_missing(values, None)
-    found: list[Any] = []
+    found: list[object] = []
     for row in range(records.size):
         try:
             found.append(compute(lambda name, at=row: columns[name][at]))  # type: ignore[misc]
@@ -263,7 +260,7 @@ def _outermost(path: str, names: Sequence[str]) -> str:
     return path if path in names else path.split(".")[0]
 
 
-def _without_missing(values: list[Any], default: Any) -> list[Any]:
+def _without_missing(values: list[object], default: object) -> list[object]:
     return [default if value is MISSING else value for value in values]
 
 
@@ -271,10 +268,10 @@ def _without_missing(values: list[Any], default: Any) -> list[Any]:
 
 
 def _typed(
-    values: Sequence[Any], declared: PropertyType, field: str, *, texts: bool, report: Report
-) -> Any:
+    values: Sequence[object], declared: PropertyType, field: str, *, texts: bool, report: Report
+) -> pa.Array:
     """Return values as a column of a type; texts of a CSV file mean what the type says."""
-    found: list[Any] = []
+    found: list[object] = []
     for row, value in enumerate(values):
         if texts and isinstance(value, str):
             try:
@@ -292,9 +289,9 @@ def _typed(
     )
 
 
-def text_array(texts: Sequence[str | None], declared: PropertyType, report: Report) -> Any:
+def text_array(texts: Sequence[str | None], declared: PropertyType, report: Report) -> pa.Array:
     """Return texts as a column of a type; what a text cannot mean is reported, and null."""
-    values: list[Any] = []
+    values: list[object] = []
     for row, text in enumerate(texts):
         try:
             values.append(None if text is None else _meaning(text, declared))
@@ -304,7 +301,7 @@ def text_array(texts: Sequence[str | None], declared: PropertyType, report: Repo
     return column_array(values, declared, report)
 
 
-def _meaning(text: str, declared: PropertyType) -> Any:
+def _meaning(text: str, declared: PropertyType) -> object:
     """Return what a text of a CSV file means for a type. Raises `ValueError`."""
     scalar = declared.scalar
     if declared.is_list or scalar is Scalar.VECTOR:
@@ -328,7 +325,7 @@ def _meaning(text: str, declared: PropertyType) -> Any:
     return text
 
 
-def _fits(value: Any, declared: PropertyType) -> bool:
+def _fits(value: object, declared: PropertyType) -> bool:
     """Whether a value is of a kind that a type takes."""
     if declared.is_list:
         element = declared.element
@@ -348,11 +345,11 @@ def _fits(value: Any, declared: PropertyType) -> bool:
     return isinstance(value, str) or (scalar is Scalar.BLOB and isinstance(value, bytes))
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _names_column(values: list[Any], report: Report) -> Any:
+def _names_column(values: list[object], report: Report) -> pa.Array:
     """Return ids, ends, or what orders events: texts, or numbers if all are."""
     try:
         return pa.array(values)

@@ -105,7 +105,7 @@ LANCE_INDEX_CACHE_BYTES: Final = 256 * 1024 * 1024
 """What Lance holds of indexes of a graph; a page of 4,096 keys is some 55 KB as stored."""
 
 JOURNAL_TIER_BASE: Final = 8
-"""Fragments of one size that make a journal append fold them; measured flat to 1,000 appends."""
+"""Fragments of one size that make a journal append join them; measured flat to 1,000 appends."""
 
 CHECKPOINT_ROWS: Final = 512
 """Rows of a manifest file that ends with a checkpoint; those of shorter files are kept at hand."""
@@ -240,16 +240,16 @@ UPSERT_PART_BYTES: Final = 64 * 1024 * 1024
 """Rows merged into a table at once; a few copies of them are held in memory."""
 
 FOLD_FRAGMENTS: Final = 32
-"""Unindexed fragments after which a table's tail is folded (a probe costs 0.06 ms for each)."""
+"""Unindexed fragments after which a table's tail is compacted (each costs a look-up 0.06 ms)."""
 
 FOLD_LATER_ROWS: Final = 200_000
 """Rows of one write from which on its indexes are built in the background."""
 
 FOLD_ROWS: Final = 20_000
-"""Unindexed rows after which a table's tail is folded."""
+"""Unindexed rows after which a table's tail is compacted."""
 
 TIER_FRAGMENTS_MIN: Final = 24
-"""Fragments below a tier's size that make a fold rewrite them as larger ones."""
+"""Fragments below a tier's size that make a compaction rewrite them as larger ones."""
 
 VERSION_RUNS_MAX = 16
 """Runs of row versions one compacted fragment keeps; each costs bytes in every later version."""

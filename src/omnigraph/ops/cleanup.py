@@ -1,4 +1,4 @@
-"""Forgets old states: decides which versions anybody may still need, and removes the others.
+"""Forgets old states: decides which versions a reader may still need, and removes the others.
 
 What a branch or tag can be asked for stays: the newest graph versions, those younger than asked
 for, and whatever was current a moment ago. Below the oldest of them a table keeps exactly the
@@ -235,7 +235,7 @@ class Cleanup:
         self._telling = threading.Lock()
 
     def _progress(self, name: str) -> None:
-        # Tables are cleaned side by side; whoever is told hears of one after the other.
+        # Tables are cleaned side by side; the listener hears of one after the other.
         with self._telling:
             self._tell(name)
 

@@ -1,4 +1,4 @@
-"""Keeps one-row commits cheap: folds the tail of small fragments a table gathers.
+"""Keeps one-row commits cheap: compacts the tail of small fragments a table gathers.
 
 Runs after a write that made a tail long, as a commit of its own that changes no row. If another
 process is writing, it is skipped, and the next write tries again; but not for ever.
@@ -22,21 +22,21 @@ from omnigraph.store.tables.compaction import rewrite_small_fragments
 from omnigraph.store.tables.steps import Compact
 
 OVERDUE = 2.0
-"""Times the length at which a tail is folded, from which on others have to wait for it."""
+"""Times the length at which a tail is compacted, from which on others have to wait for it."""
 _DUE = Persistence(attempts=1, reserve=Reserve.NEVER, waits=False, takes_turn=False, looks=False)
 _OVERDUE = Persistence(attempts=4, reserve=Reserve.AT_ONCE, takes_turn=False)
 """Writers of other processes kept coming first: now they wait for this one."""
 
 
 def indexed_columns(entity: Entity) -> tuple[str, ...]:
-    """Return the columns every write probes: ids, endpoints and the first of each unique tuple."""
+    """Return the columns every write asks: ids, endpoints and the first of each unique tuple."""
     implicit = ("id", "src", "dst") if isinstance(entity, EdgeType) else ("id",)
     uniques = tuple(sorted({item.columns[0] for item in entity.uniques} - set(implicit)))
     return implicit + uniques
 
 
 class CompactTail(PlainOperation):
-    """Folds the tail of one table."""
+    """Compacts the tail of one table."""
 
     kind = "optimize"
 
@@ -52,7 +52,7 @@ class CompactTail(PlainOperation):
 
 
 class TailCompaction:
-    """Folds tails of one branch.
+    """Compacts tails of one branch.
 
     It takes its turn among the writers of this process: beside them it would hardly ever come
     first, and each of them would try.
@@ -63,16 +63,16 @@ class TailCompaction:
         self._publisher = writer.publisher
 
     def run_if_due(self, schema: AcceptedSchema) -> int:
-        """Fold the tables the newest commit touched whose tail has grown long."""
+        """Compact the tables the newest commit touched whose tail has grown long."""
         if not self._due(schema):
             return 0
         with self._writer.queue.turn():
-            # The writer that had the turn before may have folded them.
+            # The writer that had the turn before may have done it.
             due = self._due(schema)
-            return sum(self._fold(schema, entity, overdue=overdue) for entity, overdue in due)
+            return sum(self._compact(schema, entity, overdue=overdue) for entity, overdue in due)
 
     def _due(self, schema: AcceptedSchema) -> list[tuple[Entity, bool]]:
-        """Return the tables to fold, and of each whether that was put off for long."""
+        """Return the tables to compact, and of each whether that was put off for long."""
         capture = self._publisher.manifest.capture(fresh=False)
         if capture.head.schema_hash != schema.ir_hash():
             return []
@@ -83,16 +83,16 @@ class TailCompaction:
                 continue
             try:
                 table = self._publisher.tables.open(pin.path, pin.version)
-                fragments, rows = self._writer.probe.tail(table)
+                fragments, rows = self._writer.id_lookup.tail(table)
             except OmniGraphError:
-                # The write before it stands: what could not be folded now is folded later.
+                # The write before it stands: what could not be done now is done later.
                 continue
             length = max(fragments / FOLD_FRAGMENTS, rows / FOLD_ROWS)
             if length >= 1:
                 found.append((entity, length >= OVERDUE))
         return found
 
-    def _fold(self, schema: AcceptedSchema, entity: Entity, *, overdue: bool) -> int:
+    def _compact(self, schema: AcceptedSchema, entity: Entity, *, overdue: bool) -> int:
         try:
             self._writer.maintain(CompactTail(entity, overdue=overdue), schema)
         except OmniGraphError:

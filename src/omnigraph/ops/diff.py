@@ -26,7 +26,7 @@ OPS = ("insert", "update", "delete")
 
 
 class ChangeFilter(Value, frozen=True, kw_only=True):
-    """Which changes somebody wants to see; empty means all."""
+    """Which changes are wanted; empty means all."""
 
     kinds: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
@@ -189,7 +189,7 @@ class TypeChanges:
         for side in sides.tolist():
             yield next(made[side])
 
-    def _changes(self, number: int, rows: Any) -> Iterator[EntityChange]:
+    def _changes(self, number: int, rows: pa.Array) -> Iterator[EntityChange]:
         op, before, after = self._sides[number]
         old, new = (
             repeat(None) if side is None else _images(self._entity, side.take(rows))
@@ -206,7 +206,7 @@ class TypeChanges:
             )
 
 
-def _images(entity: Entity, rows: Any) -> Iterator[dict[str, Any]]:
+def _images(entity: Entity, rows: pa.Table) -> Iterator[dict[str, Any]]:
     for envelope in envelopes(entity, rows):
         data: Any = envelope["data"]
         entity_id = str(data.pop("id"))

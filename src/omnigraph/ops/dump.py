@@ -61,7 +61,7 @@ def _manifest_files(location: Location, captures: Iterable[BranchState]) -> Iter
 
 
 def _other_files(location: Location, captures: Iterable[BranchState]) -> Iterator[str]:
-    """Yield all other files, but no version of a table that nobody published."""
+    """Yield all other files, but no unpublished version of a table."""
     limits = {
         pin.path: pin.version
         for capture in captures

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from omnigraph.catalog import Catalog, EdgeType, Entity
 from omnigraph.errors import BadRequestError, NotFoundError
@@ -52,7 +52,7 @@ def export_rows(
         yield from envelopes(entity, rows.slice(start, BATCH_ROWS))
 
 
-def export_table(catalog: Catalog, table_key: str, table: Table) -> Any:
+def export_table(catalog: Catalog, table_key: str, table: Table) -> pa.Table:
     """Return one table as Arrow, by id, with the columns that `load_table` takes."""
     entity = catalog.entity_of_table(table_key)
     ends = {"src": "from", "dst": "to"} if isinstance(entity, EdgeType) else {}
@@ -60,7 +60,7 @@ def export_table(catalog: Catalog, table_key: str, table: Table) -> Any:
     return rows.rename_columns([ends.get(name, name) for name in rows.column_names])
 
 
-def _rows(entity: Entity, table: Table, only_id: str | None = None) -> Any:
+def _rows(entity: Entity, table: Table, only_id: str | None = None) -> pa.Table:
     where = None if only_id is None else f"id = {quoted(only_id)}"
     rows = table.scan(where=where, blob_bytes=has_blobs(entity)).select(rows_schema(entity).names)
     return rows.sort_by("id")

@@ -58,7 +58,7 @@ def initialize(
     body = json.dumps({"tables": paths}).encode()
     slot = claims.take(CLAIM, body)
     if slot is None:
-        claims.settle([CLAIM])
+        claims.wait_until_known([CLAIM])
     abandoned = claims.seize(CLAIM) if slot is None else None
     slot = slot or abandoned
     if slot is None:

@@ -7,7 +7,7 @@ import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -16,17 +16,19 @@ import pyarrow.compute as pc
 from omnigraph.catalog import AcceptedSchema, Catalog, EdgeType, Entity
 from omnigraph.commits import Base, ChangeSet, PlainOperation
 from omnigraph.errors import BadRequestError, KeyConflictError, NotFoundError
+from omnigraph.intake.declared import Given
 from omnigraph.intake.envelope_text import EnvelopeWriter
-from omnigraph.intake.envelopes import EnvelopeReader, TypeRows, file_blocks
+from omnigraph.intake.envelopes import BytesRead, EnvelopeReader, TypeRows, file_blocks
 from omnigraph.intake.frames import complete_ids, duplicate_problem, frame_rows
 from omnigraph.intake.input_reader import InputReader
 from omnigraph.intake.inputs import Input
 from omnigraph.intake.parquet_files import as_table
 from omnigraph.limits import EMBED_CHUNK_ROWS, LOAD_CHUNK_ROWS, MEMBER_ROWS_MAX, PROBLEMS_MAX
-from omnigraph.rows import Problem, Problems, TableChange, validate
+from omnigraph.rows import Problem, Problems, TableChange, counts_of_kind, validate
 from omnigraph.rows.embeddings import Embeddings
 from omnigraph.rows.problems import LinePlace, place_text
 from omnigraph.rows.spill import SpillFile, release_mapped, spilled
+from omnigraph.rows.stored import ids_by_ends
 from omnigraph.store import open_file
 from omnigraph.wording import with_article
 
@@ -67,9 +69,9 @@ class Load(PlainOperation):
         self._embeddings = embeddings or Embeddings(None)
         self._schema = schema
         self._new_ids = new_ids
-        self._rows: dict[str, Any] = {}
+        self._rows: dict[str, pa.Table] = {}
         self._lines: dict[str, Sequence[int]] = {}
-        self._generated: dict[str, Any] = {}
+        self._generated: dict[str, pa.Array] = {}
         self._spills: dict[str, list[SpillFile]] = {}
         self._filled: set[str] = set()
         self._source = "the input"
@@ -80,7 +82,7 @@ class Load(PlainOperation):
 
     # ---- reading --------------------------------------------------------------------------
 
-    def read(self, data: Data, progress: Any = None) -> None:
+    def read(self, data: Data, progress: BytesRead | None = None) -> None:
         """Parse the whole input. Raises `DataError` with every problem found."""
         problems = self._problems(data)
         with contextlib.closing(EnvelopeReader(self._schema.catalog, problems)) as reader:
@@ -93,7 +95,7 @@ class Load(PlainOperation):
         *,
         skip: frozenset[int] = frozenset(),
         problems_max: int = PROBLEMS_MAX,
-        progress: Any = None,
+        progress: BytesRead | None = None,
     ) -> None:
         """Parse files and frames, all of them one input. Raises `DataError` as `read` does.
 
@@ -136,7 +138,7 @@ class Load(PlainOperation):
             raise empty_overwrite()
 
     def _read_lines(
-        self, reader: EnvelopeReader, data: Data, problems: Problems, progress: Any
+        self, reader: EnvelopeReader, data: Data, problems: Problems, progress: BytesRead | None
     ) -> None:
         if isinstance(data, bytes):
             reader.read_blocks(file_blocks(io.BytesIO(data), progress))
@@ -168,7 +170,7 @@ class Load(PlainOperation):
         problems.place_of = self._place_of
         return problems
 
-    def read_table(self, type_name: str, table: Any, *, from_col: str, to_col: str) -> None:
+    def read_table(self, type_name: str, table: Given, *, from_col: str, to_col: str) -> None:
         """Take in one type's rows from a frame. Raises `DataError` with every problem found."""
         entity = self._schema.catalog.entity_named(type_name)
         self._source = f"the {type_name} frame"
@@ -182,7 +184,9 @@ class Load(PlainOperation):
         self._take(entity, rows, lines, problems)
         problems.raise_any()
 
-    def _take(self, entity: Entity, rows: Any, lines: Sequence[int], problems: Problems) -> None:
+    def _take(
+        self, entity: Entity, rows: pa.Table, lines: Sequence[int], problems: Problems
+    ) -> None:
         """Complete ids and keep the rows; ids must be distinct within the input."""
         key = entity.table_key
         self._lines[key] = lines
@@ -195,7 +199,7 @@ class Load(PlainOperation):
         self._generated[key] = generated
         self._check_distinct(entity, rows, problems)
 
-    def _check_distinct(self, entity: Entity, rows: Any, problems: Problems) -> None:
+    def _check_distinct(self, entity: Entity, rows: pa.Table, problems: Problems) -> None:
         generated = self._generated[entity.table_key]
         if pc.all(generated).as_py():
             return
@@ -214,7 +218,7 @@ class Load(PlainOperation):
             first.setdefault(entity_id, row)
 
     def _other_place(self, line: int, seen_from: int) -> str:
-        """Name a line to somebody who looks at another one."""
+        """Name a line as seen from another one."""
         if self._place_of is None:
             return f"line {line}"
         file, line, _element = self._place_of(line)
@@ -232,11 +236,7 @@ class Load(PlainOperation):
 
     def counts(self, kind: str) -> dict[str, int]:
         """Return rows per type name, nodes or edges."""
-        return {
-            key.partition(":")[2]: rows.num_rows
-            for key, rows in sorted(self._rows.items())
-            if key.startswith(f"{kind}:")
-        }
+        return counts_of_kind({key: rows.num_rows for key, rows in self._rows.items()}, kind)
 
     @property
     def shares_publish(self) -> bool:  # type: ignore[override]  # a constant of most operations
@@ -291,7 +291,7 @@ class Load(PlainOperation):
             place = LinePlace(None, line) if self._place_of is None else self._place_of(line)
             raise existing_id(entity, entity_id, place_text(place.file, place.line))
 
-    def _embedded(self, entity: Entity, rows: Any) -> Any:
+    def _embedded(self, entity: Entity, rows: pa.Table) -> pa.Table:
         """Return rows with their vectors; those of a file are filled chunk by chunk."""
         spills = self._spills.get(entity.table_key)
         if spills is not None:
@@ -312,7 +312,9 @@ class Load(PlainOperation):
         release_mapped()
         return found
 
-    def _fill(self, base: Base, change: TableChange, rows: Any, generated: Any) -> str | None:
+    def _fill(
+        self, base: Base, change: TableChange, rows: pa.Table, generated: pa.Array
+    ) -> str | None:
         """Sort the rows of one type; return the first id that should be new and is not."""
         entity = change.entity
         change.added = rows
@@ -339,7 +341,7 @@ class Load(PlainOperation):
             change.added = self._filtered(entity, rows, pc.invert(exists))
         return None
 
-    def _filtered(self, entity: Entity, rows: Any, mask: Any) -> Any:
+    def _filtered(self, entity: Entity, rows: pa.Table, mask: pa.Array) -> pa.Table:
         """Return some of the rows; if all lie in a file, these go to one too."""
         spills = self._spills.get(entity.table_key)
         if spills is None:
@@ -349,18 +351,14 @@ class Load(PlainOperation):
         release_mapped()
         return found
 
-    def _same_edges(self, base: Base, edge: EdgeType, rows: Any, generated: Any) -> tuple[Any, Any]:
+    def _same_edges(
+        self, base: Base, edge: EdgeType, rows: pa.Table, generated: pa.Array
+    ) -> tuple[pa.Table, pa.Array]:
         """Give edges without an id the id of the one edge that joins the same nodes."""
         sources = pc.unique(rows["src"].filter(generated)).to_pylist()
         if not sources:
             return rows, generated
-        present = base.edge_ends(edge, "src", sources)
-        ids = {
-            (src, dst): entity_id
-            for entity_id, src, dst in zip(
-                *(present[name].to_pylist() for name in ("id", "src", "dst")), strict=True
-            )
-        }
+        ids = ids_by_ends(base, edge, sources)
         columns = (rows[name].to_pylist() for name in ("id", "src", "dst"))
         flags = generated.to_pylist()
         new_ids: list[str] = []
@@ -373,7 +371,9 @@ class Load(PlainOperation):
         return rows.set_column(index, "id", pa.array(new_ids, pa.string())), pa.array(new_flags)
 
 
-def _once_each(entity: Entity, rows: Any, generated: Any, duplicates: str) -> Any | None:
+def _once_each(
+    entity: Entity, rows: pa.Table, generated: pa.Array, duplicates: str
+) -> pa.Array | None:
     """Tell which rows to keep, so that each entity is there once; None if that is not asked for.
 
     An entity is known by its id; an edge that was given none by its ends, if these are unique.
@@ -398,7 +398,7 @@ def _once_each(entity: Entity, rows: Any, generated: Any, duplicates: str) -> An
     return pa.array(keep)
 
 
-def _filtered_batches(rows: Any, mask: Any) -> Iterator[Any]:
+def _filtered_batches(rows: pa.Table, mask: pa.Array) -> Iterator[pa.RecordBatch]:
     start = 0
     for batch in rows.to_batches(max_chunksize=LOAD_CHUNK_ROWS):
         yield batch.filter(mask.slice(start, batch.num_rows))

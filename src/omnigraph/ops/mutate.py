@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -61,14 +60,14 @@ Values = Mapping[str, LiteralValue]
 class RowColumns(Struct):
     """Rows of one table as the columns of a predicate."""
 
-    table: Any
+    table: pa.Table
 
     @property
     def rows(self) -> int:
         """Number of rows."""
         return int(self.table.num_rows)
 
-    def column(self, variable: str, name: str) -> Any:
+    def column(self, variable: str, name: str) -> pa.Array:
         """Return a column; there is only one variable here."""
         return self.table[name].combine_chunks()
 
@@ -78,7 +77,7 @@ class Pending:
 
     def __init__(self, entity: Entity) -> None:
         self._entity = entity
-        self._rows: Any = None
+        self._rows: pa.Table | None = None
         """Made when they are asked for: most mutations write one row and never look."""
         self._fresh: dict[str, dict[str, object]] = {}
 
@@ -86,14 +85,14 @@ class Pending:
         """Write one row."""
         self._fresh[str(values["id"])] = values
 
-    def put_rows(self, rows: Any) -> None:
+    def put_rows(self, rows: pa.Table) -> None:
         """Write many rows."""
         kept = self.table()
         gone = pc.is_in(kept["id"], value_set=rows["id"].combine_chunks())
         self._rows = pa.concat_tables([kept.filter(pc.invert(gone)), rows])
         self._fresh = {}
 
-    def table(self) -> Any:
+    def table(self) -> pa.Table:
         """Return all pending rows."""
         if self._fresh:
             fresh = rows_from_values(self._entity, list(self._fresh.values()))
@@ -117,7 +116,7 @@ class Pending:
             return entity_id in self._fresh
         return bool(pc.any(pc.equal(self._rows["id"], entity_id)).as_py())
 
-    def row(self, entity_id: str) -> Any:
+    def row(self, entity_id: str) -> pa.Table:
         """Return one pending row as a table of one row, or of none."""
         rows = self.table()
         return rows.filter(pc.equal(rows["id"], entity_id))
@@ -232,7 +231,7 @@ class _Run:
         self._base = base
         self._pending: dict[str, Pending] = {}
         self._deleted: dict[str, dict[str, None]] = {}
-        # Ids minted here are new by construction and need no probe.
+        # Ids minted here are new by construction and need no look-up.
         self._generated: dict[str, set[str]] = {}
         self._chosen: dict[str, set[str]] = {}
         self.affected_nodes = 0
@@ -409,7 +408,7 @@ class _Run:
 
     # ---- update and delete ----------------------------------------------------------------
 
-    def _matching(self, entity: Entity, predicate: Expression) -> tuple[Any, Any]:
+    def _matching(self, entity: Entity, predicate: Expression) -> tuple[pa.Table, pa.Table]:
         """Return committed rows (not yet rewritten) and pending rows a predicate matches."""
         parameters, now = self._mutation._parameters, self._mutation._now
         pending = self._of(entity).table()
@@ -444,7 +443,7 @@ class _Run:
         self._of(entity).put_rows(self._embedded(entity, item, rows, frozenset(computed)))
         self._count(entity, rows.num_rows)
 
-    def _computed(self, entity: Entity, item: Update, rows: Any) -> dict[str, list[object]]:
+    def _computed(self, entity: Entity, item: Update, rows: pa.Table) -> dict[str, list[object]]:
         """Return what assignments that read the row come to, each for the row as it was."""
         problems = Problems()
         found: dict[str, list[object]] = {}
@@ -467,7 +466,9 @@ class _Run:
         problems.raise_any()
         return found
 
-    def _embedded(self, entity: Entity, item: Update, rows: Any, computed: frozenset[str]) -> Any:
+    def _embedded(
+        self, entity: Entity, item: Update, rows: pa.Table, computed: frozenset[str]
+    ) -> pa.Table:
         """Return rows with the vectors of computed texts, unless these are assigned as well."""
         embeddings = self._mutation._embeddings
         assigned = {a.property for a in item.assignments}
@@ -538,14 +539,14 @@ def key_id(schema: AcceptedSchema, node: NodeType, values: Mapping[str, object])
     return str(key_ids(columns, [declared for _name, declared in types])[0].as_py())
 
 
-def _with_values(rows: Any, values: Mapping[str, object]) -> Any:
+def _with_values(rows: pa.Table, values: Mapping[str, object]) -> pa.Table:
     """Return rows with some columns set to one value each."""
     for name, value in values.items():
         rows = _with_column(rows, name, [value] * rows.num_rows)
     return rows
 
 
-def _with_column(rows: Any, name: str, values: list[object]) -> Any:
+def _with_column(rows: pa.Table, name: str, values: list[object]) -> pa.Table:
     """Return rows with other values in one column."""
     index = rows.schema.get_field_index(name)
     field = rows.schema.field(index)

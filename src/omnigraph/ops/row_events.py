@@ -8,7 +8,6 @@ leave as it is, is not written: applying the same events again changes nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,11 +23,18 @@ from omnigraph.intake.events import (
 )
 from omnigraph.intake.frames import NewIds
 from omnigraph.limits import SCAN_INSTEAD_OF_PROBE_MIN
-from omnigraph.rows import Problems, TableChange, has_blobs, rows_schema, validate
+from omnigraph.rows import (
+    Problems,
+    TableChange,
+    counts_of_kind,
+    has_blobs,
+    rows_schema,
+    validate,
+)
 from omnigraph.rows.embeddings import Embeddings
 from omnigraph.rows.images import equal_rows, equal_values
 from omnigraph.rows.keys import ulid_column
-from omnigraph.rows.stored import Stored
+from omnigraph.rows.stored import Stored, ids_by_ends
 
 
 class RowEvents(PlainOperation):
@@ -71,11 +77,7 @@ class RowEvents(PlainOperation):
 
     def counts(self, kind: str) -> dict[str, int]:
         """Return events per type name, nodes or edges."""
-        return {
-            key.partition(":")[2]: found.count
-            for key, found in sorted(self._events.items())
-            if key.startswith(f"{kind}:")
-        }
+        return counts_of_kind({key: found.count for key, found in self._events.items()}, kind)
 
     def prepare(self, base: Base) -> ChangeSet:
         """Compute what the events come to on a base, and validate the outcome."""
@@ -123,7 +125,7 @@ class Outcome:
         change.changed = changed if changed.num_rows else None
         return change
 
-    def _with_ids(self, edges: Any) -> Any:
+    def _with_ids(self, edges: pa.Table) -> pa.Table:
         """Give ids to edges that are new and were named by their ends."""
         ids = edges["id"].combine_chunks()
         if not ids.null_count:
@@ -132,7 +134,7 @@ class Outcome:
         filled = pc.replace_with_mask(ids, pc.is_null(ids), minted)
         return edges.set_column(0, edges.schema.field(0), filled)
 
-    def _overlaid(self, entity: Entity, rows: Any, present: Any) -> Any:
+    def _overlaid(self, entity: Entity, rows: pa.Table, present: pa.Table) -> pa.Table:
         """Return existing rows with the given columns replaced, only those that differ."""
         given = self._events.given
         at = pc.index_in(rows["id"].combine_chunks(), present["id"].combine_chunks())
@@ -170,7 +172,7 @@ def cascade(base: Stored, catalog: Catalog, changes: ChangeSet) -> None:
             mine.deleted = sorted({*mine.deleted, *(found - kept)})
 
 
-def _present(base: Stored, entity: Entity, ids: Any) -> Any:
+def _present(base: Stored, entity: Entity, ids: pa.ChunkedArray) -> pa.Table:
     """Return the committed rows with these ids."""
     schema = rows_schema(entity)
     known = sorted(base.existing_ids(entity, ids.drop_null().to_pylist()))
@@ -189,14 +191,12 @@ def _edges_between(base: Stored, edge: EdgeType, ends: list[tuple[str, str]]) ->
     return {name for name, src, dst in zip(*columns, strict=True) if (src, dst) in wanted}
 
 
-def _with_edge_ids(base: Stored, edge: EdgeType, rows: Any) -> Any:
+def _with_edge_ids(base: Stored, edge: EdgeType, rows: pa.Table) -> pa.Table:
     """Give edges without an id that of the edge between their ends, if there is one."""
     if not rows["id"].null_count:
         return rows
     lacking = rows.filter(pc.is_null(rows["id"]))
-    found = base.edge_ends(edge, "src", pc.unique(lacking["src"]).to_pylist())
-    columns = (found[name].to_pylist() for name in ("id", "src", "dst"))
-    ids = {(src, dst): name for name, src, dst in zip(*columns, strict=True)}
+    ids = ids_by_ends(base, edge, pc.unique(lacking["src"]).to_pylist())
     mine = (rows[name].to_pylist() for name in ("id", "src", "dst"))
     filled = [name or ids.get((src, dst)) for name, src, dst in zip(*mine, strict=True)]
     rows = rows.set_column(0, rows.schema.field(0), pa.array(filled, pa.string()))

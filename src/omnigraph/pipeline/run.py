@@ -6,7 +6,6 @@ by itself that it was done. So a run that was killed anywhere is continued by ru
 
 from __future__ import annotations
 
-import importlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +19,7 @@ from omnigraph.errors import (
     NotFoundError,
     OmniGraphError,
 )
+from omnigraph.extras import offered
 from omnigraph.graph import Session
 from omnigraph.graph.seam import (
     check_names,
@@ -353,8 +353,7 @@ class _Run:
             "actor": self._options.actor,
         }
         if self._engine == "spark":
-            # A room above, found by name as a plug-in is: PySpark is an extra.
-            merge = importlib.import_module("omnigraph.spark").merge
+            merge = offered("spark").merge
             session, master = self._options.session, self._options.master
             result = merge(
                 self._graph, pipeline.branch, into, session=session, master=master, **terms

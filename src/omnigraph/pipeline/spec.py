@@ -11,13 +11,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from omnigraph.errors import BadRequestError, NotFoundError
+from omnigraph.errors import BadRequestError
 from omnigraph.intake.declared import Path, Rows, Sources
 from omnigraph.intake.inputs import source_files
 from omnigraph.intake.mapping import mapped, read_mapping
 from omnigraph.pipeline.resolving import ResolveStep, resolve_step
-from omnigraph.store import open_file
-from omnigraph.wording import resembling
+from omnigraph.store import read_text
+from omnigraph.wording import did_you_mean
 
 _OWN = (
     "name",
@@ -100,7 +100,7 @@ class Pipeline(Struct, frozen=True, kw_only=True):
 def read_pipeline(path: Path) -> Pipeline:
     """Read a pipeline file; its paths are relative to its folder. Raises `BadRequestError`."""
     name = os.fspath(path)
-    raw = _read(name)
+    raw = read_text(name)
     try:
         found = tomllib.loads(raw)
     except ValueError as error:
@@ -172,7 +172,7 @@ class _Reader:
         found = self._found.get("resolve")
         if found is None:
             return None
-        return resolve_step(found, self._name, lambda name: _read(self._beside(name)))
+        return resolve_step(found, self._name, lambda name: read_text(self._beside(name)))
 
     def _sources(self) -> Sources:
         inline = {key: value for key, value in self._found.items() if key not in _OWN}
@@ -191,7 +191,7 @@ class _Reader:
 
     def _mapping_text(self) -> str:
         given = self._text(self._found, "mapping")
-        return "" if given is None else _read(self._beside(given))
+        return "" if given is None else read_text(self._beside(given))
 
     def _checks(self) -> tuple[str | None, tuple[str, ...]]:
         names = self._found.get("checks", [])
@@ -200,7 +200,7 @@ class _Reader:
         given = self._text(self._found, "queries")
         if given is None and names:
             raise self._wrong("'checks' needs 'queries', the file that holds them")
-        return None if given is None else _read(self._beside(given)), tuple(names)
+        return None if given is None else read_text(self._beside(given)), tuple(names)
 
     # ---- values ---------------------------------------------------------------------------
 
@@ -239,20 +239,5 @@ class _Reader:
         return BadRequestError(f"{self._name}: {message}")
 
     def _unknown(self, words: str, name: str, known: tuple[str, ...]) -> BadRequestError:
-        close = resembling(name, list(known))
-        hint = f"known are {', '.join(known)}" if close is None else f"did you mean '{close}'?"
+        hint = did_you_mean(name, known) or f"known are {', '.join(known)}"
         return BadRequestError(f"{self._name}: {words} '{name}'", hint=hint)
-
-
-def _read(name: str) -> str:
-    try:
-        with open_file(name) as handle:
-            return handle.read().decode()
-    except FileNotFoundError:
-        raise NotFoundError(f"file not found: {name}") from None
-    except UnicodeDecodeError as error:
-        raise BadRequestError(f"{name} is not UTF-8: {error.reason}") from error
-    except ValueError as error:
-        raise BadRequestError(f"cannot read {name!r}: {error}") from error
-    except OSError as error:
-        raise BadRequestError(f"cannot read {name}: {error.strerror or error}") from error

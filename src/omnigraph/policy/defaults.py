@@ -54,7 +54,7 @@ class ReadOnlyAccess(Struct, frozen=True):
 def server_state(*, tokens: bool, policy: bool, unauthenticated: bool = False) -> ServerState:
     """Return the state of a server, by whether it has tokens and a policy.
 
-    Raises `BadRequestError` for what must not start: a policy nobody can be known to, and no
+    Raises `BadRequestError` for what must not start: a policy that can know no caller, and no
     tokens without saying so.
     """
     if tokens:

@@ -10,6 +10,7 @@ from typing import Any
 from omnigraph.catalog import Catalog
 from omnigraph.errors import DataError, NotFoundError, StorageError
 from omnigraph.graph.api import Loadable
+from omnigraph.intake.declared import Given
 from omnigraph.intake.envelope_text import EnvelopeWriter
 from omnigraph.intake.frames import frame_rows
 from omnigraph.rows.entities import envelopes
@@ -54,7 +55,7 @@ def _lines(
 
 
 def frame_envelopes(
-    catalog: Catalog, type_name: str, frame: Any, *, from_col: str, to_col: str
+    catalog: Catalog, type_name: str, frame: Given, *, from_col: str, to_col: str
 ) -> Iterator[dict[str, object]]:
     """Return the rows of a frame as envelopes.
 

@@ -32,11 +32,14 @@ from omnigraph.values.networks import igraph_graph, networkx_graph
 from omnigraph.values.results import Explanation, LoadResult, MutationResult
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from omnigraph.catalog import Catalog
     from omnigraph.graph import BranchView, Result
     from omnigraph.graph.api import Loadable, Moment, Params
     from omnigraph.graph.exporting import StateRows
     from omnigraph.graph.prepared import PreparedQuery
+    from omnigraph.intake.declared import Given
     from omnigraph.ops.load import LoadMode
     from omnigraph.values.words import ChangeOp, EntityKind, ExportFormat, LoadWord
 
@@ -333,7 +336,7 @@ class RemoteGraph(RemoteUpkeep, RemotePictures):
         version: int | None = None,
         tag: str | None = None,
         timestamp: Moment = None,
-    ) -> Any:
+    ) -> pa.Table:
         """Return the rows of one type as an Arrow table, by id; `load_table` takes it as it is."""
         from omnigraph.remote.values import table_from
 
@@ -489,7 +492,7 @@ class RemoteGraph(RemoteUpkeep, RemotePictures):
     def load_table(
         self,
         type_name: str,
-        table: Any,
+        table: Given,
         *,
         mode: LoadMode | LoadWord,
         branch: str = MAIN,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pyarrow as pa
 
@@ -11,7 +10,7 @@ from omnigraph.graph import Result
 from omnigraph.values.headers import ARROW_METADATA
 
 
-def table_from(data: bytes) -> Any:
+def table_from(data: bytes) -> pa.Table:
     """Return the table of an Arrow stream."""
     return pa.ipc.open_stream(data).read_all()
 

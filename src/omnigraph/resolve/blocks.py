@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +44,7 @@ class Blocks(Struct, frozen=True):
             start = stop
 
 
-def find_blocks(keys: Any, nodes_max: int) -> Blocks:
+def find_blocks(keys: pa.ChunkedArray, nodes_max: int) -> Blocks:
     """Return the blocks of rows by their keys, a text column; null is in no block."""
     encoded = keys.combine_chunks().dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +12,7 @@ from omnigraph.resolve.scores import LEFT, RIGHT
 CLUSTER, MEMBER = "cluster", "id"
 
 
-def clusters_of(pairs: Any) -> Any:
+def clusters_of(pairs: pa.Table) -> pa.Table:
     """Return the nodes of all pairs, by id, each with the number of its cluster.
 
     Clusters are numbered in the order of their lowest ids.

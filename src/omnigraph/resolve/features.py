@@ -5,7 +5,7 @@ Arrow and NumPy only; a process and the workers of a cluster call the same funct
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,13 +41,13 @@ def value_column(item: Comparison) -> str:
     return f"{_FORMS[item.by]}:{item.property}"
 
 
-def features(rows: Any, rules: Rules) -> Any:
+def features(rows: pa.Table | pa.RecordBatch, rules: Rules) -> pa.Table:
     """Return ids, keys and compared values of a table or batch of nodes as a table."""
     table = pa.table(rows) if isinstance(rows, pa.RecordBatch) else rows
     columns = {name: table[name].combine_chunks() for name in table.column_names}
-    plain: dict[str, Any] = {}
+    plain: dict[str, pa.Array] = {}
 
-    def text(name: str) -> Any:
+    def text(name: str) -> pa.Array:
         if name not in plain:
             plain[name] = normalised(columns[name])
         return plain[name]
@@ -65,7 +65,7 @@ def features(rows: Any, rules: Rules) -> Any:
     return pa.table(found)
 
 
-def normalised(texts: Any) -> Any:
+def normalised(texts: pa.Array) -> pa.Array:
     """Return texts without case, accents, marks and punctuation, single-spaced; empty is null."""
     plain = pc.utf8_lower(pc.utf8_normalize(texts, form="NFKD"))
     plain = pc.replace_substring_regex(plain, pattern=r"\pM+", replacement="")
@@ -74,7 +74,7 @@ def normalised(texts: Any) -> Any:
     return pc.if_else(pc.equal(plain, ""), pa.scalar(None, plain.type), plain)
 
 
-def _key(column: Any, key: Key, text: Any) -> Any:
+def _key(column: pa.Array, key: Key, text: Callable[[str], pa.Array]) -> pa.Array:
     if key.by == "exact":
         return pc.cast(column, pa.string())
     found = text(key.property)
@@ -87,7 +87,7 @@ def _key(column: Any, key: Key, text: Any) -> Any:
     return found
 
 
-def _sorted_words(texts: Any) -> Any:
+def _sorted_words(texts: pa.Array) -> pa.Array:
     """Return the distinct words of each text in alphabetical order."""
     words = (
         None if text is None else " ".join(sorted(set(text.split()))) for text in texts.to_pylist()

@@ -6,10 +6,8 @@ that is decided is decided here, on what a source returns.
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +16,7 @@ from msgspec import Struct
 
 from omnigraph.catalog import Entity, NodeType
 from omnigraph.errors import BadRequestError
+from omnigraph.extras import active_session, offered
 from omnigraph.graph import Session
 from omnigraph.graph.results import Snapshot
 from omnigraph.graph.seam import catalog_at, table_at
@@ -41,7 +40,7 @@ class Matches(Struct, frozen=True, kw_only=True):
     `large` are the blocks left out, as rule, key and nodes.
     """
 
-    pairs: Any
+    pairs: pa.Table
     compared: int
     large: Sequence[tuple[int, str, int]]
 
@@ -52,7 +51,9 @@ class Source(Protocol):
     def matches(self, node: NodeType, rules: Rules) -> Matches:
         """Return the pairs of nodes that match."""
 
-    def rows_of(self, entity: Entity, columns: Sequence[str], by: Sequence[str], ids: Any) -> Any:
+    def rows_of(
+        self, entity: Entity, columns: Sequence[str], by: Sequence[str], ids: pa.Array
+    ) -> pa.Table:
         """Return the rows in which one of these columns has one of these ids."""
 
 
@@ -70,9 +71,9 @@ class Resolved(Struct, frozen=True, kw_only=True):
     commit: str
     nodes: int
     compared: int
-    pairs: Any
-    clusters: Any
-    skipped: Any
+    pairs: pa.Table
+    clusters: pa.Table
+    skipped: pa.Table
     plan: MergePlan
 
     def report(self) -> ResolveReport:
@@ -115,7 +116,7 @@ def resolve(
     *,
     branch: str = MAIN,
     engine: EngineWord = "auto",
-    session: Any = None,
+    session: object = None,
     master: str | None = None,
 ) -> Resolved:
     """Find the nodes of a type that are the same by rules, in the newest state of a branch.
@@ -145,8 +146,7 @@ def resolve(
     nodes = 0 if pin is None else pin.row_count
     source: Source = LocalSource(graph, snapshot)
     if _on_spark(engine, session, master, nodes):
-        # A room above, found by name as a plug-in is: PySpark is an extra.
-        make = importlib.import_module("omnigraph.spark.resolving").SparkSource
+        make = offered("spark.resolving").SparkSource
         source = make(graph, snapshot, session=session, master=master)
     found = source.matches(node, rules)
     clusters = clusters_of(found.pairs)
@@ -164,17 +164,15 @@ def resolve(
     )
 
 
-def _on_spark(engine: str, session: Any, master: str | None, nodes: int) -> bool:
+def _on_spark(engine: str, session: object, master: str | None, nodes: int) -> bool:
     if engine != "auto":
         return engine == "spark"
     if session is not None or master is not None:
         return True
-    started = sys.modules.get("pyspark.sql")
-    active = None if started is None else started.SparkSession.getActiveSession()
-    return active is not None and nodes >= RESOLVE_SPARK_NODES_MIN
+    return active_session() is not None and nodes >= RESOLVE_SPARK_NODES_MIN
 
 
-def _small(clusters: Any, rules: Rules) -> Any:
+def _small(clusters: pa.Table, rules: Rules) -> pa.Table:
     """Return the members of clusters that may be merged."""
     numbers = clusters[CLUSTER].to_numpy()
     sizes = np.bincount(numbers, minlength=1)
@@ -187,7 +185,7 @@ def _plan(
     node: NodeType,
     rules: Rules,
     source: Source,
-    members: Any,
+    members: pa.Table,
 ) -> MergePlan:
     catalog = catalog_at(graph, snapshot)
     values = rules.value_rules(node)
@@ -210,14 +208,14 @@ def _plan(
     return merge_plan(node, rules, members, nodes, edges)
 
 
-def _with_survivors(clusters: Any, plan: MergePlan) -> Any:
+def _with_survivors(clusters: pa.Table, plan: MergePlan) -> pa.Table:
     at = pc.index_in(
         clusters[MEMBER].combine_chunks(), value_set=plan.survivors[MEMBER].combine_chunks()
     )
     return clusters.append_column(SURVIVOR, plan.survivors[SURVIVOR].combine_chunks().take(at))
 
 
-def _skipped(large: Sequence[tuple[int, str, int]]) -> Any:
+def _skipped(large: Sequence[tuple[int, str, int]]) -> pa.Table:
     found = sorted(large, key=lambda item: (-item[2], item[0], item[1]))
     columns = list(zip(*found, strict=True)) or [(), (), ()]
     return pa.table(
@@ -243,20 +241,22 @@ class LocalSource:
         parts = parts or [features(shape(node, columns).empty_table(), rules)]
         return all_matches(pa.concat_tables(parts), rules)
 
-    def rows_of(self, entity: Entity, columns: Sequence[str], by: Sequence[str], ids: Any) -> Any:
+    def rows_of(
+        self, entity: Entity, columns: Sequence[str], by: Sequence[str], ids: pa.Array
+    ) -> pa.Table:
         """Return the rows in which one of these columns has one of these ids."""
         batches = self._batches(entity, columns) if len(ids) else ()
         found = [having(batch, by, ids) for batch in batches]
         return pa.Table.from_batches(found, shape(entity, columns)).combine_chunks()
 
-    def _batches(self, entity: Entity, columns: Sequence[str]) -> Iterator[Any]:
+    def _batches(self, entity: Entity, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         table = table_at(self._graph, self._snapshot, entity.table_key)
         wanted = shape(entity, columns)
         for batch in table.batches(columns=columns, batch_rows=RESOLVE_ROWS_AT_ONCE):
             yield batch.cast(wanted)
 
 
-def all_matches(found: Any, rules: Rules) -> Matches:
+def all_matches(found: pa.Table, rules: Rules) -> Matches:
     """Compare features of all nodes, block rule by block rule."""
     ordered = found.sort_by(ID).combine_chunks()
     parts, compared = [], 0
@@ -269,12 +269,12 @@ def all_matches(found: Any, rules: Rules) -> Matches:
     return Matches(pairs=distinct(pa.concat_tables(parts)), compared=compared, large=large)
 
 
-def shape(entity: Entity, columns: Sequence[str]) -> Any:
+def shape(entity: Entity, columns: Sequence[str]) -> pa.Schema:
     """Return the schema of some columns of a type."""
     return pa.schema([rows_schema(entity).field(name) for name in columns])
 
 
-def having(batch: Any, by: Sequence[str], ids: Any) -> Any:
+def having(batch: pa.RecordBatch, by: Sequence[str], ids: pa.Array) -> pa.RecordBatch:
     """Return the rows of a batch in which one of these columns has one of these ids."""
     wanted = np.zeros(batch.num_rows, dtype=bool)
     for name in by:

@@ -6,7 +6,6 @@ Decides on tables of the nodes and edges concerned, and reads nothing itself.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +14,7 @@ from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from omnigraph.catalog import EdgeType, NodeType
+from omnigraph.compute.types import Column
 from omnigraph.resolve.clusters import CLUSTER, MEMBER
 from omnigraph.resolve.rules import Rules, ValueWord
 
@@ -23,7 +23,7 @@ OP, FROM, TO = "#op", "#from", "#to"
 UPDATE, DELETE = "update", "delete"
 SURVIVOR = "survivor"
 
-EdgeRows = Sequence[tuple[EdgeType, Any]]
+EdgeRows = Sequence[tuple[EdgeType, pa.Table]]
 """Edges by type, as tables of `id`, `src`, `dst` and what their `@unique` constraints name."""
 
 _STAYS, _RANK = "#stays", "#rank"
@@ -32,7 +32,7 @@ _STAYS, _RANK = "#stays", "#rank"
 class EdgeMoves(Struct, frozen=True, kw_only=True):
     """What happens to the edges of one type. `events` are rows for a load with mode `apply`."""
 
-    events: Any
+    events: pa.Table
     redirected: int
     collapsed: int
     """Edges deleted because another one has the same unique values now."""
@@ -43,8 +43,8 @@ class EdgeMoves(Struct, frozen=True, kw_only=True):
 class MergePlan(Struct, frozen=True, kw_only=True):
     """A merge of clusters as events. `survivors` has the id that each node becomes."""
 
-    survivors: Any
-    nodes: Any
+    survivors: pa.Table
+    nodes: pa.Table
     edges: Mapping[str, EdgeMoves] = field(default_factory=dict)
 
     @property
@@ -59,7 +59,7 @@ class MergePlan(Struct, frozen=True, kw_only=True):
         return not self.merged
 
 
-def degrees(members: Any, node: NodeType, edges: EdgeRows) -> NDArray[np.int64]:
+def degrees(members: pa.Table, node: NodeType, edges: EdgeRows) -> NDArray[np.int64]:
     """Return how many ends of edges each member has."""
     found = np.zeros(members.num_rows, dtype=np.int64)
     ids = members[MEMBER].combine_chunks()
@@ -71,7 +71,9 @@ def degrees(members: Any, node: NodeType, edges: EdgeRows) -> NDArray[np.int64]:
     return found
 
 
-def survivors(members: Any, rules: Rules, nodes: Any, counts: NDArray[np.int64]) -> Any:
+def survivors(
+    members: pa.Table, rules: Rules, nodes: pa.Table, counts: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """Return for each member the row of the one that stays; rows of all arguments are the same."""
     keys = [(CLUSTER, "ascending")]
     table = members
@@ -87,7 +89,7 @@ def survivors(members: Any, rules: Rules, nodes: Any, counts: NDArray[np.int64])
 
 
 def merge_plan(
-    node: NodeType, rules: Rules, members: Any, nodes: Any, edges: EdgeRows
+    node: NodeType, rules: Rules, members: pa.Table, nodes: pa.Table, edges: EdgeRows
 ) -> MergePlan:
     """Return the merge of clusters.
 
@@ -109,8 +111,8 @@ def merge_plan(
 
 
 def _node_events(
-    node: NodeType, rules: Rules, members: Any, nodes: Any, stays: NDArray[np.int64]
-) -> Any:
+    node: NodeType, rules: Rules, members: pa.Table, nodes: pa.Table, stays: NDArray[np.int64]
+) -> pa.Table:
     """Return deletions of the nodes that go, and new values of those that stay."""
     own = np.arange(members.num_rows)
     gone, kept = np.flatnonzero(stays != own), np.flatnonzero(stays == own)
@@ -130,13 +132,13 @@ def _node_events(
 
 
 def _taken(
-    node: NodeType, rules: Rules, members: Any, nodes: Any, stays: NDArray[np.int64]
-) -> dict[str, Any]:
+    node: NodeType, rules: Rules, members: pa.Table, nodes: pa.Table, stays: NDArray[np.int64]
+) -> dict[str, pa.Array]:
     """Return, by property, the row from which each survivor, by id, takes its value."""
     own = np.arange(members.num_rows)
     kept = np.flatnonzero(stays == own)
     table = members.append_column(_STAYS, pa.array(stays == own))
-    found: dict[str, Any] = {}
+    found: dict[str, pa.Array] = {}
     for name, rule in rules.value_rules(node).items():
         table_of_rule = table
         if rule == "longest":
@@ -153,7 +155,7 @@ def _taken(
     return found
 
 
-def _from_each(table: Any, column: Any, rule: ValueWord) -> NDArray[np.int64]:
+def _from_each(table: pa.Table, column: pa.ChunkedArray, rule: ValueWord) -> NDArray[np.int64]:
     """Return for each row the first one of its cluster that has a value, -1 if none has."""
     rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
     known = table.take(pa.array(rows))
@@ -170,7 +172,7 @@ def _from_each(table: Any, column: Any, rule: ValueWord) -> NDArray[np.int64]:
     return found
 
 
-def _first_of_each(table: Any, keys: Sequence[tuple[str, str]]) -> NDArray[np.int64]:
+def _first_of_each(table: pa.Table, keys: Sequence[tuple[str, str]]) -> NDArray[np.int64]:
     """Return the first row of each cluster in an order that begins with the cluster."""
     order = pc.sort_indices(table, sort_keys=list(keys)).to_numpy()
     clusters = table[CLUSTER].to_numpy()[order]
@@ -180,7 +182,7 @@ def _first_of_each(table: Any, keys: Sequence[tuple[str, str]]) -> NDArray[np.in
     return found
 
 
-def _lengths(column: Any) -> Any:
+def _lengths(column: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = column.type
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     return pc.utf8_length(column) if is_text else pc.list_value_length(column)
@@ -189,7 +191,7 @@ def _lengths(column: Any) -> Any:
 # ---- edges ----------------------------------------------------------------------------------
 
 
-def _moves(edge: EdgeType, node: NodeType, rows: Any, mapped: Any) -> EdgeMoves:
+def _moves(edge: EdgeType, node: NodeType, rows: pa.Table, mapped: pa.Table) -> EdgeMoves:
     ids = mapped[MEMBER].combine_chunks()
     target = mapped[SURVIVOR].combine_chunks()
     after = rows
@@ -222,7 +224,7 @@ def _moves(edge: EdgeType, node: NodeType, rows: Any, mapped: Any) -> EdgeMoves:
 
 
 def _repeated(
-    edge: EdgeType, after: Any, moved: NDArray[np.bool_], kept: NDArray[np.bool_]
+    edge: EdgeType, after: pa.Table, moved: NDArray[np.bool_], kept: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Tell which edges go because of `@unique`.
 
@@ -246,35 +248,35 @@ def _repeated(
     return gone
 
 
-def _codes(column: Any) -> NDArray[np.int64]:
+def _codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
     encoded = column.combine_chunks().dictionary_encode().indices.fill_null(-1)
     found: NDArray[np.int64] = encoded.to_numpy(zero_copy_only=False).astype(np.int64)
     return found
 
 
-def _ranks(ids: Any) -> NDArray[np.int64]:
+def _ranks(ids: pa.ChunkedArray) -> NDArray[np.int64]:
     order = pc.sort_indices(ids).to_numpy()
     ranks = np.empty(len(order), dtype=np.int64)
     ranks[order] = np.arange(len(order))
     return ranks
 
 
-def _differs(before: Any, after: Any, column: str) -> NDArray[np.bool_]:
+def _differs(before: pa.Table, after: pa.Table, column: str) -> NDArray[np.bool_]:
     return _flags(pc.not_equal(before[column], after[column]))
 
 
-def _differs_within(rows: Any) -> NDArray[np.bool_]:
+def _differs_within(rows: pa.Table) -> NDArray[np.bool_]:
     return _flags(pc.not_equal(rows["src"], rows["dst"]))
 
 
-def _flags(column: Any) -> NDArray[np.bool_]:
+def _flags(column: pa.ChunkedArray) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = column.combine_chunks().to_numpy(zero_copy_only=False)
     return found
 
 
-def _joined(first: Any, second: Any) -> Any:
+def _joined(first: Column, second: Column) -> pa.Array:
     return pa.concat_arrays([_whole(first), _whole(second)])
 
 
-def _whole(column: Any) -> Any:
+def _whole(column: Column) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -28,7 +28,7 @@ def propose(
 ) -> ResolveReport:
     """Write a plan to a branch as one commit; a branch that is missing is made for it.
 
-    The branch must be in the state that was looked at, so that nothing is merged that nobody
+    The branch must be in the state that was looked at, so that nothing is merged that was not
     compared. Repeating a proposal returns the first one.
 
     Args:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.resolve.clusters import CLUSTER, MEMBER
@@ -76,6 +76,6 @@ def _clusters(found: Resolved, shown: int) -> Iterator[str]:
         yield f"  and {counted(len(numbers) - shown, 'cluster')} more"
 
 
-def _best(pairs: Any, name: str) -> float:
+def _best(pairs: pa.Table, name: str) -> float:
     mine = pc.or_(pc.equal(pairs[LEFT], name), pc.equal(pairs[RIGHT], name))
     return float(pc.max(pairs.filter(mine)[SCORE]).as_py())

@@ -18,6 +18,7 @@ from omnigraph.catalog.types import NUMERICS, TEMPORALS
 from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.extras import needed
 from omnigraph.limits import RESOLVE_BLOCK_NODES, RESOLVE_CLUSTER_NODES
+from omnigraph.store import read_text
 from omnigraph.wording import names_hint
 
 KeyWord = Literal["exact", "normalised", "prefix", "initials", "words"]
@@ -169,16 +170,7 @@ class Rules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def read_rules(path: str | os.PathLike[str]) -> Rules:
     """Read rules from a TOML file. Raises `BadRequestError`."""
     name = os.fspath(path)
-    try:
-        with open(name, encoding="utf-8") as handle:
-            text = handle.read()
-    except FileNotFoundError:
-        raise NotFoundError(f"file not found: {name}") from None
-    except UnicodeDecodeError as error:
-        raise BadRequestError(f"{name} is not UTF-8: {error.reason}") from error
-    except OSError as error:
-        raise BadRequestError(f"cannot read {name}: {error.strerror or error}") from error
-    return parse_rules(text, name)
+    return parse_rules(read_text(name), name)
 
 
 def parse_rules(text: str, name: str) -> Rules:

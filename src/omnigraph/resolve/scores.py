@@ -7,7 +7,6 @@ wherever and in whatever company a pair is compared.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,14 +24,16 @@ Compare = Callable[[Indexes, Indexes], Scores]
 LEFT, RIGHT, SCORE = "left", "right", "score"
 
 
-def pairs_schema(rules: Rules) -> Any:
+def pairs_schema(rules: Rules) -> pa.Schema:
     """Return the columns of a table of pairs."""
     scores = [pa.field(item.name, pa.float64()) for item in rules.compare]
     ends = [pa.field(LEFT, pa.string()), pa.field(RIGHT, pa.string())]
     return pa.schema([*ends, pa.field(SCORE, pa.float64()), *scores])
 
 
-def matches(found: Any, block: int, rules: Rules) -> tuple[Any, int, tuple[tuple[str, int], ...]]:
+def matches(
+    found: pa.Table, block: int, rules: Rules
+) -> tuple[pa.Table, int, tuple[tuple[str, int], ...]]:
     """Compare the candidates of one block rule among features, which are ordered by id.
 
     Returns the pairs that match as a table, how many were compared, and the blocks left out.
@@ -53,7 +54,7 @@ def matches(found: Any, block: int, rules: Rules) -> tuple[Any, int, tuple[tuple
     return pa.concat_tables(parts), blocks.pair_count, blocks.large
 
 
-def distinct(pairs: Any) -> Any:
+def distinct(pairs: pa.Table) -> pa.Table:
     """Return pairs once each, by their ids; a pair may share several blocks."""
     ordered = pairs.sort_by([(LEFT, "ascending"), (RIGHT, "ascending")]).combine_chunks()
     if ordered.num_rows < 2:
@@ -68,7 +69,7 @@ def distinct(pairs: Any) -> Any:
 class Scorer:
     """Compares rows of features by rules."""
 
-    def __init__(self, found: Any, rules: Rules) -> None:
+    def __init__(self, found: pa.Table, rules: Rules) -> None:
         self._rules = rules
         self._weights = np.array([item.weight for item in rules.compare])
         self._compare = [_prepared(found[value_column(item)], item) for item in rules.compare]
@@ -98,14 +99,14 @@ class Scorer:
         return kept
 
 
-def _prepared(column: Any, item: Comparison) -> Compare:
+def _prepared(column: pa.ChunkedArray, item: Comparison) -> Compare:
     values = column.combine_chunks()
     if item.by == "vector":
         return _by_vector(values, item.measure or "cosine")
     return _by_edits(values) if item.by in EDITS else _by_equality(values)
 
 
-def _by_equality(values: Any) -> Compare:
+def _by_equality(values: pa.Array) -> Compare:
     codes = values.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
 
     def compare(left: Indexes, right: Indexes) -> Scores:
@@ -115,7 +116,7 @@ def _by_equality(values: Any) -> Compare:
     return compare
 
 
-def _by_edits(values: Any) -> Compare:
+def _by_edits(values: pa.Array) -> Compare:
     from rapidfuzz.distance import Levenshtein
     from rapidfuzz.process import cpdist
 
@@ -137,7 +138,7 @@ def _by_edits(values: Any) -> Compare:
     return compare
 
 
-def _by_vector(values: Any, measure: MeasureWord) -> Compare:
+def _by_vector(values: pa.FixedSizeListArray, measure: MeasureWord) -> Compare:
     size = values.type.list_size
     missing = values.is_null().to_numpy(zero_copy_only=False)
     filled = values.flatten() if not missing.any() else values.fill_null([0.0] * size).flatten()

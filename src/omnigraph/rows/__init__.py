@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from omnigraph.rows.changes import RowFile, RowsElsewhere, TableChange, TableChanges
+from omnigraph.rows.changes import (
+    RowFile,
+    RowsElsewhere,
+    TableChange,
+    TableChanges,
+    counts_of_kind,
+)
 from omnigraph.rows.keys import canonical_texts, key_ids
 from omnigraph.rows.problems import Problem, Problems
 from omnigraph.rows.table_schema import (
@@ -23,6 +29,7 @@ __all__ = [
     "TableChange",
     "TableChanges",
     "canonical_texts",
+    "counts_of_kind",
     "has_blobs",
     "key_ids",
     "rows_from_values",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 from msgspec import Struct, field
@@ -44,8 +43,8 @@ class TableChange(Struct):
     """
 
     entity: Entity
-    added: Any = None
-    changed: Any = None
+    added: pa.Table | None = None
+    changed: pa.Table | None = None
     deleted: list[str] = field(default_factory=list)
     replaced: bool = False
     mapped: bool = False
@@ -68,7 +67,7 @@ class TableChange(Struct):
         files = () if self.elsewhere is None else self.elsewhere.files
         return max(self.row_count, sum(item.rows for item in files))
 
-    def rows(self) -> Any | None:
+    def rows(self) -> pa.Table | None:
         """Return added and changed rows together, None when there are none."""
         parts = [part for part in (self.added, self.changed) if part is not None and part.num_rows]
         if len(parts) == 1:
@@ -79,6 +78,12 @@ class TableChange(Struct):
         """Return the ids of added and changed rows."""
         found = self.rows()
         return [] if found is None else list(found["id"].to_pylist())
+
+
+def counts_of_kind(counts: Mapping[str, int], kind: str) -> dict[str, int]:
+    """Return numbers by table key as numbers by type name, those of nodes or of edges."""
+    own = {key: number for key, number in sorted(counts.items()) if key.startswith(f"{kind}:")}
+    return {key.removeprefix(f"{kind}:"): number for key, number in own.items()}
 
 
 class TableChanges(Struct):

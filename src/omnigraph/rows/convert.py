@@ -18,7 +18,7 @@ Report = Callable[[int, str], None]
 _F32_MAX = 3.4028235677973366e38
 
 
-def column_array(values: Sequence[Any], declared: PropertyType, report: Report) -> Any:
+def column_array(values: Sequence[object], declared: PropertyType, report: Report) -> pa.Array:
     """Return values (already of the right JSON kinds) as a column; bad ones go to `report`.
 
     A reported value becomes null so that the rest can be looked at too.
@@ -33,8 +33,8 @@ def column_array(values: Sequence[Any], declared: PropertyType, report: Report) 
         return pa.array(_each(values, declared, wanted, report), wanted)
 
 
-def _converter(declared: PropertyType) -> Callable[[Any], Any] | None:
-    found: Callable[[Any], Any] | None = None
+def _converter(declared: PropertyType) -> Callable[[Any], object] | None:
+    found: Callable[[Any], object] | None = None
     if declared.scalar is Scalar.DATE:
         found = _date
     elif declared.scalar is Scalar.DATETIME:
@@ -50,7 +50,7 @@ def _converter(declared: PropertyType) -> Callable[[Any], Any] | None:
     return lambda value: [inner(item) for item in value]
 
 
-def _convert(converter: Callable[[Any], Any], value: Any, row: int, report: Report) -> Any:
+def _convert(converter: Callable[[Any], object], value: object, row: int, report: Report) -> object:
     if value is None:
         return None
     try:
@@ -62,23 +62,23 @@ def _convert(converter: Callable[[Any], Any], value: Any, row: int, report: Repo
     return None
 
 
-def _date(value: Any) -> Any:
+def _date(value: object) -> object:
     if isinstance(value, str):
         return parse_date(value)
     return check_days(value) if isinstance(value, int) else value
 
 
-def _datetime(value: Any) -> Any:
+def _datetime(value: object) -> object:
     if isinstance(value, str):
         return parse_datetime(value)
     return check_millis(value) if isinstance(value, int) else value
 
 
-def _is_number(item: Any) -> bool:
+def _is_number(item: object) -> bool:
     return isinstance(item, int | float) and math.isfinite(item)
 
 
-def _vector(value: Any, size: int) -> Any:
+def _vector(value: Sequence[Any], size: int) -> object:
     if len(value) != size:
         raise ValueError(f"expected {size} values for Vector({size}), got {len(value)}")
     if not all(_is_number(item) and abs(item) <= _F32_MAX for item in value):
@@ -86,9 +86,11 @@ def _vector(value: Any, size: int) -> Any:
     return value
 
 
-def _each(values: Sequence[Any], declared: PropertyType, wanted: Any, report: Report) -> list[Any]:
+def _each(
+    values: Sequence[object], declared: PropertyType, wanted: pa.DataType, report: Report
+) -> list[object]:
     """Convert one by one, to find which values do not fit."""
-    found: list[Any] = []
+    found: list[object] = []
     for row, value in enumerate(values):
         try:
             pa.array([value], wanted)
@@ -99,7 +101,7 @@ def _each(values: Sequence[Any], declared: PropertyType, wanted: Any, report: Re
     return found
 
 
-def _misfit(value: Any, declared: PropertyType) -> str:
+def _misfit(value: object, declared: PropertyType) -> str:
     if declared.scalar in INTEGERS and isinstance(value, int):
         low, high = scalar_range(declared.scalar)
         return f"{value} is outside the range of {declared.scalar} ({low} to {high})"

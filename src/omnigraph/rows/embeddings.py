@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from omnigraph.catalog import Entity, Property
 from omnigraph.embed import Embedder, embed_texts
@@ -21,7 +21,7 @@ class Embeddings:
 
     def __init__(self, embedder: Embedder | None) -> None:
         self._embedder = embedder
-        self._known: dict[tuple[int, str], Any] = {}
+        self._known: dict[tuple[int, str], NDArray[np.float32]] = {}
 
     @property
     def active(self) -> bool:
@@ -62,7 +62,7 @@ class Embeddings:
             else:
                 yield declared, None
 
-    def fill_rows(self, entity: Entity, rows: Any) -> Any:
+    def fill_rows(self, entity: Entity, rows: pa.Table) -> pa.Table:
         """Return rows whose null vectors are filled where there is a text to embed."""
         if self._embedder is None:
             return rows
@@ -98,7 +98,7 @@ class Embeddings:
                 hint="write with that model, or give the vectors yourself",
             )
 
-    def _vectors(self, texts: list[str], dimension: int) -> Any:
+    def _vectors(self, texts: list[str], dimension: int) -> NDArray[np.float32]:
         if self._embedder is None:
             return np.empty((0, dimension), dtype=np.float32)
         new = [text for text in dict.fromkeys(texts) if (dimension, text) not in self._known]
@@ -114,7 +114,9 @@ def _dimension(declared: Property) -> int:
     return declared.type.vector_dim or 0
 
 
-def _replaced(column: Any, places: Any, vectors: Any) -> Any:
+def _replaced(
+    column: pa.Array, places: NDArray[np.int64], vectors: NDArray[np.float32]
+) -> pa.Array:
     """Return a vector column with some of its entries replaced."""
     values = pa.array(np.ascontiguousarray(vectors).reshape(-1), pa.float32())
     new = pa.FixedSizeListArray.from_arrays(values, type=column.type)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +12,7 @@ from omnigraph.errors import QueryError
 from omnigraph.rows.blobs import encode_blob
 
 
-def envelopes(entity: Entity, rows: Any) -> Iterator[dict[str, object]]:
+def envelopes(entity: Entity, rows: pa.Table) -> Iterator[dict[str, object]]:
     """Yield rows as envelopes, in their order."""
     ids = rows["id"].to_pylist()
     columns = [
@@ -33,7 +32,7 @@ def envelopes(entity: Entity, rows: Any) -> Iterator[dict[str, object]]:
         yield {"type": entity.name, "data": data}
 
 
-def _plain(column: Any, declared: PropertyType, place: str) -> list[Any]:
+def _plain(column: pa.Array, declared: PropertyType, place: str) -> list[object]:
     """Return a column as JSON values: dates as days, instants as milliseconds, blobs as text."""
     scalar = declared.scalar
     if declared.is_list and scalar in (Scalar.DATE, Scalar.DATETIME):

@@ -6,7 +6,6 @@ Types and properties are matched by their stable identities, never by name.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -54,9 +53,9 @@ class TypeChange(Struct, frozen=True, kw_only=True):
         fields = {item.name: item for item in table_schema(self.new)}
         nullable: list[str] = []
         required: list[str] = []
-        recomputed: dict[str, tuple[Any, Any]] = {}
-        added: list[Any] = []
-        filled: dict[str, tuple[Any, Any]] = {}
+        recomputed: dict[str, tuple[pa.Field, object]] = {}
+        added: list[pa.Field] = []
+        filled: dict[str, tuple[pa.Field, object]] = {}
         for name, wanted in self.new.properties.items():
             stored = self.sources.get(name)
             if stored is None:
@@ -117,7 +116,7 @@ class TypeChange(Struct, frozen=True, kw_only=True):
             return None
         return replace(new, properties={}, uniques=uniques, ranges=ranges, checks=checks)
 
-    def rows_after(self, new: Entity, table: Table, columns: Iterable[str]) -> Any:
+    def rows_after(self, new: Entity, table: Table, columns: Iterable[str]) -> pa.Table:
         """Return ids and some columns of a stored table as they will be."""
         names = [name for name in dict.fromkeys(columns) if name != "id"]
         stored = {n: self.sources[n].name if n in self.sources else n for n in names}

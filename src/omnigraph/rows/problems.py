@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec import Struct
 from msgspec.structs import replace
 
+from omnigraph.compute.types import Column
 from omnigraph.errors import DataError
 from omnigraph.limits import PROBLEMS_MAX
+from omnigraph.values.failures import Problem as Problem
 
 SHOWN_ROWS = 1000
 """Rows looked at per check: more than are ever reported."""
@@ -22,34 +24,6 @@ class LinePlace(NamedTuple):
     file: str | None
     line: int
     element: int | None = None
-
-
-class Problem(Struct, frozen=True, kw_only=True):
-    """One reason why a row cannot be written."""
-
-    message: str
-    type_name: str | None = None
-    entity_id: str | None = None
-    field: str | None = None
-    line: int | None = None
-    file: str | None = None
-    element: int | None = None
-    """Which of the things that share lines with others it is about, counted in its file."""
-    kind: str = "value_constraint_violation"
-    table_key: str | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """Return what is known, as plain JSON data."""
-        known = {
-            "file": self.file,
-            "line": self.line,
-            "element": self.element,
-            "type": self.type_name,
-            "id": self.entity_id,
-            "field": self.field,
-            "message": self.message,
-        }
-        return {name: value for name, value in known.items() if value is not None}
 
 
 _ENVELOPE = 'a line is {"type": "Person", "data": {...}}; rows of one type: Person=FILE'
@@ -125,7 +99,7 @@ def _hint(message: str) -> str | None:
     return next((help_ for words, help_ in _HINTS if words in message), None)
 
 
-def some_rows(rows: Any, wrong: Any, column: str) -> Any:
+def some_rows(rows: pa.Table, wrong: Column, column: str) -> pa.Table:
     """Return id and one column of the first rows a mask names, as many as are worth a look."""
     places = pc.indices_nonzero(wrong)
     shown = min(len(places), SHOWN_ROWS)

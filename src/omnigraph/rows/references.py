@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from omnigraph.catalog import Cardinality, EdgeType, NodeType, TypeKind
+from omnigraph.compute.types import Column
 from omnigraph.limits import JOINED_ROWS_MIN
 from omnigraph.rows.changes import TableChange, TableChanges
 from omnigraph.rows.problems import Problem, Problems, some_rows
@@ -41,7 +42,7 @@ def _check_endpoints(
         for column, type_name in (("src", edge.source), ("dst", edge.target))
     }
     if edge.source == edge.target:
-        # Both ends in one probe.
+        # Both ends in one look-up.
         wanted["src"] = pc.unique(pa.concat_arrays([wanted["src"], wanted.pop("dst")]))
     found = {
         column: _missing_nodes(base, changes, edge.source if column == "src" else edge.target, ids)
@@ -69,20 +70,28 @@ def endpoint_problem(
     file: str | None = None,
 ) -> Problem:
     """Return the problem of a new edge, one of whose ends does not exist."""
+    found = _end_problem(edge, edge.name, entity_id, column, value)
+    return replace(found, line=line, file=file)
+
+
+def orphan_problem(edge: EdgeType, entity_id: str, column: str, value: str) -> Problem:
+    """Return the problem of a committed edge that would lose one of its ends."""
+    return _end_problem(edge, f"{edge.name} '{entity_id}'", entity_id, column, value)
+
+
+def _end_problem(edge: EdgeType, label: str, entity_id: str, column: str, value: str) -> Problem:
     type_name = edge.source if column == "src" else edge.target
     return Problem(
-        message=f"{edge.name}: {column} '{value}' not found in {type_name}",
+        message=f"{label}: {column} '{value}' not found in {type_name}",
         type_name=edge.name,
         entity_id=entity_id,
         field="from" if column == "src" else "to",
-        line=line,
-        file=file,
         kind="orphan_edge",
         table_key=edge.table_key,
     )
 
 
-def _elsewhere(changes: TableChanges, type_name: str, ids: Any) -> Any:
+def _elsewhere(changes: TableChanges, type_name: str, ids: pa.ChunkedArray) -> Column:
     """Return those of the ids that no node of the type has that is written with them."""
     change = changes.get(TypeKind.NODE, type_name)
     rows = None if change is None else change.rows()
@@ -96,7 +105,9 @@ def _elsewhere(changes: TableChanges, type_name: str, ids: Any) -> Any:
     return asked.join(there, keys="id", join_type="left anti")["id"]
 
 
-def _missing_nodes(base: Stored, changes: TableChanges, type_name: str, wanted: Any) -> set[str]:
+def _missing_nodes(
+    base: Stored, changes: TableChanges, type_name: str, wanted: pa.Array
+) -> set[str]:
     """Return those of the ids, none of which is written now, that no node of the type has then."""
     node = base.schema.catalog.nodes[type_name]
     change = changes.get(TypeKind.NODE, type_name)
@@ -132,19 +143,6 @@ def _check_orphans(
             )
             for row in left.slice(0, 1000).to_pylist():
                 problems.add(orphan_problem(edge, row["id"], column, row[column]))
-
-
-def orphan_problem(edge: EdgeType, entity_id: str, column: str, value: str) -> Problem:
-    """Return the problem of a committed edge that would lose one of its ends."""
-    type_name = edge.source if column == "src" else edge.target
-    return Problem(
-        message=f"{edge.name} '{entity_id}': {column} '{value}' not found in {type_name}",
-        type_name=edge.name,
-        entity_id=entity_id,
-        field="from" if column == "src" else "to",
-        kind="orphan_edge",
-        table_key=edge.table_key,
-    )
 
 
 def _removed_ids(base: Stored, change: TableChange, node: NodeType) -> list[str]:

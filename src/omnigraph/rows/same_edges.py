@@ -8,7 +8,6 @@ under the id the target has, so that they are judged as changes of one edge.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,7 +39,7 @@ def key_columns(entity: Entity) -> list[list[str]]:
     return [columns for number, columns in enumerate(found) if columns not in found[:number]]
 
 
-def same_keys(rules: Iterable[list[str]], rows: Any) -> Pairs:
+def same_keys(rules: Iterable[list[str]], rows: pa.Table) -> Pairs:
     """Return for every id that shares a key with others the id that stands for all of them.
 
     `rows` are those of all states that are compared. An edge that moved links those it met.
@@ -144,7 +143,7 @@ def _crossed(
     )
 
 
-def _rows_of(ids: Iterable[str], *rows: Any) -> Any:
+def _rows_of(ids: Iterable[str], *rows: pa.Table) -> pa.Table:
     """Return the rows of some ids, in their order, each from the first table that has it."""
     found = pa.concat_tables(rows)
     wanted = pa.array(list(ids), pa.string())
@@ -152,7 +151,7 @@ def _rows_of(ids: Iterable[str], *rows: Any) -> Any:
 
 
 def _updated(
-    changes: RowChanges, *, gone: Pairs, was: Pairs, old: Any, new: Any, agreed: Any
+    changes: RowChanges, *, gone: Pairs, was: Pairs, old: pa.Table, new: pa.Table, agreed: pa.Array
 ) -> RowChanges:
     """Return changes with other updates, for rows in `was`, and without deletions of `gone`."""
     differs = pc.or_(pc.invert(agreed), pc.invert(equal_rows(old, new)))
@@ -169,12 +168,12 @@ def _ids(changes: RowChanges) -> set[str]:
     return set(changes.ids().to_pylist())
 
 
-def _ids_of(rows: Any) -> set[str]:
+def _ids_of(rows: pa.Table) -> set[str]:
     return set(rows["id"].to_pylist())
 
 
 def _pairs(
-    rules: Iterable[list[str]], left: Any, right: Any, undefined: Undefined | None = None
+    rules: Iterable[list[str]], left: pa.Table, right: pa.Table, undefined: Undefined | None = None
 ) -> Pairs:
     """Return which edges of one set are the same as which of another, each at most once.
 
@@ -200,7 +199,7 @@ def _pairs(
     return found
 
 
-def _complete(columns: list[str], rows: Any) -> Any:
+def _complete(columns: list[str], rows: pa.Table) -> pa.Table:
     """Return keys and ids of the rows whose key has no null: others are exempt from the rule."""
     keys = rows.select([*columns, "id"])
     for name in columns:
@@ -227,19 +226,19 @@ def _replacements(
     return RowChanges(inserted=none, deleted=none, old=old, new=new)
 
 
-def _is_one_of(rows: Any, ids: Iterable[str]) -> Any:
+def _is_one_of(rows: pa.Table, ids: Iterable[str]) -> pa.Array:
     return pc.is_in(rows["id"].combine_chunks(), value_set=pa.array(list(ids), pa.string()))
 
 
-def _picked(rows: Any, ids: Iterable[str]) -> Any:
+def _picked(rows: pa.Table, ids: Iterable[str]) -> pa.Table:
     return rows.filter(_is_one_of(rows, ids))
 
 
-def _left_over(rows: Any, ids: Iterable[str]) -> Any:
+def _left_over(rows: pa.Table, ids: Iterable[str]) -> pa.Table:
     return rows.filter(pc.invert(_is_one_of(rows, ids)))
 
 
-def _under(rows: Any, names: Mapping[str, str]) -> Any:
+def _under(rows: pa.Table, names: Mapping[str, str]) -> pa.Table:
     """Return rows with other ids."""
     if not names or not rows.num_rows:
         return rows

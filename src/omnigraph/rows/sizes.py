@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from omnigraph.catalog import Entity
+from omnigraph.compute.types import Column
 from omnigraph.errors import QueryError
 from omnigraph.limits import LINE_BYTES_MAX
 from omnigraph.rows.entities import envelopes
@@ -22,7 +22,7 @@ _NUMBER = 26
 """Bytes that a number takes at most, with its comma."""
 
 
-def check_sizes(entity: Entity, rows: Any, problems: Problems) -> None:
+def check_sizes(entity: Entity, rows: pa.Table, problems: Problems) -> None:
     """Report rows that a line cannot hold. Only what may be too large is looked at closely."""
     fixed = 256 + sum(len(name) * _ESCAPED + _NUMBER + 8 for name in entity.properties)
     if rows.nbytes * _ESCAPED + fixed <= LINE_BYTES_MAX:
@@ -46,7 +46,7 @@ def check_sizes(entity: Entity, rows: Any, problems: Problems) -> None:
             )
 
 
-def _line_bytes(entity: Entity, row: Any) -> int:
+def _line_bytes(entity: Entity, row: pa.Table) -> int:
     try:
         (envelope,) = envelopes(entity, row)
     except QueryError:
@@ -55,7 +55,7 @@ def _line_bytes(entity: Entity, row: Any) -> int:
     return len(msgspec.json.encode(envelope))
 
 
-def _bounds(column: Any) -> Any:
+def _bounds(column: pa.ChunkedArray) -> NDArray[np.int64]:
     """Return what each value of a column takes at most, beside its name."""
     kind = column.type
     if pa.types.is_string(kind):
@@ -72,7 +72,7 @@ def _bounds(column: Any) -> Any:
 _NONE = np.zeros(0, np.int64)
 
 
-def _list_bounds(lists: Any) -> Any:
+def _list_bounds(lists: pa.Array) -> NDArray[np.int64]:
     items = lists.flatten()
     owners = np.asarray(pc.list_parent_indices(lists), np.int64)
     sizes = np.full(len(items), _NUMBER, np.int64)
@@ -81,5 +81,5 @@ def _list_bounds(lists: Any) -> Any:
     return np.bincount(owners, weights=sizes, minlength=len(lists)).astype(np.int64)
 
 
-def _lengths(found: Any) -> Any:
+def _lengths(found: Column) -> NDArray[np.int64]:
     return np.asarray(pc.fill_null(found, 0), np.int64)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
 from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import EdgeType, Entity, Scalar, TypeKind
-from omnigraph.compute.types import arrow_type
+from omnigraph.compute.types import Column, arrow_type
 from omnigraph.limits import ROW_SCHEMAS_MAX
 from omnigraph.rows.spill import release_mapped
 from omnigraph.store import batch_rows, blob_array, blob_field, primary_key_field
@@ -26,7 +25,7 @@ def table_folder(kind: TypeKind, name: str) -> str:
     return f"{kind}s/{value:016x}"
 
 
-def table_schema(entity: Entity) -> Any:
+def table_schema(entity: Entity) -> pa.Schema:
     """Return the Arrow schema a type is stored with: implicit columns, then properties by name."""
     fields = [primary_key_field("id")]
     if isinstance(entity, EdgeType):
@@ -40,10 +39,10 @@ def table_schema(entity: Entity) -> Any:
     return pa.schema(fields)
 
 
-_ROWS_SCHEMAS: BoundedCache[int, tuple[Entity, Any]] = BoundedCache(ROW_SCHEMAS_MAX)
+_ROWS_SCHEMAS: BoundedCache[int, tuple[Entity, pa.Schema]] = BoundedCache(ROW_SCHEMAS_MAX)
 
 
-def rows_schema(entity: Entity) -> Any:
+def rows_schema(entity: Entity) -> pa.Schema:
     """Return the schema rows have in memory: as stored, but blobs are plain bytes."""
     known = _ROWS_SCHEMAS.get(id(entity))
     # A type that is remembered is kept alive, so no other has its identity.
@@ -54,7 +53,7 @@ def rows_schema(entity: Entity) -> Any:
     return found
 
 
-def _rows_schema(entity: Entity) -> Any:
+def _rows_schema(entity: Entity) -> pa.Schema:
     fields = [pa.field("id", pa.string())]
     if isinstance(entity, EdgeType):
         fields += [pa.field(name, pa.string()) for name in ("src", "dst")]
@@ -62,17 +61,17 @@ def _rows_schema(entity: Entity) -> Any:
     return pa.schema(fields)
 
 
-def rows_from_values(entity: Entity, rows: Sequence[Mapping[str, object]]) -> Any:
+def rows_from_values(entity: Entity, rows: Sequence[Mapping[str, object]]) -> pa.Table:
     """Return rows given as plain values (already of the right types) as a table."""
     schema = rows_schema(entity)
     columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def stored_rows(entity: Entity, rows: Any) -> Any:
+def stored_rows(entity: Entity, rows: pa.Table) -> pa.Table:
     """Return in-memory rows as the table stores them."""
     schema = table_schema(entity)
-    columns: list[Any] = []
+    columns: list[Column] = []
     for field in schema:
         column = rows[field.name]
         declared = entity.properties.get(field.name)
@@ -83,7 +82,9 @@ def stored_rows(entity: Entity, rows: Any) -> Any:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def stored_batches(entity: Entity, rows: Any, *, mapped: bool) -> Any:
+def stored_batches(
+    entity: Entity, rows: pa.Table, *, mapped: bool
+) -> pa.Table | pa.RecordBatchReader:
     """Return rows as the table stores them: a table, or a reader if they are many.
 
     Of `mapped` rows only a batch at a time is in memory.
@@ -92,7 +93,7 @@ def stored_batches(entity: Entity, rows: Any, *, mapped: bool) -> Any:
     if rows.num_rows <= at_once and not mapped:
         return stored_rows(entity, rows)
 
-    def batches() -> Iterator[Any]:
+    def batches() -> Iterator[pa.RecordBatch]:
         for batch in rows.to_batches(max_chunksize=at_once):
             yield from stored_rows(entity, pa.Table.from_batches([batch])).to_batches()
             if mapped:

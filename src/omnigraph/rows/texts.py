@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import datetime
 import math
-from typing import Any
 
 import msgspec
 import pyarrow.compute as pc
 
 from omnigraph.catalog import FLOATS, Scalar
 from omnigraph.compute import python_values
+from omnigraph.compute.types import Column
 from omnigraph.errors import QueryError
 from omnigraph.rows.blobs import encode_blob
 
 
-def text_values(column: Any, scalar: Scalar, *, is_list: bool, place: str) -> list[str | None]:
+def text_values(column: Column, scalar: Scalar, *, is_list: bool, place: str) -> list[str | None]:
     """Return a column as the texts that a load of CSV reads back exactly; null is None.
 
     Lists and vectors are JSON, days and instants ISO texts, blobs `base64:...`. `place` names the
@@ -32,7 +32,7 @@ def text_values(column: Any, scalar: Scalar, *, is_list: bool, place: str) -> li
     return [None if item is None else _text(item) for item in python_values(column)]
 
 
-def _json(items: list[Any], place: str) -> str:
+def _json(items: list[object], place: str) -> str:
     if any(isinstance(item, float) and not math.isfinite(item) for item in items):
         raise _not_finite(place)
     dated = any(isinstance(item, datetime.date) for item in items)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,14 +39,14 @@ class Side(StrEnum):
 Decision = Side | Image | None
 """A side, the values to write, or None to leave the conflict standing."""
 Decide = Callable[[Conflict], Decision]
-RowsOf = Callable[[Entity, Image], Any]
-"""Turns values somebody decided on into a row."""
+RowsOf = Callable[[Entity, Image], pa.Table]
+"""Turns values that were decided on into a row."""
 
 
 class Merged(Struct):
     """The outcome for one table: what to do to the target, and what stayed undecided.
 
-    `problems` are those of single values, if whoever merged has looked at them already.
+    `problems` are those of single values, if the merger has looked at them already.
     """
 
     change: TableChange
@@ -55,7 +54,7 @@ class Merged(Struct):
     problems: list[Problem] = field(default_factory=list)
 
 
-def no_changes(schema: Any) -> RowChanges:
+def no_changes(schema: pa.Schema) -> RowChanges:
     """Return the changes of a side that made none."""
     empty = schema.empty_table()
     return RowChanges(inserted=empty, deleted=empty, old=empty, new=empty)
@@ -101,11 +100,11 @@ def merge_table(
 
 class _Clash(Struct, frozen=True, kw_only=True):
     conflict: Conflict
-    their_row: Any
+    their_row: pa.Table | None
     in_target: bool
 
 
-def _apply(change: TableChange, clash: _Clash, row: Any) -> None:
+def _apply(change: TableChange, clash: _Clash, row: pa.Table | None) -> None:
     entity_id = str(clash.conflict.entity_id)
     if row is None:
         change.deleted.append(entity_id)
@@ -115,11 +114,11 @@ def _apply(change: TableChange, clash: _Clash, row: Any) -> None:
         change.added = pa.concat_tables([change.added, row])
 
 
-def _not_in(rows: Any, ids: Any) -> Any:
+def _not_in(rows: pa.Table, ids: pa.Array) -> pa.Table:
     return rows if len(ids) == 0 else rows.filter(pc.invert(pc.is_in(rows["id"], value_set=ids)))
 
 
-def _after(changes: RowChanges) -> Any:
+def _after(changes: RowChanges) -> pa.Table:
     return pa.concat_tables([changes.inserted, changes.new])
 
 
@@ -161,12 +160,12 @@ def _clashes(
             )
 
 
-def _position(rows: Any, ids: Any) -> Any:
+def _position(rows: pa.Table, ids: pa.Array) -> pa.Array:
     column = rows["id"].combine_chunks()
     return pc.index_in(ids, value_set=column)
 
 
-def _row(rows: Any, position: Any) -> Any:
+def _row(rows: pa.Table, position: pa.Scalar) -> pa.Table | None:
     return rows.slice(position.as_py(), 1) if position.is_valid else None
 
 
@@ -174,9 +173,9 @@ def _conflict(
     entity: Entity,
     entity_id: str,
     *,
-    base: Any,
-    ours: Any,
-    theirs: Any,
+    base: pa.Table | None,
+    ours: pa.Table | None,
+    theirs: pa.Table | None,
     unknown: frozenset[str] | None,
 ) -> Conflict:
     name = f"{entity.name} '{entity_id}'"
@@ -198,7 +197,7 @@ def _conflict(
     )
 
 
-def _image(entity: Entity, row: Any) -> Image | None:
+def _image(entity: Entity, row: pa.Table | None) -> Image | None:
     return None if row is None else next(envelopes(entity, row))
 
 

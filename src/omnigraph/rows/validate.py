@@ -6,7 +6,7 @@ from that very state, so a verdict cannot be overtaken.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +28,7 @@ def validate(base: Stored, changes: TableChanges, problems: Problems) -> None:
         rows = change.rows()
         if rows is not None:
             if change.elsewhere is None:
-                # Else whoever has all columns has checked them.
+                # Else the worker that has all columns has checked them.
                 check_values(change.entity, rows, problems)
             _check_uniques(base, change, rows, problems)
     check_references(base, changes, problems)
@@ -37,7 +37,7 @@ def validate(base: Stored, changes: TableChanges, problems: Problems) -> None:
 # ---- values -------------------------------------------------------------------------------
 
 
-def check_values(entity: Entity, rows: Any, problems: Problems) -> None:
+def check_values(entity: Entity, rows: pa.Table, problems: Problems) -> None:
     """Check what can be told from each row alone."""
     for declared in entity.properties.values():
         column = rows[declared.name]
@@ -85,14 +85,14 @@ def check_values(entity: Entity, rows: Any, problems: Problems) -> None:
         )
 
 
-def _not_finite(column: Any, *, is_list: bool) -> Any:
+def _not_finite(column: pa.ChunkedArray, *, is_list: bool) -> pa.ChunkedArray:
     """Tell which rows hold a number that is not finite, alone or in a list."""
     if not is_list:
         return pc.fill_null(pc.invert(pc.is_finite(column)), False)
     return pa.chunked_array([_list_not_finite(lists) for lists in column.chunks], pa.bool_())
 
 
-def _list_not_finite(lists: Any) -> Any:
+def _list_not_finite(lists: pa.Array) -> pa.Array:
     wrong = pc.fill_null(pc.invert(pc.is_finite(pc.list_flatten(lists))), False)
     owners = pc.unique(pc.filter(pc.list_parent_indices(lists), wrong))
     return pc.is_in(pa.array(range(len(lists)), pa.int64()), value_set=pc.cast(owners, pa.int64()))
@@ -106,7 +106,7 @@ def _infinite(declared: Property, value: object) -> str:
     return f"property '{declared.name}': expected a finite number, got {value}"
 
 
-def _check_enum(entity: Entity, declared: Property, rows: Any, problems: Problems) -> None:
+def _check_enum(entity: Entity, declared: Property, rows: pa.Table, problems: Problems) -> None:
     allowed = pa.array(declared.type.enum_values, pa.string())
     column = rows[declared.name]
     wrong = pc.and_(pc.is_valid(column), pc.invert(pc.is_in(column, value_set=allowed)))
@@ -122,7 +122,9 @@ def _check_enum(entity: Entity, declared: Property, rows: Any, problems: Problem
     )
 
 
-def _report(problems: Problems, entity: Entity, bad: Any, field: str, text: Any) -> None:
+def _report(
+    problems: Problems, entity: Entity, bad: pa.Table, field: str, text: Callable[..., str]
+) -> None:
     if bad.num_rows == 0:
         return
     pairs = zip(bad["id"].to_pylist(), python_values(bad[field]), strict=True)
@@ -142,7 +144,7 @@ def _report(problems: Problems, entity: Entity, bad: Any, field: str, text: Any)
 # ---- uniqueness ---------------------------------------------------------------------------
 
 
-def _check_uniques(base: Stored, change: TableChange, rows: Any, problems: Problems) -> None:
+def _check_uniques(base: Stored, change: TableChange, rows: pa.Table, problems: Problems) -> None:
     for constraint in change.entity.uniques:
         columns = list(constraint.columns)
         keys = _complete_keys(columns, rows)
@@ -153,14 +155,14 @@ def _check_uniques(base: Stored, change: TableChange, rows: Any, problems: Probl
             _check_committed(base, change, columns, keys, problems)
 
 
-def check_unique(entity: Entity, rows: Any, problems: Problems) -> None:
+def check_unique(entity: Entity, rows: pa.Table, problems: Problems) -> None:
     """Check rows, alone, against every uniqueness a type asks for."""
     for constraint in entity.uniques:
         columns = list(constraint.columns)
         _check_inside(entity, columns, _complete_keys(columns, rows), problems)
 
 
-def _complete_keys(columns: list[str], rows: Any) -> Any:
+def _complete_keys(columns: list[str], rows: pa.Table) -> pa.Table:
     """Return the key columns and ids of the rows whose key has no null: others are exempt."""
     keys = rows.select([*columns, "id"])
     complete = None
@@ -170,7 +172,7 @@ def _complete_keys(columns: list[str], rows: Any) -> Any:
     return keys.filter(complete)
 
 
-def _check_inside(entity: Entity, columns: list[str], keys: Any, problems: Problems) -> None:
+def _check_inside(entity: Entity, columns: list[str], keys: pa.Table, problems: Problems) -> None:
     groups = keys.group_by(columns).aggregate([("id", "count"), ("id", "min"), ("id", "max")])
     repeated = groups.filter(pc.greater(groups["id_count"], 1))
     for row in _dicts(repeated.slice(0, 1000)):
@@ -178,13 +180,13 @@ def _check_inside(entity: Entity, columns: list[str], keys: Any, problems: Probl
         problems.add(_held_twice(entity, columns, row, holders, problems))
 
 
-def _dicts(rows: Any) -> Iterator[dict[str, Any]]:
+def _dicts(rows: pa.Table) -> Iterator[dict[str, Any]]:
     columns = [python_values(column) for column in rows.columns]
     return (dict(zip(rows.column_names, row, strict=True)) for row in zip(*columns, strict=True))
 
 
 def _check_committed(
-    base: Stored, change: TableChange, columns: list[str], keys: Any, problems: Problems
+    base: Stored, change: TableChange, columns: list[str], keys: pa.Table, problems: Problems
 ) -> None:
     held = _committed_keys(base, change.entity, columns, keys)
     gone = pa.array([*change.ids(), *change.deleted], pa.string())
@@ -197,7 +199,7 @@ def _check_committed(
         problems.add(_held_twice(change.entity, columns, row, holders, problems))
 
 
-def _committed_keys(base: Stored, entity: Entity, columns: list[str], keys: Any) -> Any:
+def _committed_keys(base: Stored, entity: Entity, columns: list[str], keys: pa.Table) -> pa.Table:
     """Return committed rows that may share a key, using an index on the first column if any."""
     where: str | None = None
     values = pc.unique(keys[columns[0]])

@@ -7,7 +7,7 @@ returns them for one edge type between nodes of one type, and returns `id` and a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BadRequestError
 from omnigraph.graph import LoadResult, Session
@@ -15,8 +15,13 @@ from omnigraph.graph.seam import catalog_at, reach
 from omnigraph.spark.load import load
 from omnigraph.spark.read import read
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
-def pagerank(vertices: Any, edges: Any, *, damping: float = 0.85, rounds: int = 20) -> Any:
+
+def pagerank(
+    vertices: DataFrame, edges: DataFrame, *, damping: float = 0.85, rounds: int = 20
+) -> DataFrame:
     """Return the share of a random walk's time that each node gets; the shares sum to 1.
 
     From a node without edges the walk goes anywhere.
@@ -45,15 +50,15 @@ def pagerank(vertices: Any, edges: Any, *, damping: float = 0.85, rounds: int = 
     return ranks
 
 
-def connected_components(vertices: Any, edges: Any) -> Any:
+def connected_components(vertices: DataFrame, edges: DataFrame) -> DataFrame:
     """Return, for each node, the smallest id that can be reached, whatever the direction."""
     from pyspark.sql import functions as F
 
     both = _both_ways(edges).persist()
     found = vertices.select("id", F.col("id").alias("component")).localCheckpoint()
     while True:
-        near = both.join(found, both.src == found.id).groupBy("dst")
-        near = near.agg(F.min("component").alias("near"))
+        beside = both.join(found, both.src == found.id)
+        near = beside.groupBy("dst").agg(F.min("component").alias("near"))
         joined = found.join(near, found.id == near.dst, "left")
         least = F.least("component", F.coalesce("near", "component")).alias("least")
         step = joined.select("id", "component", least).localCheckpoint()
@@ -71,15 +76,15 @@ def connected_components(vertices: Any, edges: Any) -> Any:
             return found
 
 
-def label_propagation(vertices: Any, edges: Any, *, rounds: int = 5) -> Any:
+def label_propagation(vertices: DataFrame, edges: DataFrame, *, rounds: int = 5) -> DataFrame:
     """Return communities: each round a node takes the commonest label around it, ties the least."""
     from pyspark.sql import functions as F
 
     both = _both_ways(edges).persist()
     found = vertices.select("id", F.col("id").alias("label")).localCheckpoint()
     for _ in range(rounds):
-        votes = both.join(found, both.src == found.id).groupBy("dst", "label")
-        votes = votes.agg(F.count("*").alias("n"))
+        beside = both.join(found, both.src == found.id)
+        votes = beside.groupBy("dst", "label").agg(F.count("*").alias("n"))
         best = votes.groupBy("dst").agg(F.max("n").alias("n"))
         won = votes.join(best, ["dst", "n"]).groupBy("dst").agg(F.min("label").alias("won"))
         joined = found.join(won, found.id == won.dst, "left")
@@ -88,7 +93,7 @@ def label_propagation(vertices: Any, edges: Any, *, rounds: int = 5) -> Any:
     return found
 
 
-def triangle_count(vertices: Any, edges: Any) -> Any:
+def triangle_count(vertices: DataFrame, edges: DataFrame) -> DataFrame:
     """Return the number of triangles through each node; direction and repetition do not count."""
     from pyspark.sql import functions as F
 
@@ -105,8 +110,8 @@ def triangle_count(vertices: Any, edges: Any) -> Any:
 
 
 def shortest_paths(
-    vertices: Any, edges: Any, sources: Sequence[str], *, hops_max: int | None = None
-) -> Any:
+    vertices: DataFrame, edges: DataFrame, sources: Sequence[str], *, hops_max: int | None = None
+) -> DataFrame:
     """Return the least number of edges from any source; null where there is no way."""
     from pyspark.sql import functions as F
 
@@ -130,7 +135,13 @@ def shortest_paths(
 
 
 def write_property(
-    graph: Session, result: Any, type: str, property: str, *, branch: str = "main", **options: Any
+    graph: Session,
+    result: DataFrame,
+    type: str,
+    property: str,
+    *,
+    branch: str = "main",
+    **options: Any,
 ) -> LoadResult:
     """Write a frame of `id` and one value as a property of a type, in one commit.
 
@@ -156,7 +167,7 @@ def write_property(
     ]
     frame = rows.join(new, "id").select(*kept)
     options.setdefault("session", result.sparkSession)
-    # Rows are read at one state and replaced as a whole: nobody may have changed them since.
+    # Rows are read at one state and replaced as a whole: no writer may have changed them since.
     options.setdefault("expected_head", snapshot.commit.graph_commit_id)
     for end, name in (("src", "from"), ("dst", "to")):
         if end in frame.columns:
@@ -164,6 +175,6 @@ def write_property(
     return load(graph, {type: frame}, mode="merge", branch=branch, **options)
 
 
-def _both_ways(edges: Any) -> Any:
+def _both_ways(edges: DataFrame) -> DataFrame:
     turned = edges.selectExpr("dst as src", "src as dst")
     return edges.select("src", "dst").union(turned).where("src <> dst")

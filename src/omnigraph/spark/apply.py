@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import msgspec
 import pyarrow as pa
 
-from omnigraph.catalog import Entity
-from omnigraph.commits import Base, ChangeSet, PlainOperation
-from omnigraph.commits.forks import owned_table
+from omnigraph.commits import Base, ChangeSet
 from omnigraph.errors import BadRequestError, EmbeddingError
 from omnigraph.graph.applying import APPLY, event_inputs
 from omnigraph.intake.declared import Sources
@@ -20,9 +16,9 @@ from omnigraph.intake.event_records import event_frame
 from omnigraph.intake.events import check_same_columns
 from omnigraph.intake.record_chunks import table_records
 from omnigraph.intake.records import Records
-from omnigraph.limits import SPARK_EVENT_BYTES, SPARK_EVENT_PARTS, SPARK_FRAME_ROWS
+from omnigraph.limits import SPARK_EVENT_BYTES, SPARK_EVENT_PARTS
 from omnigraph.ops.row_events import cascade
-from omnigraph.rows import Problem, Problems, RowFile, TableChange, validate
+from omnigraph.rows import Problem, Problems, validate
 from omnigraph.spark.engine import Engine
 from omnigraph.spark.events import (
     Applied,
@@ -37,33 +33,23 @@ from omnigraph.spark.outcomes import joined_change
 from omnigraph.spark.parse import piece_records
 from omnigraph.spark.progress import Reporter
 from omnigraph.spark.sources import Cut, plan
-from omnigraph.spark.staging import RowWorkers, is_plain
 from omnigraph.spark.tasks import Job, Piece, Tuning, bundled, in_input_order
-from omnigraph.store import Pin, StagedTable, Table
+from omnigraph.spark.worker_load import WorkerLoad, together
+from omnigraph.store import Pin
 
 
-class SparkEvents(PlainOperation):
+class SparkEvents(WorkerLoad):
     """Events as an operation of the write protocol, its rows kept in scratch files."""
-
-    kind = "load"
 
     def __init__(
         self, engine: Engine, job: Job, mode: str, place: str, *, tuning: Tuning, reporter: Reporter
     ) -> None:
+        super().__init__(engine, job, tuning=tuning, reporter=reporter)
         self.mode = mode
-        self.reporter = reporter
-        self.staged_at = time.monotonic()
-        self._engine = engine
-        self._job = job
         self._place = place
-        self._tuning = tuning
-        self._source = "the input"
         self._pieces: list[Piece] = []
         self._files: list[EventFile | None] = []
         self._offsets: list[int] = []
-        self._counts: dict[str, int] = {}
-        self._judged: tuple[dict[str, int], ChangeSet] | None = None
-        self._rows_workers = RowWorkers(engine, tuning.merge_rows)
 
     # ---- reading --------------------------------------------------------------------------
 
@@ -127,11 +113,7 @@ class SparkEvents(PlainOperation):
         if not self._counts and any(self._files):
             # An earlier call applied them, so nothing was computed here.
             self._counts = self._counted()
-        return {
-            key.partition(":")[2]: count
-            for key, count in sorted(self._counts.items())
-            if key.startswith(f"{kind}:")
-        }
+        return super().counts(kind)
 
     def _counted(self) -> dict[str, int]:
         job, groups = self._job, tuple(self._groups())
@@ -144,19 +126,6 @@ class SparkEvents(PlainOperation):
             rows = msgspec.json.decode(answer, type=int)
             found[group.table_key] = found.get(group.table_key, 0) + rows
         return found
-
-    def prepare(self, base: Base) -> ChangeSet:
-        """Compute what the events come to on a base, and validate the outcome."""
-        if self._judged is not None:
-            read, changes = self._judged
-            if all(base.capture.pins[key].version == version for key, version in read.items()):
-                base.read_pins.update(read)
-                return changes
-        with self.reporter.stage("check") as counter:
-            changes = self._judge(base)
-            counter.rows = sum(self._counts.values())
-        self._judged = (dict(base.read_pins), changes)
-        return changes
 
     def _judge(self, base: Base) -> ChangeSet:
         catalog = self._job.schema.catalog
@@ -218,27 +187,6 @@ class SparkEvents(PlainOperation):
             )
             for parts in _bundled_parts([file for file, *_rest in files], self._tuning.event_rows):
                 yield Group(table_key=entity.table_key, parts=parts, files=files)
-
-    # ---- staging --------------------------------------------------------------------------
-
-    def stage_ahead(self, base: Base) -> None:
-        """Write what can be written before it is this load's turn: the long part of staging."""
-        wanted: list[tuple[Entity, Table, tuple[RowFile, ...]]] = []
-        for change in self.prepare(base).effective():
-            own = owned_table(base, base.table(change.entity))
-            rows = change.elsewhere
-            if own is not None and rows is not None and is_plain(rows, change.deleted):
-                wanted.append((change.entity, own, rows.files))
-        with self.reporter.stage("write") as counter:
-            self._rows_workers.write_ahead(wanted)
-            counter.rows = sum(item.rows for _entity, _own, files in wanted for item in files)
-        self.staged_at = time.monotonic()
-
-    def stage_elsewhere(
-        self, change: TableChange, parent: Table, properties: dict[str, str]
-    ) -> StagedTable:
-        """Let workers write the rows."""
-        return self._rows_workers.stage(change, parent, properties)
 
 
 def _add_located(
@@ -303,22 +251,16 @@ def _named_records(
 
 
 def _named_frame(
-    piece: Piece, job: Job, applies: bool, _task: int, batches: Any
+    piece: Piece, job: Job, applies: bool, _task: int, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[bytes]:
     """Name the events of a partition of a frame, some batches at a time."""
-    held: list[Any] = []
-    rows = 0
-    for batch in batches:
-        held.append(batch)
-        rows += batch.num_rows
-        if rows >= SPARK_FRAME_ROWS:
-            yield _named_batches(piece, job, applies, held)
-            held, rows = [], 0
-    if rows:
+    for held in together(batches):
         yield _named_batches(piece, job, applies, held)
 
 
-def _named_batches(piece: Piece, job: Job, applies: bool, batches: Sequence[Any]) -> bytes:
+def _named_batches(
+    piece: Piece, job: Job, applies: bool, batches: Sequence[pa.RecordBatch]
+) -> bytes:
     frame = pa.Table.from_batches(batches)
     problems = Problems(limit=job.problems_max)
     records = table_records(frame)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -24,6 +24,10 @@ from omnigraph.limits import SPARK_FEED_ROWS
 from omnigraph.ops.diff import ChangeFilter
 from omnigraph.spark.feed import CHANGES, Feed, FeedPlace, between
 from omnigraph.spark.options import checked, listed, needed, number
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
 
 CHANGES_FORMAT = "omnigraph_changes"
 OPTIONS = ("path", "branch", "type", "ops", "changes", "startingFrom", "maxRowsPerTrigger")
@@ -55,11 +59,11 @@ class ChangeSource(DataSource):
         """Return the columns."""
         return CHANGES
 
-    def reader(self, schema: Any) -> DataSourceReader:
+    def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads the changes between two commits, pinned from now on."""
         return change_reader(self.options)
 
-    def streamReader(self, schema: Any) -> DataSourceStreamReader:
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return what follows the feed."""
         return change_stream(self.options)
 
@@ -107,7 +111,7 @@ class ChangeReader(DataSourceReader):
         self._feed.close()
         return [InputPartition(task) for task in tasks]
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the batches of one task; Spark asks with None if there is none."""
         return iter(()) if partition.value is None else self._feed.read(partition.value)
 
@@ -153,7 +157,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         tasks = self._feed.tasks(FeedPlace.of(start), FeedPlace.of(end))
         return [InputPartition(task) for task in tasks]
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the batches of one task."""
         return self._feed.read(partition.value)
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.feather as feather
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -32,7 +34,11 @@ from omnigraph.spark.engine import Engine, failures
 from omnigraph.spark.tasks import Places, bundled
 from omnigraph.store import fragment_ids, new_file, reaching, readable
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
 ENDS = ("src", "dst")
+_NOTED = "tag int, piece long, path string, rows long"
 
 
 class Taken(Struct, frozen=True, kw_only=True):
@@ -61,13 +67,13 @@ class Checks(Struct):
 
     # ---- frames ---------------------------------------------------------------------------
 
-    def _frame(self, units: Sequence[Unit]) -> Any:
+    def _frame(self, units: Sequence[Unit]) -> DataFrame:
         groups = [
             [units[index] for index in group]
             for group in bundled([unit.rows for unit in units], SPARK_SCAN_ROWS)
         ]
 
-        def read(task: int) -> Any:
+        def read(task: int) -> Iterator[pa.RecordBatch]:
             return (batch for unit in groups[task] for batch in key_batches(unit))
 
         return self.engine.frame(len(groups), read, KEYS)
@@ -112,7 +118,7 @@ class Checks(Struct):
             for group in bundled([rows for _id, rows in found], SPARK_SCAN_ROWS)
         ]
 
-    def _place(self, row: Any) -> tuple[str | None, int | None]:
+    def _place(self, row: Row) -> tuple[str | None, int | None]:
         return self.places.of(row["piece"], row["line"])
 
     # ---- ids ------------------------------------------------------------------------------
@@ -185,21 +191,8 @@ class Checks(Struct):
         kept = F.when(is_last, F.max("at")).otherwise(F.min("at")).alias("kept")
         chosen = rows.groupBy("tag", "by_id", "key").agg(kept)
         gone = rows.join(chosen, ["tag", "by_id", "key"]).where("at != kept")
-        scratch, reach = self.scratch, self.engine.given
-
-        def write(group: Any, table: Any) -> Any:
-            with reaching(reach):
-                return _write_lines(group, table, scratch)
-
-        with failures():
-            made = (
-                gone.select("tag", "piece", "line")
-                .groupBy("tag", "piece")
-                .applyInArrow(write, "tag int, piece long, path string, rows long")
-                .collect()
-            )
         found: dict[tuple[str, int], str] = {}
-        for row in made:
+        for row in self._noted(gone, "line"):
             key = asked[row["tag"]].table_key
             found[key, int(row["piece"])] = str(row["path"])
             self.dropped_rows[key] = self.dropped_rows.get(key, 0) + int(row["rows"])
@@ -252,22 +245,22 @@ class Checks(Struct):
             return
         fresh = self._frame(self._new(edge, columns=ENDS)).where("generated")
         present = self._frame(old).dropDuplicates(["key"]).select("key", "id")
-        found = fresh.select("key", "piece", "line").join(present, "key")
-        scratch, given = self.scratch, self.engine.given
-
-        def write(group: Any, table: Any) -> Any:
-            with reaching(given):
-                return _write_ids(group, table, scratch)
-
-        with failures():
-            made = (
-                found.select("piece", "line", "id")
-                .groupBy("piece")
-                .applyInArrow(write, "piece long, path string")
-                .collect()
-            )
+        found = fresh.select("tag", "key", "piece", "line").join(present, "key")
+        made = self._noted(found, "line", "id")
         paths = {int(row["piece"]): str(row["path"]) for row in made}
         self.files[edge.table_key] = [replace(item, ids=paths.get(item.piece)) for item in files]
+
+    def _noted(self, rows: DataFrame, *columns: str) -> list[Row]:
+        """Let workers write down columns of rows, for each tag and piece; return where."""
+        scratch, given, names = self.scratch, self.engine.given, list(columns)
+
+        def write(group: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
+            with reaching(given):
+                return _write_noted(group, table.select(names), scratch)
+
+        groups = rows.select("tag", "piece", *names).groupBy("tag", "piece")
+        with failures():
+            return list(groups.applyInArrow(write, _NOTED).collect())
 
     # ---- uniqueness -----------------------------------------------------------------------
 
@@ -313,7 +306,7 @@ class Checks(Struct):
     def references(self, base: Base, problems: Problems, *, replaced: bool) -> None:
         """Report new edges without an end, and committed ones an overwrite would cut off."""
         ends: list[tuple[EdgeType, str, str]] = []
-        probes: list[list[Unit]] = []
+        asked: list[list[Unit]] = []
         for edge in self.catalog.edges.values():
             for column, name in ((ENDS[0], edge.source), (ENDS[1], edge.target)):
                 units: list[Unit] = []
@@ -322,7 +315,7 @@ class Checks(Struct):
                 elif replaced and f"node:{name}" in self.files:
                     units = self._old(base, edge, len(ends), [column])
                 if units:
-                    probes.append(units)
+                    asked.append(units)
                     ends.append((edge, column, name))
         if not ends:
             return
@@ -333,7 +326,7 @@ class Checks(Struct):
             if not (replaced and node.table_key in self.files):
                 found += self._old(base, node, tag)
             known.append(found)
-        for row in self._missing([name for *_end, name in ends], probes, known):
+        for row in self._missing([name for *_end, name in ends], asked, known):
             edge, column, _name = ends[row["tag"]]
             if not row["fresh"]:
                 problems.add(orphan_problem(edge, row["id"], column, row["key"]))
@@ -342,17 +335,17 @@ class Checks(Struct):
             problems.add(endpoint_problem(edge, row["id"], column, row["key"], line, file=file))
 
     def _missing(
-        self, names: list[str], probes: list[list[Unit]], known: list[list[Unit]]
-    ) -> list[Any]:
+        self, names: list[str], asked: list[list[Unit]], known: list[list[Unit]]
+    ) -> list[Row]:
         """Return the first rows of each list whose key is no id of the type they point to.
 
         Ids that a worker can hold are looked up there; a join moves every row through Java.
         """
         held = [self._fits(units) for units in known]
-        frames: list[Any] = []
+        frames: list[DataFrame] = []
         # Ends of one type are looked up together: most of the work is to get its ids.
         alike: dict[str, tuple[list[Unit], list[Unit]]] = {}
-        for name, units, ids_of, small in zip(names, probes, known, held, strict=True):
+        for name, units, ids_of, small in zip(names, asked, known, held, strict=True):
             if small:
                 alike.setdefault(name, ([], ids_of))[0].extend(units)
         looked_up = [
@@ -362,14 +355,14 @@ class Checks(Struct):
         ]
         if looked_up:
 
-            def probe(task: int) -> Any:
+            def look_up(task: int) -> Iterator[pa.RecordBatch]:
                 return missing_keys(*looked_up[task], SPARK_VIOLATIONS_MAX)
 
-            frames.append(self.engine.frame(len(looked_up), probe, KEYS))
+            frames.append(self.engine.frame(len(looked_up), look_up, KEYS))
         if not all(held):
             joined = [tag for tag, small in enumerate(held) if not small]
             ids = self._frame([unit for tag in joined for unit in known[tag]])
-            rows = self._frame([unit for tag in joined for unit in probes[tag]])
+            rows = self._frame([unit for tag in joined for unit in asked[tag]])
             frames.append(
                 rows.join(ids.selectExpr("tag", "id as key"), ["tag", "key"], "left_anti")
             )
@@ -417,7 +410,7 @@ class Checks(Struct):
                 problems.add(problem)
 
 
-def _some(frame: Any) -> list[Any]:
+def _some(frame: DataFrame) -> list[Row]:
     """Return the first rows, once: asking for a count before would run everything twice."""
     with failures():
         return list(frame.limit(SPARK_VIOLATIONS_MAX).collect())
@@ -425,19 +418,14 @@ def _some(frame: Any) -> list[Any]:
 
 def dropped_lines(path: str) -> set[int]:
     """Return the lines that a worker wrote down as not counting."""
-    import pyarrow.feather as feather
-
     return set(feather.read_table(readable(path))["line"].to_pylist())
 
 
-def _write_lines(group: Any, table: Any, scratch: str) -> Any:
-    """Write down, in a worker, which lines of a piece do not count."""
-    import pyarrow as pa
-    import pyarrow.feather as feather
-
+def _write_noted(group: tuple[pa.Scalar, ...], table: pa.Table, scratch: str) -> pa.Table:
+    """Write down, in a worker, what was found out about lines of a piece."""
     path = os.path.join(scratch, f"{uuid.uuid4().hex}.arrow")
     with new_file(path) as out:
-        feather.write_feather(table.select(["line"]), out, compression="uncompressed")
+        feather.write_feather(table, out, compression="uncompressed")
     return pa.table(
         {
             "tag": pa.array([group[0].as_py()], pa.int32()),
@@ -446,14 +434,3 @@ def _write_lines(group: Any, table: Any, scratch: str) -> Any:
             "rows": pa.array([table.num_rows], pa.int64()),
         }
     )
-
-
-def _write_ids(group: Any, table: Any, scratch: str) -> Any:
-    """Write down, in a worker, which lines of a piece have which ids."""
-    import pyarrow as pa
-    import pyarrow.feather as feather
-
-    path = os.path.join(scratch, f"{uuid.uuid4().hex}.arrow")
-    with new_file(path) as out:
-        feather.write_feather(table.select(["line", "id"]), out, compression="uncompressed")
-    return pa.table({"piece": pa.array([group[0].as_py()], pa.int64()), "path": [path]})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -48,10 +47,12 @@ class Unit(Struct, frozen=True, kw_only=True):
     version: int = 0
     fragments: tuple[int, ...] = ()
     given_only: bool = False
-    """Leave out rows whose id was made up: nobody can have given it twice."""
+    """Leave out rows whose id was made up: no input can have given it twice."""
 
 
-def missing_keys(units: Sequence[Unit], known: Sequence[Unit], rows_max: int) -> Iterator[Any]:
+def missing_keys(
+    units: Sequence[Unit], known: Sequence[Unit], rows_max: int
+) -> Iterator[pa.RecordBatch]:
     """Yield the first rows of each unit whose key is no id of some other units."""
     ids = [part for item in known for part in _texts(replace(item, columns=("id",)))]
     value_set = pa.concat_arrays(ids) if ids else pa.array([], pa.string())
@@ -76,7 +77,7 @@ def repeats_ids(units: Sequence[Unit]) -> bool:
     return len(given.unique()) < len(given)
 
 
-def _texts(unit: Unit) -> Iterator[Any]:
+def _texts(unit: Unit) -> Iterator[pa.Array]:
     """Yield the keys of a unit, as text, in the order of `key_batches`."""
     wanted = list(dict.fromkeys(unit.columns))
     for item in unit.files:
@@ -90,7 +91,7 @@ def _texts(unit: Unit) -> Iterator[Any]:
             yield _key(unit.entity, unit.columns, batch)
 
 
-def key_batches(unit: Unit) -> Iterator[Any]:
+def key_batches(unit: Unit) -> Iterator[pa.RecordBatch]:
     """Yield ids and keys of a unit, as text, with where they stand."""
     wanted = list(dict.fromkeys(["id", *unit.columns]))
     for item in unit.files:
@@ -108,7 +109,9 @@ def key_batches(unit: Unit) -> Iterator[Any]:
             yield _keys(unit, batch, minted, nowhere, nowhere)
 
 
-def _keys(unit: Unit, batch: Any, generated: Any, piece: Any, line: Any) -> Any:
+def _keys(
+    unit: Unit, batch: pa.RecordBatch, generated: pa.Array, piece: pa.Array, line: pa.Array
+) -> pa.RecordBatch:
     size = batch.num_rows
     arrays = [
         pa.array(np.full(size, unit.tag, dtype=np.int32)),
@@ -122,9 +125,9 @@ def _keys(unit: Unit, batch: Any, generated: Any, piece: Any, line: Any) -> Any:
     return pa.RecordBatch.from_arrays(arrays, schema=_KEYS)
 
 
-def _key(entity: Entity, columns: Sequence[str], batch: Any) -> Any:
+def _key(entity: Entity, columns: Sequence[str], batch: pa.RecordBatch) -> pa.Array:
     """Return columns as one text that is equal exactly when all values are; null if one is."""
-    texts: list[Any] = []
+    texts: list[pa.Array] = []
     for name in columns:
         declared = entity.properties.get(name)
         column = batch.column(name)
@@ -176,12 +179,12 @@ def image_text(image: Mapping[str, object] | None) -> str | None:
     return None if image is None else json.dumps(image, ensure_ascii=False)
 
 
-def scratch_rows(entity: Entity, files: Sequence[RowFile]) -> Iterator[Any]:
+def scratch_rows(entity: Entity, files: Sequence[RowFile]) -> Iterator[pa.RecordBatch]:
     """Return the rows of scratch files as the table stores them."""
     # Lance asks for them in a thread of its own.
     given = reached()
 
-    def batches() -> Iterator[Any]:
+    def batches() -> Iterator[pa.RecordBatch]:
         for item in files:
             with reaching(given):
                 rows = _with_ids(feather.read_table(readable(item.path)), item)
@@ -190,7 +193,7 @@ def scratch_rows(entity: Entity, files: Sequence[RowFile]) -> Iterator[Any]:
     return batches()
 
 
-def _with_ids(rows: Any, item: RowFile) -> Any:
+def _with_ids(rows: pa.Table, item: RowFile) -> pa.Table:
     """Leave out rows that do not count, and put in the ids of edges that exist already.
 
     Such edges count as given by their id.

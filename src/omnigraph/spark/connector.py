@@ -7,7 +7,7 @@ the package must be installed there.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -26,11 +26,16 @@ from omnigraph.spark.frames import Scan, scan
 from omnigraph.spark.options import checked, listed, needed
 from omnigraph.spark.sink import GraphStreamWriter, GraphWriter, Target
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
 FORMAT = "omnigraph"
 OPTIONS = ("path", "type", "branch", "versionAsOf", "timestampAsOf", "tag", "columns", "where")
 
 
-def register(session: Any) -> None:
+def register(session: SparkSession) -> None:
     """Make the formats known to a session."""
     session.dataSource.register(GraphSource)
     session.dataSource.register(ChangeSource)
@@ -55,13 +60,13 @@ class GraphSource(DataSource):
         """Return the columns."""
         return CHANGES if "changes" in self.options else self._scan().ddl
 
-    def reader(self, schema: Any) -> DataSourceReader:
+    def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads the state the options name, pinned from now on."""
         if "changes" in self.options:
             return change_reader(self.options)
         return GraphReader(self._scan())
 
-    def streamReader(self, schema: Any) -> DataSourceStreamReader:
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return what follows the feed of changes."""
         if "changes" not in self.options:
             raise BadRequestError(
@@ -70,11 +75,11 @@ class GraphSource(DataSource):
             )
         return change_stream(self.options)
 
-    def writer(self, schema: Any, overwrite: bool) -> DataSourceWriter:
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return what writes a frame as one commit."""
         return GraphWriter(Target.of(self.options, overwrite=overwrite), schema)
 
-    def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return what writes each batch of a stream as one commit."""
         return GraphStreamWriter(Target.of(self.options, overwrite=overwrite), schema)
 
@@ -112,7 +117,7 @@ class GraphReader(DataSourceReader):
         """Return one task per group of fragments."""
         return [InputPartition(number) for number in range(len(self._plan.groups))]
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the batches of one task; Spark asks with None if there is none."""
         if partition.value is None:
             return iter(())

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from omnigraph.catalog import Entity, Scalar
 from omnigraph.limits import SPARK_GROUP_BYTES, SPARK_SCAN_ROWS
@@ -24,6 +25,9 @@ from omnigraph.spark.tasks import bundled
 from omnigraph.store import reaching
 from omnigraph.store.tables.delta import DeltaPart
 from omnigraph.store.tables.worker_io import read_delta
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _WIDTHS = {Scalar.BLOB: 16_384, Scalar.BOOL: 1, Scalar.I32: 4, Scalar.I64: 8, Scalar.F64: 8}
 _MOVED = "tag int, bucket int, side int, rows binary"
@@ -48,12 +52,12 @@ class Delta:
         return sum(part.rows for parts in self.differences for part in parts)
 
 
-Judge = Callable[[Delta, list[RowChanges]], Any]
+Judge = Callable[[Delta, list[RowChanges]], pa.Table]
 
 
 def judged(
     engine: Engine, deltas: Sequence[Delta], judge: Judge, ddl: str, *, group_rows: int
-) -> Any:
+) -> DataFrame:
     """Return the tables `judge` makes of groups of ids as a frame; groups have about that size."""
     by_tag = {delta.tag: delta for delta in deltas}
     buckets = {delta.tag: _groups(delta, group_rows) for delta in deltas}
@@ -66,12 +70,12 @@ def judged(
     groups = bundled([part.rows for _tag, _number, part in parts], SPARK_SCAN_ROWS)
     given = engine.given
 
-    def read(task: int) -> Iterator[Any]:
+    def read(task: int) -> Iterator[pa.RecordBatch]:
         for index in groups[task]:
             tag, number, part = parts[index]
             yield from _moved(by_tag[tag], number, part, buckets[tag])
 
-    def run(key: Any, table: Any) -> Any:
+    def run(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
         with reaching(given):
             delta = by_tag[key[0].as_py()]
             return judge(delta, _changes(delta, table))
@@ -93,7 +97,7 @@ def _row_bytes(entity: Entity) -> int:
     return 100 + found + 4 * vectors
 
 
-def _moved(delta: Delta, number: int, part: DeltaPart, buckets: int) -> Iterator[Any]:
+def _moved(delta: Delta, number: int, part: DeltaPart, buckets: int) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a part as batches, each for one group."""
     schema = rows_schema(delta.entity)
     side = number * 2 + part.is_after
@@ -112,7 +116,7 @@ def _moved(delta: Delta, number: int, part: DeltaPart, buckets: int) -> Iterator
             )
 
 
-def _buckets(ids: Any, buckets: int, together: Mapping[str, str]) -> Any:
+def _buckets(ids: pa.ChunkedArray, buckets: int, together: Mapping[str, str]) -> NDArray[np.int32]:
     """Return a number for each id, the same wherever it is computed."""
     if buckets == 1:
         return np.zeros(len(ids), np.int32)
@@ -121,21 +125,21 @@ def _buckets(ids: Any, buckets: int, together: Mapping[str, str]) -> Any:
     return np.fromiter(found, np.int32, len(ids))
 
 
-def _packed(rows: Any) -> bytes:
+def _packed(rows: pa.Table) -> bytes:
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, rows.schema) as writer:
         writer.write_table(rows)
     return bytes(out.getvalue())
 
 
-def _changes(delta: Delta, table: Any) -> list[RowChanges]:
+def _changes(delta: Delta, table: pa.Table) -> list[RowChanges]:
     """Return what each difference comes to for the ids of one group."""
     schema = rows_schema(delta.entity)
-    sides: dict[int, list[Any]] = {}
+    sides: dict[int, list[pa.Table]] = {}
     for side, rows in zip(table["side"].to_pylist(), table["rows"], strict=True):
         sides.setdefault(side, []).append(pa.ipc.open_stream(rows.as_buffer()).read_all())
 
-    def whole(side: int) -> Any:
+    def whole(side: int) -> pa.Table:
         return pa.concat_tables(sides.get(side) or [schema.empty_table()])
 
     return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -18,6 +18,9 @@ from omnigraph.spark.engine import Engine
 from omnigraph.spark.session import find_session
 from omnigraph.store.tables.delta import delta_parts
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 CHANGED = "kind string, type string, id string, op string, before string, after string"
 
 
@@ -29,10 +32,10 @@ def diff(
     kinds: Iterable[str] = (),
     types: Iterable[str] = (),
     ops: Iterable[str] = (),
-    session: Any = None,
+    session: SparkSession | None = None,
     master: str | None = None,
     group_rows: int = SPARK_SCAN_ROWS,
-) -> Any:
+) -> DataFrame:
     """Return what `Graph.diff` does, as a frame with a row for each entity that differs.
 
     Images are JSON. Rows come in no order; the frame never moves, and nothing is read before it is
@@ -46,7 +49,7 @@ def diff(
         deltas.append(Delta(tag=len(deltas), entity=entity, differences=[parts]))
         type_ids.append(type_id)
 
-    def judge(delta: Delta, changes: list[RowChanges]) -> Any:
+    def judge(delta: Delta, changes: list[RowChanges]) -> pa.Table:
         found = list(changes_of(delta.entity, type_ids[delta.tag], changes[0], wanted))
         columns = {
             "kind": [item.kind for item in found],

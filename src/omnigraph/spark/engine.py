@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from omnigraph.errors import OmniGraphError, StorageError
 from omnigraph.store import GivenOptions, reaching
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 ANSWER = "task long, answer binary"
-Work = Callable[[int], Iterable[Any]]
+Work = Callable[[int], Iterable[pa.RecordBatch]]
 
 
 class Engine:
     """Numbered tasks on a Spark session."""
 
-    def __init__(self, session: Any, given: GivenOptions | None = None) -> None:
+    def __init__(self, session: SparkSession, given: GivenOptions | None = None) -> None:
         self.session = session
         self.given = given
 
@@ -43,9 +48,7 @@ class Engine:
         if not tasks:
             return []
 
-        def answers(task: int) -> Iterator[Any]:
-            import pyarrow as pa
-
+        def answers(task: int) -> Iterator[pa.RecordBatch]:
             answer = work(task)
             yield pa.RecordBatch.from_pydict(
                 {"task": pa.array([task], pa.int64()), "answer": pa.array([answer], pa.binary())}
@@ -58,14 +61,14 @@ class Engine:
             raise StorageError(f"Spark answered {len(found)} of {tasks} tasks", hint="try again")
         return [by_task[task] for task in range(tasks)]
 
-    def frame(self, tasks: int, work: Work, ddl: str) -> Any:
+    def frame(self, tasks: int, work: Work, ddl: str) -> DataFrame:
         """Return the batches that tasks yield as a frame; nothing runs until it is used."""
         if not tasks:
             return self.session.createDataFrame([], ddl)
 
         given = self.given
 
-        def run(batches: Iterable[Any]) -> Iterator[Any]:
+        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             with reaching(given):
                 for batch in batches:
                     for task in batch.column(0).to_pylist():
@@ -73,12 +76,13 @@ class Engine:
 
         return self.session.range(0, tasks, 1, tasks).mapInArrow(run, ddl)
 
-    def map_frame(self, frame: Any, work: Callable[[int, Any], Iterable[bytes]]) -> list[bytes]:
+    def map_frame(
+        self, frame: DataFrame, work: Callable[[int, Iterable[pa.RecordBatch]], Iterable[bytes]]
+    ) -> list[bytes]:
         """Give every partition's batches to `work`; return all answers, in partition order."""
         given = self.given
 
-        def run(batches: Iterable[Any]) -> Iterator[Any]:
-            import pyarrow as pa
+        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             from pyspark import TaskContext
 
             context = TaskContext.get()

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 from msgspec import Struct, field
+from numpy.typing import NDArray
 
 from omnigraph.catalog import Entity
 from omnigraph.commits.base import StoredRows
@@ -114,7 +114,9 @@ def apply_group(group: Group, job: Job, pins: Mapping[str, Pin], place: str) -> 
     answer = Applied()
     schema = job.schema
     entity = schema.catalog.entity_of_table(group.table_key)
-    base = StoredRows(accepted=schema, tables=Tables(locate(place)), probe=IdLookup(), pins=pins)
+    base = StoredRows(
+        accepted=schema, tables=Tables(locate(place)), id_lookup=IdLookup(), pins=pins
+    )
     try:
         problems = Problems(limit=job.problems_max)
         events = last_events(schema, list(_read(group, entity)), problems)
@@ -139,14 +141,14 @@ def count_entities(group: Group, job: Job) -> int:
     return len({name for part in _read(group, entity) for name in part.names})
 
 
-def _parts(names: Sequence[Name]) -> Any:
+def _parts(names: Sequence[Name]) -> NDArray[np.int32]:
     """Return a part for each entity, the same wherever it is computed."""
     texts = (name if isinstance(name, str) else "\n".join(name) for name in names)
     found = (crc32(text.encode()) % SPARK_EVENT_PARTS for text in texts)
     return np.fromiter(found, np.int32, len(names))
 
 
-def _table(found: NamedEvents) -> Any:
+def _table(found: NamedEvents) -> pa.Table:
     """Return events as one table: their values, and what was found out about them."""
     ids = [name if isinstance(name, str) else None for name in found.names]
     ends = [(None, None) if isinstance(name, str) else name for name in found.names]

@@ -11,7 +11,7 @@ import datetime
 import os
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
@@ -40,6 +40,9 @@ from omnigraph.store import (
     remove_folder,
 )
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 FORMS = ("jsonl", "csv", "parquet")
 COMPLETE = "_SUCCESS"
 
@@ -54,7 +57,7 @@ def export(
     version: int | None = None,
     commit: str | None = None,
     tag: str | None = None,
-    session: Any = None,
+    session: SparkSession | None = None,
     master: str | None = None,
     rows_per_file: int = SPARK_SCAN_ROWS,
 ) -> dict[str, int]:
@@ -137,7 +140,7 @@ def _write(
         return count
 
 
-def _columns(form: str, entity: Entity, batches: Iterator[Any], out: IO[bytes]) -> int:
+def _columns(form: str, entity: Entity, batches: Iterator[pa.RecordBatch], out: IO[bytes]) -> int:
     writer: Any = None
     count = 0
     for batch in batches:
@@ -158,7 +161,7 @@ def _columns(form: str, entity: Entity, batches: Iterator[Any], out: IO[bytes]) 
 _ENDS = {"src": "from", "dst": "to"}
 
 
-def _as_text(entity: Entity, table: Any) -> Any:
+def _as_text(entity: Entity, table: pa.Table) -> pa.Table:
     """Return columns as the CSV reader wants them: lists as JSON, moments as text."""
     for index, name in enumerate(table.column_names):
         declared = entity.properties.get(name)

@@ -134,7 +134,7 @@ class Feed:
         return FeedPlace(self.steps().head())
 
     def named(self, name: str) -> FeedPlace:
-        """Return the place after the commit that somebody names."""
+        """Return the place after the commit that is named."""
         return FeedPlace(self.steps().named(name))
 
     def advance(
@@ -234,7 +234,7 @@ class Feed:
                     stop=rows,
                 )
 
-    def read(self, task: FeedTask) -> Iterator[Any]:
+    def read(self, task: FeedTask) -> Iterator[pa.RecordBatch]:
         """Yield the changes of one task as batches."""
         if task.cause is not None:
             for span in task.spans:
@@ -252,7 +252,7 @@ def _where(table: Table | None) -> tuple[str, int] | None:
     return None if table is None else (str(table.dataset.uri), table.version)
 
 
-def _batches(cause: Cause, changes: Iterable[EntityChange]) -> Iterator[Any]:
+def _batches(cause: Cause, changes: Iterable[EntityChange]) -> Iterator[pa.RecordBatch]:
     rows = [
         (
             cause.commit,

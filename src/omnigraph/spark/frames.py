@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -63,7 +62,7 @@ class Scan:
         """Return the Spark types of the columns."""
         return tuple(_sql(self.entity, name) for name in self.names)
 
-    def read(self, task: int) -> Iterator[Any]:
+    def read(self, task: int) -> Iterator[pa.RecordBatch]:
         """Yield the batches of one task, in types Spark knows."""
         for batch in read_fragments(
             self.folder,
@@ -120,7 +119,7 @@ def _sql(entity: Entity, name: str) -> str:
     return "string" if declared is None else sql_type(declared.type)
 
 
-def _for_spark(entity: Entity, name: str, column: Any) -> Any:
+def _for_spark(entity: Entity, name: str, column: pa.Array) -> pa.Array:
     """Return a column in a type Spark knows; nothing is lost."""
     declared = entity.properties.get(name)
     if declared is None:

@@ -6,19 +6,22 @@ import contextlib
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
     """How jobs of the current thread get a tag, and are stopped by it from any thread."""
 
-    begin: Callable[[str], Any]
-    end: Callable[[str], Any]
-    stop: Callable[[str], Any]
+    begin: Callable[[str], object]
+    end: Callable[[str], object]
+    stop: Callable[[str], object]
 
 
-def jobs_of(session: Any) -> Jobs:
+def jobs_of(session: SparkSession) -> Jobs:
     """Return the jobs of a session, classic or Connect."""
     from pyspark.errors import PySparkException
 
@@ -31,7 +34,7 @@ def jobs_of(session: Any) -> Jobs:
 
 
 @contextlib.contextmanager
-def stopped_with(session: Any) -> Iterator[None]:
+def stopped_with(session: SparkSession) -> Iterator[None]:
     """Stop the jobs of a block when the block ends early, by Ctrl-C or by an error.
 
     A Connect server goes on with what its client no longer waits for, unless it is told.

@@ -2,7 +2,7 @@
 
 Workers parse, type and write; the driver plans, decides and publishes. Rows of files never pass
 through Java or the driver. Nothing is visible before the one commit at the end, and what a failed
-load leaves behind are files nobody refers to.
+load leaves behind are files that nothing refers to.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.catalog import AcceptedSchema
 from omnigraph.errors import DataError
@@ -32,6 +32,11 @@ from omnigraph.spark.tasks import Job, Tuning
 from omnigraph.store import reaching, remove_folder
 from omnigraph.values.words import BulkWord
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from omnigraph.embed import Embedder
+
 
 def load(
     graph: Session,
@@ -39,7 +44,7 @@ def load(
     *,
     mode: LoadMode | str,
     branch: str = "main",
-    session: Any = None,
+    session: SparkSession | None = None,
     master: str | None = None,
     scratch: str | os.PathLike[str] | None = None,
     expected_head: str | None = None,
@@ -108,7 +113,7 @@ def _loaded(graph: Session, reader: _Reader, mode: str, terms: Terms) -> LoadRes
 
 
 def write(
-    frame: Any,
+    frame: DataFrame,
     uri: str | os.PathLike[str],
     type: str,
     *,
@@ -137,13 +142,13 @@ def write(
 
 def write_batches(
     uri: str | os.PathLike[str],
-    make: Callable[[Any], Mapping[str, Any]],
+    make: Callable[[DataFrame], Mapping[str, Any]],
     *,
     mode: LoadMode | BulkWord,
     name: str,
     storage_options: Mapping[str, str] | None = None,
     **options: Any,
-) -> Callable[[Any, int], None]:
+) -> Callable[[DataFrame, int], None]:
     """Return what `foreachBatch` calls: each batch of a stream is one commit of several types.
 
     `make` turns a batch into frames by type, as `Graph.bulk` takes them. `name` tells this stream
@@ -151,7 +156,7 @@ def write_batches(
     it and its number. `options` are those of `Graph.bulk`.
     """
 
-    def write_batch(frame: Any, number: int) -> None:
+    def write_batch(frame: DataFrame, number: int) -> None:
         with open_graph(uri, storage_options=storage_options) as graph:
             graph.bulk(
                 make(frame),
@@ -180,7 +185,7 @@ class _Reader:
     held: SparkLoad | SparkEvents | None = None
     schema: AcceptedSchema | None = None
 
-    def read(self, schema: AcceptedSchema, embedder: Any) -> SparkLoad | SparkEvents:
+    def read(self, schema: AcceptedSchema, embedder: Embedder | None) -> SparkLoad | SparkEvents:
         """Return the load with its input read."""
         if isinstance(self.held, SparkLoad) and self.schema == schema:
             self.held.leave_out(self.refused.lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -18,12 +18,15 @@ from omnigraph.store import Table, fragment_ids
 from omnigraph.store.tables.worker_io import build_index, built_index, compact, compacted
 from omnigraph.store.tables.workers import IndexPart, dividable, joined, plan_rewrite
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 def optimize(
     graph: Session,
     branch: str = "main",
     *,
-    session: Any = None,
+    session: SparkSession | None = None,
     master: str | None = None,
     progress: Callable[[str], None] | None = None,
     index_rows: int = SPARK_INDEX_ROWS,

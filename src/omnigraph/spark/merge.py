@@ -11,7 +11,7 @@ import os
 import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -36,13 +36,16 @@ from omnigraph.store import StagedTable, Table, reaching, remove_folder
 from omnigraph.store.tables.delta import delta_parts
 from omnigraph.store.tables.worker_io import read_delta
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 def merge(
     graph: Session,
     source: str,
     into: str = "main",
     *,
-    session: Any = None,
+    session: SparkSession | None = None,
     master: str | None = None,
     scratch: str | os.PathLike[str] | None = None,
     rows_min: int = SPARK_DELTA_ROWS_MIN,
@@ -115,7 +118,7 @@ class SparkMerge:
         scratch, tree, numbers = self._scratch, sides.tree, tuple(sides.others)
         delta = replace(delta, together=self._together(delta))
 
-        def judge(delta: Delta, changes: list[RowChanges]) -> Any:
+        def judge(delta: Delta, changes: list[RowChanges]) -> pa.Table:
             theirs, ours, *others = changes
             found = rebased(tree, theirs, ours, dict(zip(numbers, others, strict=True)))
             answer = pickle.dumps(_merged(delta.entity, found, decide, rows_of, scratch))

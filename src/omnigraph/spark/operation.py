@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 import uuid
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 import msgspec
 import pyarrow as pa
@@ -17,11 +16,9 @@ import pyarrow.parquet as pq
 from msgspec.structs import replace
 
 from omnigraph.catalog import EdgeType, Entity
-from omnigraph.commits import Base, ChangeSet, PlainOperation
-from omnigraph.commits.forks import owned_table
+from omnigraph.commits import Base, ChangeSet
 from omnigraph.errors import BadRequestError, EmbeddingError
 from omnigraph.intake.declared import Sources
-from omnigraph.limits import COLUMN_CHUNK_BYTES, SPARK_FRAME_ROWS
 from omnigraph.ops.load import LoadMode, empty_overwrite, existing_id
 from omnigraph.rows import Problem, Problems, RowFile, RowsElsewhere, TableChange
 from omnigraph.spark.checks import Checks, Taken
@@ -29,7 +26,6 @@ from omnigraph.spark.engine import Engine
 from omnigraph.spark.parse import parse, parse_frame
 from omnigraph.spark.progress import Reporter
 from omnigraph.spark.sources import Cut, plan
-from omnigraph.spark.staging import RowWorkers, is_plain
 from omnigraph.spark.tasks import (
     Job,
     Parsed,
@@ -39,13 +35,15 @@ from omnigraph.spark.tasks import (
     in_input_order,
     places_of,
 )
-from omnigraph.store import StagedTable, Table, new_file
+from omnigraph.spark.worker_load import WorkerLoad, together
+from omnigraph.store import new_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
-class SparkLoad(PlainOperation):
+class SparkLoad(WorkerLoad):
     """A load as an operation of the write protocol, its rows kept in scratch files."""
-
-    kind = "load"
 
     def __init__(
         self,
@@ -57,23 +55,16 @@ class SparkLoad(PlainOperation):
         reporter: Reporter | None = None,
         keeps_frames: bool = False,
     ) -> None:
+        reporter = reporter or Reporter(engine.session, None)
+        super().__init__(engine, job, tuning=tuning, reporter=reporter)
         self.mode = mode
         self._keeps_frames = keeps_frames
-        self.reporter = reporter or Reporter(engine.session, None)
-        self.staged_at = time.monotonic()
         self._pieces: list[Piece] = []
         self._parsed: list[Parsed] = []
-        self._engine = engine
-        self._job = job
-        self._tuning = tuning
-        self._source = "the input"
-        self._rows: dict[str, int] = {}
         self._values: list[Problem] = []
         places = Places(labels=(), ends=(), offsets=())
         catalog, scratch = job.schema.catalog, job.scratch
         self._checks = Checks(engine, catalog, {}, places, scratch, tuning.held_rows)
-        self._judged: tuple[dict[str, int], ChangeSet] | None = None
-        self._rows_workers = RowWorkers(engine, tuning.merge_rows)
 
     # ---- reading --------------------------------------------------------------------------
 
@@ -111,7 +102,7 @@ class SparkLoad(PlainOperation):
         answers = self._engine.run(len(fixed), work)
         return [msgspec.json.decode(item, type=Parsed) for item in answers]
 
-    def _kept(self, piece: Piece, frame: Any) -> list[Piece]:
+    def _kept(self, piece: Piece, frame: DataFrame) -> list[Piece]:
         """Write a frame down as it is: computed again, its rows might come in another order."""
         paths = self._engine.map_frame(frame, partial(_frame_files, self._job.scratch))
         (part,) = piece.parts
@@ -136,7 +127,7 @@ class SparkLoad(PlainOperation):
             counter.rows = sum(made.rows for item in found for made in item.written)
         for number, item in zip(changed, found, strict=True):
             self._parsed[number] = item
-        self._judged, self._rows, self._checks.files = None, {}, {}
+        self._judged, self._counts, self._checks.files = None, {}, {}
         self._rows_workers.forget()
         self._take()
 
@@ -178,9 +169,9 @@ class SparkLoad(PlainOperation):
             self._checks.once_each(self._policies())
             for key, files in self._checks.files.items():
                 dropped = self._checks.dropped_rows.get(key, 0)
-                self._rows[key] = sum(item.rows for item in files) - dropped
+                self._counts[key] = sum(item.rows for item in files) - dropped
             self._checks.duplicates(problems)
-            counter.rows = sum(self._rows.values())
+            counter.rows = sum(self._counts.values())
         problems.raise_any()
         failed = next((item.not_embedded for item in parsed if item.not_embedded is not None), None)
         if failed is not None:
@@ -190,7 +181,7 @@ class SparkLoad(PlainOperation):
             for number, item in enumerate(parsed)
         ]
         self._values = self._located(counting).items
-        if not self._rows and self.mode is LoadMode.OVERWRITE:
+        if not self._counts and self.mode is LoadMode.OVERWRITE:
             raise empty_overwrite()
 
     def _policies(self) -> dict[str, str]:
@@ -223,30 +214,9 @@ class SparkLoad(PlainOperation):
 
     # ---- the operation --------------------------------------------------------------------
 
-    def counts(self, kind: str) -> dict[str, int]:
-        """Return rows per type name, nodes or edges."""
-        return {
-            key.partition(":")[2]: rows
-            for key, rows in sorted(self._rows.items())
-            if key.startswith(f"{kind}:")
-        }
-
     def tables_read_strictly(self, changes: ChangeSet) -> tuple[str, ...]:
         """An overwrite replaces what the caller saw; other modes can be prepared anew."""
-        return tuple(sorted(self._rows)) if self.mode is LoadMode.OVERWRITE else ()
-
-    def prepare(self, base: Base) -> ChangeSet:
-        """Tell new rows from existing ones and validate the outcome, on keys alone."""
-        if self._judged is not None:
-            read, changes = self._judged
-            if all(base.capture.pins[key].version == version for key, version in read.items()):
-                base.read_pins.update(read)
-                return changes
-        with self.reporter.stage("check") as counter:
-            changes = self._judge(base)
-            counter.rows = sum(self._rows.values())
-        self._judged = (dict(base.read_pins), changes)
-        return changes
+        return tuple(sorted(self._counts)) if self.mode is LoadMode.OVERWRITE else ()
 
     def _judge(self, base: Base) -> ChangeSet:
         changes = ChangeSet()
@@ -285,25 +255,9 @@ class SparkLoad(PlainOperation):
         change.elsewhere = RowsElsewhere(files=files, may_replace=merged)
         change.replaced = self.mode is LoadMode.OVERWRITE
 
-    # ---- staging --------------------------------------------------------------------------
-
-    def stage_ahead(self, base: Base) -> None:
-        """Write what can be written before it is this load's turn: the long part of staging."""
-        wanted: list[tuple[Entity, Table, tuple[RowFile, ...]]] = []
-        for change in self.prepare(base).effective():
-            own = owned_table(base, base.table(change.entity))
-            if own is not None and change.elsewhere is not None and is_plain(change.elsewhere):
-                wanted.append((change.entity, own, change.elsewhere.files))
-        with self.reporter.stage("write") as counter:
-            self._rows_workers.write_ahead(wanted)
-            counter.rows = sum(self._rows[entity.table_key] for entity, _own, _files in wanted)
-        self.staged_at = time.monotonic()
-
-    def stage_elsewhere(
-        self, change: TableChange, parent: Table, properties: dict[str, str]
-    ) -> StagedTable:
-        """Let workers write the rows."""
-        return self._rows_workers.stage(change, parent, properties)
+    def _row_count(self, entity: Entity, files: Sequence[RowFile]) -> int:
+        """Return how many rows of files are written: not those that do not count."""
+        return self._counts[entity.table_key]
 
 
 def _up_to_broken(pieces: list[Piece], parsed: list[Parsed]) -> list[list[Problem]]:
@@ -317,34 +271,21 @@ def _up_to_broken(pieces: list[Piece], parsed: list[Parsed]) -> list[list[Proble
     return found
 
 
-def _frame_answers(piece: Piece, job: Job, _task: int, batches: Any) -> Iterator[bytes]:
+def _frame_answers(
+    piece: Piece, job: Job, _task: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[bytes]:
     """Parse a partition of a frame, some batches at a time."""
-    for held in _together(batches):
+    for held in together(batches):
         yield msgspec.json.encode(parse_frame(piece, job, pa.Table.from_batches(held)))
 
 
-def _together(batches: Any) -> Iterator[list[Any]]:
-    """Yield some batches at a time, as many as a worker parses at once."""
-    held: list[Any] = []
-    rows = size = 0
-    for batch in batches:
-        held.append(batch)
-        rows += batch.num_rows
-        size += batch.nbytes
-        if rows >= SPARK_FRAME_ROWS or size >= COLUMN_CHUNK_BYTES:
-            yield held
-            held, rows, size = [], 0, 0
-    if rows:
-        yield held
-
-
-def _frame_files(scratch: str, _task: int, batches: Any) -> Iterator[bytes]:
+def _frame_files(scratch: str, _task: int, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
     """Write a partition of a frame to files."""
-    for held in _together(batches):
+    for held in together(batches):
         yield _frame_file(scratch, held)
 
 
-def _frame_file(scratch: str, batches: list[Any]) -> bytes:
+def _frame_file(scratch: str, batches: list[pa.RecordBatch]) -> bytes:
     path = os.path.join(scratch, f"{uuid.uuid4().hex}.parquet")
     with new_file(path) as out:
         pq.write_table(pa.Table.from_batches(batches), out)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 
 from omnigraph.errors import BadRequestError
+from omnigraph.wording import did_you_mean
 
 
 def checked(options: Mapping[str, str], known: Sequence[str]) -> dict[str, str]:
@@ -28,10 +28,8 @@ def checked(options: Mapping[str, str], known: Sequence[str]) -> dict[str, str]:
 
 
 def _hint(name: str, names: Mapping[str, str]) -> str:
-    close = difflib.get_close_matches(name, names, n=1)
-    if close:
-        return f"did you mean '{names[close[0]]}'?"
-    return f"there are {', '.join(sorted(names.values()))}"
+    known = sorted(names.values())
+    return did_you_mean(name, known) or f"there are {', '.join(known)}"
 
 
 def needed(options: Mapping[str, str], name: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.feather as feather
@@ -58,13 +57,13 @@ def joined_change(engine: Engine, entity: Entity, outcomes: Sequence[Outcome]) -
     return change
 
 
-def _keys(engine: Engine, entity: Entity, filled: Sequence[Outcome]) -> tuple[Any, Any]:
+def _keys(engine: Engine, entity: Entity, filled: Sequence[Outcome]) -> tuple[pa.Table, pa.Table]:
     """Return of the new and of the changed rows what ties them to others."""
     schema = rows_schema(entity)
     unique = {name for rule in entity.uniques for name in rule.columns}
     names = [name for name in schema.names if name in {*entity.implicit_columns, *unique}]
     empty = schema.empty_table().select(names)
-    parts: list[tuple[Any, Any]] = [(empty, empty)]
+    parts: list[tuple[pa.Table, pa.Table]] = [(empty, empty)]
     with reaching(engine.given):
         for item in filled:
             rows = feather.read_table(readable(item.path), columns=names)

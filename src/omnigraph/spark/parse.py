@@ -1,7 +1,7 @@
 """Reads one piece of the input in a worker: strict, typed, with the exact place of every problem.
 
 The work is done by the same code that a load in one process uses. Rows go to a scratch file with
-a name of its own, so a task that runs twice leaves one file nobody reads.
+a name of its own, so a task that runs twice leaves one file that is never read.
 """
 
 from __future__ import annotations
@@ -9,20 +9,21 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.feather as feather
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from omnigraph.catalog import Entity
 from omnigraph.errors import EmbeddingError, OmniGraphError, StorageError
 from omnigraph.ids import UlidSource
 from omnigraph.intake.csv_files import csv_chunks
 from omnigraph.intake.envelopes import EnvelopeReader, file_blocks, read_line, skip_line
-from omnigraph.intake.frames import complete_ids, frame_rows
+from omnigraph.intake.frames import complete_ids
 from omnigraph.intake.record_chunks import (
     json_chunks,
     parquet_tables,
@@ -63,7 +64,7 @@ def parse(piece: Piece, job: Job) -> Parsed:
     return parsed
 
 
-def parse_frame(piece: Piece, job: Job, frame: Any) -> Parsed:
+def parse_frame(piece: Piece, job: Job, frame: pa.Table) -> Parsed:
     """Take in rows of one type that come as columns."""
     parsed = Parsed(lines=[frame.num_rows])
     kept = _Kept(job, parsed)
@@ -197,22 +198,13 @@ def _take(
     entity = job.schema.catalog.entity_named(piece.type_name or "")
     problems = chunk.problems
     frame, at = piece.reading.rows(entity, chunk.records, problems)
-    rows = None
-    if not problems.items:
-        rows = frame_rows(
-            entity,
-            frame,
-            from_col=piece.reading.from_col,
-            to_col=piece.reading.to_col,
-            lines=_Lines(at),
-            problems=problems,
-        )
+    rows = piece.reading.fitted(entity, frame, _Lines(at), problems)
     # What is wrong with a column has no line that would tell the file.
     parsed.syntax += [
         replace(item, file=part.label) if item.line is None else _moved(item, before)
         for item in problems.items
     ]
-    if rows is not None and not problems.items:
+    if rows is not None:
         kept.add(entity, rows, at + before)
 
 
@@ -229,10 +221,10 @@ class _Kept:
     def __init__(self, job: Job, parsed: Parsed) -> None:
         self._job = job
         self._parsed = parsed
-        self._held: dict[str, tuple[Entity, list[Any], list[Any]]] = {}
+        self._held: dict[str, tuple[Entity, list[pa.Table], list[NDArray[np.int64]]]] = {}
         self._rows = self._bytes = 0
 
-    def add(self, entity: Entity, rows: Any, lines: Any) -> None:
+    def add(self, entity: Entity, rows: pa.Table, lines: NDArray[np.int64]) -> None:
         """Take in rows with their lines."""
         if not rows.num_rows:
             return
@@ -261,7 +253,7 @@ class _Kept:
 class _Lines(Sequence[int]):
     """Lines of rows as numbers of Python, each made when a message needs it."""
 
-    def __init__(self, numbers: Any) -> None:
+    def __init__(self, numbers: NDArray[np.int64]) -> None:
         self._numbers = numbers
 
     def __len__(self) -> int:
@@ -278,7 +270,9 @@ class _Lines(Sequence[int]):
         return found
 
 
-def _keep(job: Job, parsed: Parsed, entity: Entity, rows: Any, numbers: Any) -> None:
+def _keep(
+    job: Job, parsed: Parsed, entity: Entity, rows: pa.Table, numbers: NDArray[np.int64]
+) -> None:
     """Complete ids, judge every row alone, and write the rows down."""
     lines = _Lines(numbers)
     found = Problems(limit=job.problems_max)

@@ -1,4 +1,4 @@
-"""Tells somebody how far a load is: stage by stage, with rows and tasks."""
+"""Tells a listener how far a load is: stage by stage, with rows and tasks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 POLL_S = 0.5
 
@@ -45,7 +48,7 @@ class Counter:
 class Reporter:
     """Runs stages and reports them; without a listener it does nothing."""
 
-    def __init__(self, session: Any, listener: Listener | None) -> None:
+    def __init__(self, session: SparkSession, listener: Listener | None) -> None:
         self._session = session
         self._listener = listener
 

@@ -6,7 +6,7 @@ import datetime
 import os
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING
 
 from omnigraph.catalog import EdgeType, Entity
 from omnigraph.graph import open_graph
@@ -14,6 +14,9 @@ from omnigraph.graph.seam import catalog_at, reach
 from omnigraph.spark.engine import Engine
 from omnigraph.spark.frames import scan
 from omnigraph.spark.session import need_pyspark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 _IDS = {
     False: {"type": "string", "id": "string"},
@@ -29,7 +32,7 @@ _IDS = {
 
 
 def read(
-    spark: Any,
+    spark: SparkSession,
     uri: str | os.PathLike[str],
     type: str,
     *,
@@ -41,7 +44,7 @@ def read(
     tag: str | None = None,
     timestamp: datetime.datetime | str | None = None,
     storage_options: Mapping[str, str] | None = None,
-) -> Any:
+) -> DataFrame:
     """Return the entities of one type as a frame that never moves.
 
     Columns are `id`, for edges `src` and `dst`, and the properties. Spark cannot tell this reader
@@ -59,7 +62,7 @@ def read(
 
 
 def vertices(
-    spark: Any,
+    spark: SparkSession,
     uri: str | os.PathLike[str],
     *,
     branch: str | None = None,
@@ -67,13 +70,13 @@ def vertices(
     commit: str | None = None,
     tag: str | None = None,
     storage_options: Mapping[str, str] | None = None,
-) -> Any:
+) -> DataFrame:
     """Return type and id of every node as a frame; ids are unique within a type."""
     return _all(spark, uri, (branch, version, commit, tag), storage_options, edges=False)
 
 
 def edges(
-    spark: Any,
+    spark: SparkSession,
     uri: str | os.PathLike[str],
     *,
     branch: str | None = None,
@@ -81,19 +84,19 @@ def edges(
     commit: str | None = None,
     tag: str | None = None,
     storage_options: Mapping[str, str] | None = None,
-) -> Any:
+) -> DataFrame:
     """Return type, id and both ends of every edge as a frame."""
     return _all(spark, uri, (branch, version, commit, tag), storage_options, edges=True)
 
 
 def _all(
-    spark: Any,
+    spark: SparkSession,
     uri: str | os.PathLike[str],
     point: tuple[str | None, int | None, str | None, str | None],
     storage_options: Mapping[str, str] | None,
     *,
     edges: bool,
-) -> Any:
+) -> DataFrame:
     need_pyspark()
     from pyspark.sql import functions as F
 
@@ -103,7 +106,7 @@ def _all(
         snapshot = graph.snapshot(branch, commit=commit, version=version, tag=tag)
         catalog = catalog_at(graph, snapshot)
         entities: list[Entity] = [*(catalog.edges if edges else catalog.nodes).values()]
-        frames: list[Any] = []
+        frames: list[DataFrame] = []
         for entity in entities:
             plan = scan(graph, snapshot, entity.name, list(entity.implicit_columns))
             found = engine.frame(len(plan.groups), plan.read, plan.ddl)

@@ -12,7 +12,7 @@ import math
 import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import msgspec
@@ -48,6 +48,9 @@ from omnigraph.store import (
     remove_folder,
 )
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 Large = dict[str, int]
 """Keys of blocks that are too large, with their rows."""
 
@@ -61,7 +64,7 @@ class _Scan(Struct, frozen=True, kw_only=True):
     version: int
     groups: tuple[tuple[int, ...], ...]
 
-    def batches(self, task: int, batch_rows: int = 65_536) -> Iterator[Any]:
+    def batches(self, task: int, batch_rows: int = 65_536) -> Iterator[pa.RecordBatch]:
         wanted = shape(self.entity, self.columns)
         for batch in read_fragments(
             self.folder, self.version, self.groups[task], self.columns, batch_rows=batch_rows
@@ -89,7 +92,12 @@ class SparkSource:
     """Reads and compares in workers."""
 
     def __init__(
-        self, graph: Session, snapshot: Snapshot, *, session: Any = None, master: str | None = None
+        self,
+        graph: Session,
+        snapshot: Snapshot,
+        *,
+        session: SparkSession | None = None,
+        master: str | None = None,
     ) -> None:
         self._graph = graph
         self._snapshot = snapshot
@@ -116,7 +124,9 @@ class SparkSource:
             scratch=scratch,
         )
 
-    def rows_of(self, entity: Entity, columns: Sequence[str], by: Sequence[str], ids: Any) -> Any:
+    def rows_of(
+        self, entity: Entity, columns: Sequence[str], by: Sequence[str], ids: pa.Array
+    ) -> pa.Table:
         """Return the rows in which one of these columns has one of these ids."""
         wanted = shape(entity, columns)
         if not len(ids):
@@ -147,7 +157,7 @@ class SparkSource:
 def compare_in_parts(
     run: Callable[[int, Callable[[int], bytes]], list[bytes]],
     tasks: int,
-    batches: Callable[[int], Iterator[Any]],
+    batches: Callable[[int], Iterator[pa.RecordBatch]],
     rules: Rules,
     *,
     parts: int,
@@ -203,7 +213,7 @@ def part_count(node: NodeType, rules: Rules, rows: int) -> int:
 # ---- in workers -----------------------------------------------------------------------------
 
 
-def _cut(batches: Iterator[Any], rules: Rules, parts: int, scratch: str) -> _Cut:
+def _cut(batches: Iterator[pa.RecordBatch], rules: Rules, parts: int, scratch: str) -> _Cut:
     """Leave features in a file, cut by their keys."""
     path = os.path.join(scratch, f"{uuid.uuid4().hex}.features")
     places: list[tuple[int, int]] = []
@@ -223,9 +233,9 @@ def _cut(batches: Iterator[Any], rules: Rules, parts: int, scratch: str) -> _Cut
     return _Cut(path=path, places=places, large=large)
 
 
-def _held(tables: Iterator[Any]) -> Iterator[Any]:
+def _held(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """Yield features some batches together, so that parts are not cut too small."""
-    held: list[Any] = []
+    held: list[pa.Table] = []
     size_bytes = 0
     for table in tables:
         held.append(table)
@@ -238,8 +248,8 @@ def _held(tables: Iterator[Any]) -> Iterator[Any]:
 
 
 def _parts(
-    found: Any, number: int, rules: Rules, parts: int, large: Large
-) -> Iterator[tuple[int, Any]]:
+    found: pa.Table, number: int, rules: Rules, parts: int, large: Large
+) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield what has a key of a block rule, part by part, without what is too large already."""
     encoded = found[key_column(number)].combine_chunks().dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -265,7 +275,7 @@ def _compared(
     files: Sequence[_Cut], part: int, rules: Rules, known: Sequence[Mapping[str, int]]
 ) -> _Compared:
     """Compare the blocks of one part. Of those known to be too large, rows are only counted."""
-    pairs: list[Any] = []
+    pairs: list[pa.Table] = []
     compared = 0
     large: list[Large] = []
     for number in _blocks(rules):
@@ -281,7 +291,7 @@ def _compared(
     return _Compared(pairs=_stream(pairs_schema(rules), pairs), compared=compared, large=large)
 
 
-def _read(files: Sequence[_Cut], place: tuple[int, int]) -> Iterator[Any]:
+def _read(files: Sequence[_Cut], place: tuple[int, int]) -> Iterator[pa.RecordBatch]:
     for file in files:
         wanted = [at for at, own in enumerate(file.places) if own == place]
         if wanted:
@@ -290,7 +300,7 @@ def _read(files: Sequence[_Cut], place: tuple[int, int]) -> Iterator[Any]:
                     yield found.get_batch(at)
 
 
-def _without(rows: Any, column: str, known: Mapping[str, int]) -> tuple[Any, Large]:
+def _without(rows: pa.Table, column: str, known: Mapping[str, int]) -> tuple[pa.Table, Large]:
     """Return rows without some keys, and how many rows each of these had."""
     if not known:
         return rows, {}
@@ -299,7 +309,7 @@ def _without(rows: Any, column: str, known: Mapping[str, int]) -> tuple[Any, Lar
     return rows.filter(pc.invert(gone)), {item["values"]: item["counts"] for item in counts}
 
 
-def _stream(schema: Any, batches: Sequence[Any]) -> bytes:
+def _stream(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> bytes:
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, schema) as writer:
         for batch in batches:

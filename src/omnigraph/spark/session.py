@@ -11,9 +11,13 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BadRequestError
+from omnigraph.extras import active_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _INSTALL = "pip install 'omnigraph[spark]'"
 _SHIM = """\
@@ -29,7 +33,7 @@ def need_pyspark() -> None:
         raise BadRequestError("PySpark is not installed", hint=_INSTALL)
 
 
-def find_session(session: Any = None, master: str | None = None) -> Any:
+def find_session(session: SparkSession | None = None, master: str | None = None) -> SparkSession:
     """Return the session given, or the one in use, or start one (`local[*]` with four attempts)."""
     need_pyspark()
     if session is not None:
@@ -43,17 +47,16 @@ def find_session(session: Any = None, master: str | None = None) -> Any:
     return start_session(found or "local[*,4]")
 
 
-def is_configured(session: Any = None, master: str | None = None) -> bool:
+def is_configured(session: SparkSession | None = None, master: str | None = None) -> bool:
     """Whether there is a Spark to use: one that was given, the one in use, or one named."""
     if importlib.util.find_spec("pyspark") is None:
         return False
-    started = sys.modules.get("pyspark.sql")
-    active = None if started is None else started.SparkSession.getActiveSession()
+    active = active_session()
     named = (os.environ.get("OMNIGRAPH_SPARK_MASTER"), os.environ.get("SPARK_REMOTE"))
     return any(item is not None for item in (session, master, active)) or any(named)
 
 
-def start_session(master: str, **settings: str) -> Any:
+def start_session(master: str, **settings: str) -> SparkSession:
     """Start a session that prints nothing; settings as Spark names them, dots as `__`."""
     need_pyspark()
     from py4j.protocol import Py4JError
@@ -70,7 +73,7 @@ def start_session(master: str, **settings: str) -> Any:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "OFF",
-        # A second copy of a running task would only write files nobody refers to.
+        # A second copy of a running task would only write files that nothing refers to.
         "spark.speculation": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(cores * 2),
@@ -96,7 +99,7 @@ def start_session(master: str, **settings: str) -> Any:
         ) from error
 
 
-def registered(session: Any) -> Any:
+def registered(session: SparkSession) -> SparkSession:
     """Return a session that knows the formats `omnigraph` and `omnigraph_changes`."""
     from omnigraph.spark.connector import register
 
@@ -106,8 +109,7 @@ def registered(session: Any) -> Any:
 
 def register_active() -> None:
     """Make the formats known to the session in use, if there is one."""
-    started = sys.modules.get("pyspark.sql")
-    active = None if started is None else started.SparkSession.getActiveSession()
+    active = active_session()
     if active is not None:
         registered(active)
 

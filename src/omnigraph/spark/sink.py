@@ -11,8 +11,9 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
@@ -20,6 +21,7 @@ from pyspark.sql.datasource import (
     DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
+from pyspark.sql.types import StructType
 
 from omnigraph.catalog import EdgeType
 from omnigraph.errors import BadRequestError
@@ -153,7 +155,7 @@ class Staged(WriterCommitMessage):
     query: str | None
 
 
-def _stage(folder: str, batches: Iterator[Any]) -> Staged:
+def _stage(folder: str, batches: Iterator[pa.RecordBatch]) -> Staged:
     context = TaskContext.get()
     query = None if context is None else context.getLocalProperty(_QUERY)
     first = next((batch for batch in batches if batch.num_rows), None)
@@ -181,12 +183,12 @@ def _remove(messages: Sequence[WriterCommitMessage | None], *more: str) -> None:
 class GraphWriter(DataSourceArrowWriter):
     """Writes a frame as one commit."""
 
-    def __init__(self, target: Target, schema: Any) -> None:
+    def __init__(self, target: Target, schema: StructType) -> None:
         self._target = target
         self._folder = target.prepare(schema.fieldNames())
         self._operation_id = target.operation_id or f"spark:{uuid.uuid4()}"
 
-    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Leave the rows of one task in a file."""
         return _stage(self._folder, iterator)
 
@@ -205,11 +207,11 @@ class GraphWriter(DataSourceArrowWriter):
 class GraphStreamWriter(DataSourceStreamArrowWriter):
     """Writes each batch of a stream as one commit, once, however often the batch is repeated."""
 
-    def __init__(self, target: Target, schema: Any) -> None:
+    def __init__(self, target: Target, schema: StructType) -> None:
         self._target = target
         self._folder = target.prepare(schema.fieldNames())
 
-    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Leave the rows of one task in a file."""
         return _stage(self._folder, iterator)
 

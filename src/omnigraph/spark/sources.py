@@ -9,7 +9,7 @@ import os
 import uuid
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
@@ -33,6 +33,9 @@ from omnigraph.limits import (
 )
 from omnigraph.spark.tasks import Part, Piece, bundled
 from omnigraph.store import new_file, open_file, readable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 Run = Callable[[int, Callable[[int], bytes]], list[bytes]]
 """Runs numbered tasks, in workers or here, and returns their answers."""
@@ -64,11 +67,11 @@ def plan(
     scratch: str,
     cut: Cut | None = None,
     run: Run = run_here,
-) -> tuple[list[Piece], list[tuple[Piece, Any]]]:
+) -> tuple[list[Piece], list[tuple[Piece, DataFrame]]]:
     """Return the pieces of all files, in input order, and the Spark frames."""
     cut = cut or Cut()
     files: list[tuple[Piece, int]] = []
-    frames: list[tuple[Piece, Any]] = []
+    frames: list[tuple[Piece, DataFrame]] = []
     for number, item in enumerate(find_inputs(sources, catalog)):
         if item.form == "graphml":
             raise BadRequestError(
@@ -84,7 +87,7 @@ def plan(
     return _packed(_Cutting(cut, run).cut(files), cut), frames
 
 
-def _written(whole: Piece, table: Any, scratch: str) -> tuple[Piece, int]:
+def _written(whole: Piece, table: pa.Table, scratch: str) -> tuple[Piece, int]:
     """Write a frame down: workers cannot see this process's memory."""
     path = os.path.join(scratch, f"{uuid.uuid4().hex}.parquet")
     rows = rows_at_once(table.nbytes, table.num_rows)

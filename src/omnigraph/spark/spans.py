@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from omnigraph.catalog import Entity
 from omnigraph.ops.diff import ChangeFilter, EntityChange, changes_of
@@ -58,9 +58,9 @@ def span_changes(span: Span, wanted: ChangeFilter) -> Iterator[list[EntityChange
 class _Known:
     """Rows of the other version that have an id of the span: which part, and where in it."""
 
-    ids: Any
-    parts: Any
-    places: Any
+    ids: pa.Array
+    parts: NDArray[np.int64]
+    places: NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -106,11 +106,11 @@ class _Sides:
                 new = pa.Table.from_batches([batch]).cast(schema)
                 yield row_changes(self._images(known, new["id"]), new)
 
-    def _ids(self, mine: list[Piece]) -> Any:
+    def _ids(self, mine: list[Piece]) -> pa.ChunkedArray:
         ids = [batch.column("id") for piece in mine for batch in self._read(piece, ["id"])]
         return pa.chunked_array(ids, pa.string())
 
-    def _read(self, piece: Piece, columns: list[str]) -> Iterator[Any]:
+    def _read(self, piece: Piece, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a piece, of the later version without those that were only moved."""
         part, start, stop = piece
         table = self._table(part)
@@ -126,11 +126,11 @@ class _Sides:
     def _may_be_moved(self, part: DeltaPart) -> bool:
         return part.is_after and self.span.descends
 
-    def _others(self, ids: Any, *, is_after: bool) -> _Known:
+    def _others(self, ids: pa.ChunkedArray, *, is_after: bool) -> _Known:
         """Find ids in all that may differ of the other version: of that, only ids are read."""
-        names: list[Any] = []
-        parts: list[Any] = []
-        places: list[Any] = []
+        names: list[pa.Array] = []
+        parts: list[NDArray[np.int64]] = []
+        places: list[NDArray[np.int64]] = []
         for number, part in enumerate(self.parts):
             if part.is_after != is_after or len(ids) == 0:
                 continue
@@ -149,18 +149,18 @@ class _Sides:
             places=np.concatenate([empty, *places]),
         )
 
-    def _images(self, known: _Known, ids: Any) -> Any:
+    def _images(self, known: _Known, ids: pa.ChunkedArray) -> pa.Table:
         """Return the rows of the other version with these ids."""
         schema = rows_schema(self.span.entity)
         found = pc.drop_null(pc.index_in(ids.combine_chunks(), value_set=known.ids)).to_numpy()
-        images: list[Any] = [schema.empty_table()]
+        images: list[pa.Table] = [schema.empty_table()]
         for number in np.unique(known.parts[found]).tolist():
             part = self.parts[number]
             places = np.sort(known.places[found[known.parts[found] == number]])
             images.append(self._rows(part, places))
         return pa.concat_tables(images)
 
-    def _rows(self, part: DeltaPart, places: Any) -> Any:
+    def _rows(self, part: DeltaPart, places: NDArray[np.int64]) -> pa.Table:
         schema = rows_schema(self.span.entity)
         table = self._table(part)
         return read_places(table, part, places, schema.names, blob_bytes=self.blobs).cast(schema)

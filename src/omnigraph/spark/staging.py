@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from omnigraph.catalog import Entity
 from omnigraph.limits import ROWS_PER_FILE_MAX
@@ -31,7 +32,7 @@ from omnigraph.store import (
 Wanted = tuple[Entity, Table, Sequence[RowFile]]
 
 
-def rows_reader(entity: Entity, files: Sequence[RowFile]) -> Any:
+def rows_reader(entity: Entity, files: Sequence[RowFile]) -> pa.RecordBatchReader:
     """Return the rows of scratch files as a table stores them, to be read once."""
     return pa.RecordBatchReader.from_batches(table_schema(entity), scratch_rows(entity, files))
 
@@ -100,7 +101,7 @@ class RowWorkers:
         parent: Table,
         files: Sequence[RowFile],
         properties: dict[str, str],
-        removed: Any,
+        removed: NDArray[np.uint64] | None,
     ) -> StagedTable:
         """Stage rows that replace others or are new, and addresses of rows that go."""
         folder, version, groups = str(parent.dataset.uri), parent.version, _bundles(files)

@@ -16,6 +16,7 @@ from omnigraph.store.files.paths import (
     new_file,
     new_local_file,
     open_file,
+    read_text,
     readable,
     remove_folder,
 )
@@ -206,6 +207,7 @@ __all__ = [
     "read_branches",
     "read_floors",
     "read_fragments",
+    "read_text",
     "readable",
     "rebased",
     "ref_names",

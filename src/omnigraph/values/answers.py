@@ -205,6 +205,18 @@ class SchemaOutput(Value, frozen=True, kw_only=True):
     schema_source: str
 
 
+class QueryParam(Value, frozen=True, kw_only=True):
+    """A parameter of a stored query; `bigint`, `date`, `datetime`, `blob` travel as strings."""
+
+    optional: ClassVar[frozenset[str]] = frozenset({"item_kind", "vector_dim"})
+
+    name: str
+    kind: str
+    item_kind: str | None = None
+    vector_dim: int | None = None
+    nullable: bool
+
+
 class QueryEntry(Value, frozen=True, kw_only=True):
     """A stored query."""
 
@@ -215,7 +227,7 @@ class QueryEntry(Value, frozen=True, kw_only=True):
     mutation: bool
     description: str | None = None
     instruction: str | None = None
-    params: list[Json]
+    params: tuple[QueryParam, ...]
 
 
 class QueryList(Value, frozen=True, kw_only=True):
@@ -224,11 +236,25 @@ class QueryList(Value, frozen=True, kw_only=True):
     queries: list[QueryEntry]
 
 
+class ClusterDiagnostic(Value, frozen=True, kw_only=True):
+    """One finding. Codes are stable; messages are for people."""
+
+    code: str
+    severity: Literal["error", "warning"] = "error"
+    path: str = ""
+    message: str
+
+    def render(self) -> str:
+        """Return it as one line of text."""
+        place = f" {self.path}:" if self.path else ""
+        return f"{self.severity.upper()}{place} {self.message} [{self.code}]"
+
+
 class ClusterReport(Value, frozen=True, kw_only=True):
     """What a command of the cluster says; other fields depend on the command."""
 
     ok: bool
-    diagnostics: list[Json]
+    diagnostics: tuple[ClusterDiagnostic, ...]
 
 
 class Deployment(Value, frozen=True, kw_only=True):

@@ -21,22 +21,31 @@ class Diagnostic(Value, frozen=True, kw_only=True):
     hint: str | None = None
 
 
-class DataProblem(Value, frozen=True, kw_only=True):
+class Problem(Value, frozen=True, kw_only=True, rename={"type_name": "type", "entity_id": "id"}):
     """A row that was refused."""
 
-    optional: ClassVar[frozenset[str]] = frozenset({"line", "file", "type", "field"})
+    published_as: ClassVar[str] = "DataProblem"
+    optional: ClassVar[frozenset[str]] = frozenset(
+        {"file", "line", "element", "type", "id", "field"}
+    )
+    hidden: ClassVar[frozenset[str]] = frozenset({"kind", "table_key"})
 
-    message: str
-    line: int | None = None
     file: str | None = None
-    type: str | None = None
+    line: int | None = None
+    element: int | None = None
+    """Which of the things that share lines with others it is about, counted in its file."""
+    type_name: str | None = None
+    entity_id: str | None = None
     field: str | None = None
+    message: str
+    kind: str = "value_constraint_violation"
+    table_key: str | None = None
 
 
 class DataErrors(Value, frozen=True, kw_only=True):
     """Rows that were refused, in the order they came."""
 
-    problems: list[DataProblem]
+    problems: list[Problem]
 
 
 class PolicyDenial(Value, frozen=True, kw_only=True):

@@ -59,7 +59,7 @@ VERSIONS = {
 
 def folded(records: list[Record]) -> History:
     history = History()
-    history.fold(records)
+    history.take_in(records)
     return history
 
 
@@ -92,14 +92,14 @@ def test_the_order_of_arrival_does_not_matter(order: list[Record]) -> None:
 @given(again=st.lists(st.sampled_from(HISTORY), max_size=20))
 def test_folding_a_row_twice_changes_nothing(again: list[Record]) -> None:
     history = folded(HISTORY)
-    history.fold(again)
+    history.take_in(again)
     assert_same(history, folded(HISTORY))
 
 
 @given(cut=st.integers(0, len(HISTORY)))
 def test_folding_in_parts_equals_folding_at_once(cut: int) -> None:
     history = folded(HISTORY[:cut])
-    history.fold(HISTORY[cut:])
+    history.take_in(HISTORY[cut:])
     assert_same(history, folded(HISTORY))
 
 

@@ -149,7 +149,7 @@ def growing(tmp_path: Path) -> Line:
 
 def all_held(line: Line) -> History:
     found = History()
-    found.fold(line.everything())
+    found.take_in(line.everything())
     return found
 
 
@@ -212,7 +212,7 @@ def test_commits_and_tables_are_gone_through_while_others_arrive(growing: Line) 
         for number in range(1, 2_000):
             name = growing.ids.next()
             commit = replace(head, graph_commit_id=name, manifest_version=number)
-            history.fold([replace(pin, incarnation=number, seq=number), commit])
+            history.take_in([replace(pin, incarnation=number, seq=number), commit])
         done.set()
 
     interval = sys.getswitchinterval()

@@ -25,6 +25,7 @@ def _seen(chunks: list[Chunk], before: int = 0) -> tuple[list[Any], list[Any]]:
     rows = [
         (before + int(line), *row)
         for chunk in chunks
+        if chunk.records.table is not None
         for line, row in zip(
             chunk.records.lines,
             zip(*chunk.records.table.to_pydict().values(), strict=True),

@@ -120,7 +120,7 @@ def pin(seq: int, version: int, path: str = TABLE) -> Pin:
 
 def history(branch: BranchId, *records: Record) -> Branch:
     found = Branch(branch, History())
-    found.history.fold(records)
+    found.history.take_in(records)
     return found
 
 

@@ -7,6 +7,8 @@ import pytest
 from omnigraph.errors import DataError
 from omnigraph.limits import PROBLEMS_MAX
 from omnigraph.rows import Problem, Problems
+from omnigraph.values.failures import DataErrors
+from omnigraph.values.schemas import components
 
 
 def raised(problems: Problems) -> DataError:
@@ -75,3 +77,14 @@ def test_the_default_limit_is_the_documented_one() -> None:
     for _ in range(PROBLEMS_MAX):
         problems.add(Problem(message="m"))
     assert problems.full
+
+
+def test_all_that_is_told_of_a_refused_row_is_in_the_published_schema() -> None:
+    told = Problem(
+        message="m", type_name="P", entity_id="a", field="n", line=3, file="f", element=2
+    ).to_json()
+    assert list(told) == ["file", "line", "element", "type", "id", "field", "message"]
+    assert told.keys() == components([DataErrors])["DataProblem"]["properties"].keys()
+    assert Problem(message="m", kind="orphan_edge", table_key="edge:E").to_json() == {
+        "message": "m"
+    }

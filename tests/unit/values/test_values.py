@@ -10,9 +10,18 @@ import msgspec
 import pytest
 
 from omnigraph.errors import BadRequestError, StorageError
-from omnigraph.values.answers import BranchList, CommitList, RecoveryList
+from omnigraph.values.answers import (
+    BranchList,
+    ClusterDiagnostic,
+    ClusterReport,
+    CommitList,
+    QueryEntry,
+    QueryParam,
+    RecoveryList,
+)
 from omnigraph.values.changes import ChangeBlock, Diff, EntityChange, FeedPage, TypeRef
 from omnigraph.values.commits import BranchInfo, GraphCommit, PublishedTable, Snapshot, Tag
+from omnigraph.values.failures import Problem
 from omnigraph.values.merges import Conflict, ConflictKind, MergePlan, MergeResult
 from omnigraph.values.recoveries import PendingWrite, RecoveryKind, RecoveryRecord, TableOutcome
 from omnigraph.values.reports import (
@@ -138,6 +147,21 @@ VALUES: list[Value] = [
         steps=({"kind": "drop_type", "affected_rows": 2},),
         commit=COMMIT,
         manifest_version=3,
+    ),
+    Problem(message="m", type_name="P", entity_id="a", field="n", line=3, file="f", element=2),
+    QueryEntry(
+        name="near",
+        tool_name="near",
+        mutation=False,
+        description="d",
+        params=(
+            QueryParam(name="v", kind="vector", vector_dim=4, nullable=False),
+            QueryParam(name="l", kind="list", item_kind="date", nullable=True),
+        ),
+    ),
+    ClusterReport(
+        ok=True,
+        diagnostics=(ClusterDiagnostic(code="c", message="m", path="p", severity="warning"),),
     ),
 ]
 

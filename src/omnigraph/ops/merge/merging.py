@@ -48,7 +48,7 @@ class _Setup(Struct, kw_only=True):
 
 
 class _UpToDate(Exception):
-    """Somebody else merged the same meanwhile."""
+    """Another writer merged the same meanwhile."""
 
 
 class Merging:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
+import pyarrow as pa
 from msgspec import Struct, field
 
 from omnigraph.catalog import AcceptedSchema, EdgeType, Entity, NodeType
@@ -187,8 +188,8 @@ class Merge(PlainOperation):
         return None if pin is None else self._tables.open(pin.path, pin.version)
 
 
-def decided_row(schema: AcceptedSchema, entity: Entity, image: Mapping[str, object]) -> Any:
-    """Return values somebody decided on as a row of a type."""
+def decided_row(schema: AcceptedSchema, entity: Entity, image: Mapping[str, object]) -> pa.Table:
+    """Return values that were decided on as a row of a type."""
     problems = Problems(source="the resolution")
     reader = EnvelopeReader(schema.catalog, problems)
     name = "edge" if isinstance(entity, EdgeType) else "type"

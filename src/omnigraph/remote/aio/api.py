@@ -21,12 +21,15 @@ from omnigraph.remote.aio.upkeep_apis import AsyncUpkeepApi as AsyncUpkeepApi
 from omnigraph.values.inspection import HISTORY_COMMITS_DEFAULT
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from omnigraph.catalog import Catalog
     from omnigraph.drawing import Drawing
     from omnigraph.graph.changes import Baseline, ChangeBlock, Diff, FeedPage
     from omnigraph.graph.explanation import Explanation
     from omnigraph.graph.result import Result
     from omnigraph.graph.results import LoadResult, MutationResult
+    from omnigraph.intake.declared import Given
     from omnigraph.ops.load import LoadMode
     from omnigraph.ops.merge.merging import MergePlan, MergeResult, Resolution
     from omnigraph.remote.aio.prepared import AsyncPreparedQuery
@@ -470,7 +473,7 @@ class AsyncGraphApi(AsyncGraphParts, AsyncUpkeepApi, AsyncPicturesApi, Protocol)
         version: int | None = None,
         tag: str | None = None,
         timestamp: Moment = None,
-    ) -> Any:
+    ) -> pa.Table:
         """Return the rows of one type as an Arrow table, by id."""
 
     async def mutate(
@@ -505,7 +508,7 @@ class AsyncGraphApi(AsyncGraphParts, AsyncUpkeepApi, AsyncPicturesApi, Protocol)
     async def load_table(
         self,
         type_name: str,
-        table: Any,
+        table: Given,
         *,
         mode: LoadMode | LoadWord,
         branch: str = MAIN,

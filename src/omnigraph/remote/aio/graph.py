@@ -40,10 +40,13 @@ from omnigraph.values.networks import igraph_graph, networkx_graph
 from omnigraph.values.results import Explanation, LoadResult, MutationResult
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from omnigraph.catalog import Catalog
     from omnigraph.graph import Result
     from omnigraph.graph.api import Loadable, Moment, Params
     from omnigraph.graph.exporting import StateRows
+    from omnigraph.intake.declared import Given
     from omnigraph.ops.load import LoadMode
     from omnigraph.remote.aio.prepared import AsyncPreparedQuery
     from omnigraph.remote.aio.view import AsyncBranchView
@@ -343,7 +346,7 @@ class AsyncRemoteGraph(AsyncRemoteUpkeep, AsyncRemotePictures):
         version: int | None = None,
         tag: str | None = None,
         timestamp: Moment = None,
-    ) -> Any:
+    ) -> pa.Table:
         """Return the rows of one type as an Arrow table, by id; `load_table` takes it as it is."""
         from omnigraph.remote.values import table_from
 
@@ -501,7 +504,7 @@ class AsyncRemoteGraph(AsyncRemoteUpkeep, AsyncRemotePictures):
     async def load_table(
         self,
         type_name: str,
-        table: Any,
+        table: Given,
         *,
         mode: LoadMode | LoadWord,
         branch: str = MAIN,

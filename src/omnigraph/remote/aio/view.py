@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any, Unpack
+from typing import Unpack
 
 from omnigraph.commits import MAIN, GraphCommit
 from omnigraph.graph.api import Loadable, Moment, Params, Path
@@ -19,6 +19,7 @@ from omnigraph.graph.view import (
     MutateOptions,
     PlanOptions,
 )
+from omnigraph.intake.declared import Given
 from omnigraph.ops.load import LoadMode
 from omnigraph.ops.merge.merging import MergePlan, MergeResult
 from omnigraph.remote.aio.api import AsyncGraphApi, AsyncSnapshotApi
@@ -82,7 +83,7 @@ class AsyncBranchView:
     async def load_table(
         self,
         type_name: str,
-        table: Any,
+        table: Given,
         *,
         mode: LoadMode | LoadWord,
         **options: Unpack[LoadTableOptions],

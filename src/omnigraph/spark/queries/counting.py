@@ -28,6 +28,8 @@ from omnigraph.spark.queries.rows import (
 )
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from omnigraph.spark.queries.steps import Pattern
 
 
@@ -271,7 +273,7 @@ class _Walk:
         entity = tables.catalog.nodes[tables.reads.types[link.source]]
         nodes = min(rows.at_most, tables.size(entity))
         if not self.tree.bag:
-            frame: Any = rows.frame.select(col(key)).distinct()
+            frame: DataFrame = rows.frame.select(col(key)).distinct()
             return _Ways(key, Rows(frame=frame, at_most=nodes))
         weight = tables.names.fresh("ways")
         sums = total(None if rows.weight is None else col(rows.weight)).alias(weight)

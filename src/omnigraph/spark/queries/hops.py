@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from omnigraph.limits import SPARK_HOPS_PLANNED
 from omnigraph.spark.queries.rows import Joins, Rows, col
 from omnigraph.spark.queries.tables import Pairs
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 
 def reached(
     joins: Joins, starts: Rows, start: str, pairs: Pairs, *, hops: tuple[int, int], nodes: int
-) -> tuple[Any, str, str]:
+) -> tuple[DataFrame, str, str]:
     """Return a frame of starts and the nodes they reach, and the names of its two columns.
 
     `hops` are the fewest and the most. The start itself is reached at the first hop, if an edge

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import QueryError
 from omnigraph.limits import I64_MAX
@@ -23,12 +23,15 @@ from omnigraph.spark.queries.rows import Rows, col
 from omnigraph.spark.queries.tables import Tables
 from omnigraph.spark.queries.values import Column
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 _GROUP = "#group"
 _LIMIT_MAX = 2**31 - 1
 """The most rows that Spark cuts a frame to."""
 
 
-def build_output(plan: ReadPlan, rows: Rows, tables: Tables) -> Any:
+def build_output(plan: ReadPlan, rows: Rows, tables: Tables) -> DataFrame:
     """Return the frame of a result, its shown columns named by position: `c0`, `c1` and so on."""
     return _Output(plan, rows, tables).frame()
 
@@ -43,7 +46,7 @@ class _Output:
     def _expressions(self) -> Expressions:
         return self.tables.expressions
 
-    def frame(self) -> Any:
+    def frame(self) -> DataFrame:
         """Return the result."""
         plan = self.plan
         extra: list[Column] = []
@@ -117,7 +120,7 @@ class _Output:
             for at, name in enumerate(sorted(plan.variables))
         ]
 
-    def _ordered(self, frame: Any, *, ties: bool) -> Any:
+    def _ordered(self, frame: DataFrame, *, ties: bool) -> DataFrame:
         keys: list[Column] = []
         for at, key in enumerate(self.plan.sort_keys):
             expression = key.expression
@@ -129,7 +132,7 @@ class _Output:
             keys += [col(f"t{at}").asc_nulls_first() for at in range(len(self.plan.variables))]
         return frame.orderBy(*keys) if keys else frame
 
-    def _cut(self, frame: Any) -> Any:
+    def _cut(self, frame: DataFrame) -> DataFrame:
         start = self._number(self.plan.offset, "offset") or 0
         size = self._number(self.plan.limit, "limit")
         if start > _LIMIT_MAX:

@@ -8,7 +8,7 @@ import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +28,9 @@ from omnigraph.spark.queries.values import COUNT_OVERFLOW, OVERFLOW, SUM_OVERFLO
 from omnigraph.spark.queries.writing import absolute, check_mode, check_names, write_lance
 from omnigraph.store import GivenOptions
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 _OVERFLOWS = (OVERFLOW, SUM_OVERFLOW, COUNT_OVERFLOW)
 
 
@@ -40,7 +43,7 @@ class SparkResult(Result):
 
     def __init__(
         self,
-        frame: Any,
+        frame: DataFrame,
         shown: Sequence[OutputColumn],
         *,
         query_name: str,
@@ -66,7 +69,7 @@ class SparkResult(Result):
         return f"SparkResult({self.query_name}: columns {', '.join(self.columns)})"
 
     @property
-    def frame(self) -> Any:
+    def frame(self) -> DataFrame:
         """The rows as a Spark frame; nothing runs until it is used. A name may appear twice."""
         return self._frame.toDF(*self.columns)
 
@@ -76,12 +79,12 @@ class SparkResult(Result):
         return [column.name for column in self._shown]
 
     @property
-    def schema(self) -> Any:
+    def schema(self) -> pa.Schema:
         """Arrow schema of the rows."""
         return pa.schema([pa.field(c.name, arrow_type(c.type)) for c in self._shown])
 
     @cached_property
-    def _table(self) -> Any:
+    def _table(self) -> pa.Table:
         with query_failures(), watched(self._frame.sparkSession, self._timeout_s, self._cancel):
             found = self._frame.toArrow()
         arrays = [
@@ -144,7 +147,7 @@ def query_failures() -> Iterator[None]:
 
 @contextlib.contextmanager
 def watched(
-    session: Any, timeout_s: float | None, cancel: threading.Event | None
+    session: SparkSession, timeout_s: float | None, cancel: threading.Event | None
 ) -> Iterator[None]:
     """Stop the jobs of a block when their time is over, or when they are cancelled."""
     if timeout_s is None and cancel is None:

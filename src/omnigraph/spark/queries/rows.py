@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.spark.queries.values import COUNT_OVERFLOW, Column, refuse
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 Name = tuple[str, str]
 """A variable and a column of it."""
@@ -63,7 +66,7 @@ class Rows:
     weight: str | None = None
     bare: str | None = None
 
-    def having(self, frame: Any, added: Iterable[Name] = (), *, at_most: int) -> Rows:
+    def having(self, frame: DataFrame, added: Iterable[Name] = (), *, at_most: int) -> Rows:
         """Return rows of another frame that has further columns."""
         return replace(
             self, frame=frame, columns=self.columns | set(added), at_most=at_most, bare=None
@@ -139,7 +142,7 @@ def _equal(on: Sequence[tuple[str, str]], *, null_safe: bool = False) -> Column:
     return found
 
 
-def _broadcast(frame: Any) -> Any:
+def _broadcast(frame: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     return F.broadcast(frame)

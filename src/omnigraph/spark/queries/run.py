@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.catalog import Catalog
 from omnigraph.catalog.model import LiteralValue
@@ -21,7 +21,7 @@ from omnigraph.read.ranking import Embed
 from omnigraph.read.reads import reads_of
 from omnigraph.read.tree import plan_tree
 from omnigraph.spark.engine import Engine
-from omnigraph.spark.frames import scan
+from omnigraph.spark.frames import Scan, scan
 from omnigraph.spark.queries.counting import walked
 from omnigraph.spark.queries.output import build_output
 from omnigraph.spark.queries.result import SparkResult
@@ -32,9 +32,12 @@ from omnigraph.spark.queries.tables import Plan, Tables
 from omnigraph.spark.session import need_pyspark
 from omnigraph.store import Pin
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 def query(
-    spark: Any,
+    spark: SparkSession,
     graph: Session | str | os.PathLike[str],
     source: str,
     params: Mapping[str, object] | None = None,
@@ -101,7 +104,7 @@ def query(
 
 def _scan(
     graph: Session, snapshot: Snapshot, type_name: str, columns: Sequence[str], where: str | None
-) -> Any:
+) -> Scan:
     return scan(graph, snapshot, type_name, columns, where)
 
 

@@ -83,7 +83,7 @@ class Matches:
     query: TextQuery | None
     sql: str = "boolean"
 
-    def compute(self, texts: Any) -> Any:
+    def compute(self, texts: pa.Array) -> pa.Array:
         """Return the column for the texts of some rows."""
         if self.query is None:
             return pa.nulls(len(texts), pa.bool_())
@@ -183,10 +183,10 @@ class _Ranking:
 
 def measuring(
     scan: Scan, query: Scores, metric: Metric = Metric.L2
-) -> Callable[[int], Iterator[Any]]:
+) -> Callable[[int], Iterator[pa.RecordBatch]]:
     """Return what computes, task by task, the distance of every row that has a vector."""
 
-    def measure(task: int) -> Iterator[Any]:
+    def measure(task: int) -> Iterator[pa.RecordBatch]:
         for batch in read_fragments(scan.folder, scan.version, scan.groups[task], scan.names):
             segment = build_vector_segment(batch.column(1))
             found = np.full(batch.num_rows, np.nan)

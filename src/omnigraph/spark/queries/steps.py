@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from omnigraph.compute.evaluate import TYPE
 from omnigraph.plan.expression import (
@@ -36,6 +36,9 @@ from omnigraph.spark.queries.hops import reached
 from omnigraph.spark.queries.rows import Joins, Name, Rows, col, multiplied
 from omnigraph.spark.queries.tables import Pairs, Tables
 from omnigraph.spark.queries.values import join_key
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 @dataclass(slots=True)
@@ -330,7 +333,7 @@ class Pattern:
             yield condition
 
 
-def _paired(rows: Rows, part: Rows, frame: Any) -> Rows:
+def _paired(rows: Rows, part: Rows, frame: DataFrame) -> Rows:
     """Return the rows of a join of two sets of rows."""
     found = rows.having(frame, part.columns, at_most=rows.at_most * part.at_most)
     return multiplied(found, part)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -21,7 +21,11 @@ from omnigraph.spark.engine import Engine
 from omnigraph.spark.frames import Scan
 from omnigraph.spark.queries.expressions import Expressions
 from omnigraph.spark.queries.rows import Names, Rows, col
+from omnigraph.spark.queries.values import Column
 from omnigraph.store import Pin
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 Plan = Callable[[str, Sequence[str], str | None], Scan]
 """Plans the reading of some columns of a type, of the rows that a storage filter keeps."""
@@ -40,7 +44,7 @@ class Computed(Protocol):
     def sql(self) -> str:
         """The Spark type."""
 
-    def compute(self, values: Any) -> Any:
+    def compute(self, values: pa.Array) -> pa.Array:
         """Return the column for some rows."""
 
 
@@ -66,14 +70,14 @@ class Tables:
     names: Names
     reads: Reads
     computed: Mapping[str, Computed] = field(default_factory=dict)
-    _made: dict[tuple[str, tuple[str, ...], str | None], Any] = field(default_factory=dict)
+    _made: dict[tuple[str, tuple[str, ...], str | None], DataFrame] = field(default_factory=dict)
 
     @property
     def expressions(self) -> Expressions:
         """Return the compiler of expressions over the columns of variables."""
         return Expressions(self.column, self.parameters, self.now)
 
-    def column(self, variable: str, name: str) -> Any:
+    def column(self, variable: str, name: str) -> Column:
         """Return a column of a variable."""
         return col(self.names.of(variable, name))
 
@@ -83,7 +87,7 @@ class Tables:
 
     def frame(
         self, entity: Entity, columns: Mapping[str, str], condition: Expression | None
-    ) -> Any:
+    ) -> DataFrame:
         """Return columns of a type under new names, of about the rows that satisfy a condition."""
         where = None
         if condition is not None:
@@ -97,7 +101,7 @@ class Tables:
             *[col(f"k{at}").alias(name) for at, name in enumerate(columns.values())]
         )
 
-    def _read(self, entity: Entity, columns: tuple[str, ...], where: str | None) -> Any:
+    def _read(self, entity: Entity, columns: tuple[str, ...], where: str | None) -> DataFrame:
         """Return stored and computed columns of a type, named by position: `k0` and so on."""
         computed = {name: self.computed[name] for name in columns if name in self.computed}
         stored = [computed[name].source if name in computed else name for name in columns]
@@ -181,7 +185,7 @@ class Tables:
         ends: tuple[str, str],
         shown: Mapping[str, str],
         condition: Expression | None,
-    ) -> Any:
+    ) -> DataFrame:
         """Return edges of one type: both ends as they are walked, and what is shown of them."""
         from pyspark.sql import functions as F
 
@@ -189,7 +193,7 @@ class Tables:
         given = {name: self.names.fresh(f"edge {name}") for name in stored}
         frame = self.frame(edge, given, condition)
 
-        def walked(one: str, other: str) -> Any:
+        def walked(one: str, other: str) -> DataFrame:
             both = [col(given[one]).alias(ends[0]), col(given[other]).alias(ends[1])]
             rest = [
                 (F.lit(edge.name) if name == TYPE else col(given[name])).alias(new)
@@ -210,11 +214,11 @@ def _is_unique(edge: EdgeType) -> bool:
 
 def _reading(
     scan: Scan, columns: tuple[str, ...], computed: Mapping[str, Computed]
-) -> Callable[[int], Iterator[Any]]:
+) -> Callable[[int], Iterator[pa.RecordBatch]]:
     """Return what reads a task of a scan under names that differ in any case."""
     names = [f"k{at}" for at in range(len(columns))]
 
-    def read(task: int) -> Iterator[Any]:
+    def read(task: int) -> Iterator[pa.RecordBatch]:
         for batch in scan.read(task):
             found = [
                 computed[name].compute(batch.column(computed[name].source))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +14,9 @@ from omnigraph.errors import AlreadyExistsError, BadRequestError
 from omnigraph.spark.engine import Engine
 from omnigraph.store import is_taken, reaching
 from omnigraph.store.tables.plain_dataset import publish_dataset, write_dataset_part
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 MODES = ("error", "overwrite")
 
@@ -42,7 +45,7 @@ def absolute(place: str | os.PathLike[str]) -> str:
 
 
 def write_lance(
-    engine: Engine, frame: Any, schema: pa.Schema, uri: str | os.PathLike[str], mode: str
+    engine: Engine, frame: DataFrame, schema: pa.Schema, uri: str | os.PathLike[str], mode: str
 ) -> int:
     """Write the rows of a frame as a Lance dataset; return their number.
 
@@ -55,7 +58,7 @@ def write_lance(
         if mode == "error" and is_taken(place):
             raise AlreadyExistsError(f"{place} exists", hint="mode='overwrite' replaces it")
 
-    def write(_task: int, batches: Iterable[Any]) -> Iterator[bytes]:
+    def write(_task: int, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
         fitted = (_fitted(batch, schema) for batch in batches)
         yield json.dumps(write_dataset_part(place, schema, fitted)).encode()
 
@@ -65,7 +68,7 @@ def write_lance(
         return publish_dataset(place, schema, fragments)
 
 
-def _fitted(batch: Any, schema: pa.Schema) -> pa.RecordBatch:
+def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     columns = [
         pc.cast(array, field.type) for array, field in zip(batch.columns, schema, strict=True)
     ]

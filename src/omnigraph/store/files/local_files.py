@@ -153,7 +153,7 @@ class LocalFiles:
     def open(self, path: str) -> tuple[IO[bytes], int] | None:
         """Return a file to be read piece by piece, and its size; None when it does not exist."""
         try:
-            handle = open(path, "rb")  # noqa: SIM115 - whoever asked closes it
+            handle = open(path, "rb")  # noqa: SIM115 - the caller closes it
         except FileNotFoundError:
             return None
         return handle, os.fstat(handle.fileno()).st_size
@@ -184,7 +184,7 @@ class LocalFiles:
     def remove(self, folder: str) -> int:
         """Remove a folder and everything below it; return the bytes it held.
 
-        What cannot be removed stays, as does a folder that somebody puts a file into meanwhile.
+        What cannot be removed stays, as does a folder that another process puts a file into.
         """
         freed = 0
         for parent, folders, names in os.walk(folder, topdown=False):
@@ -205,7 +205,7 @@ class LocalFiles:
 
     def remove_empty(self, folder: str, *, below: str) -> None:
         """Remove a folder that holds nothing, and those above it that then hold nothing either."""
-        # One that somebody uses is not empty, or made again by whoever misses it.
+        # One in use is not empty, or made again by the writer that misses it.
         with contextlib.suppress(OSError):
             while folder.startswith(f"{below}/"):
                 os.rmdir(folder)

@@ -187,7 +187,7 @@ class ObjectFiles:
         self.replace(f"{folder}/{PLACEHOLDER}", b"", sync=False)
 
     def can_be_folder(self, path: str) -> bool:
-        """Return True: an object of the same name is in nobody's way."""
+        """Return True: an object of the same name is not in the way."""
         return True
 
     def open(self, path: str) -> tuple[IO[bytes], int] | None:
@@ -298,7 +298,7 @@ class ObjectFiles:
     def put_new(self, path: str, data: bytes) -> Tag | None:
         """Make an object; None when the name is taken.
 
-        Whoever needs to know that it was the one makes the content its own, by a nonce.
+        A caller that needs to know that it was the one makes the content its own, by a nonce.
         """
         return self._put(path, data, "create")
 

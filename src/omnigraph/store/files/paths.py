@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING
 
 from msgspec import Struct
 
-from omnigraph.errors import NotFoundError
+from omnigraph.errors import BadRequestError, NotFoundError
 from omnigraph.limits import OBJECT_READ_BYTES
 from omnigraph.store.files.local_files import failure
 from omnigraph.store.files.protocol import Entry
@@ -127,6 +127,21 @@ def open_file(name: str) -> IO[bytes]:
     if size is None:
         raise FileNotFoundError(f"file not found: {name}")
     return io.BufferedReader(_Object(files, name, size), OBJECT_READ_BYTES)
+
+
+def read_text(name: str) -> str:
+    """Return a text file as a whole. Raises `NotFoundError` and `BadRequestError`."""
+    try:
+        with open_file(name) as handle:
+            return handle.read().decode()
+    except FileNotFoundError:
+        raise NotFoundError(f"file not found: {name}") from None
+    except UnicodeDecodeError as error:
+        raise BadRequestError(f"{name} is not UTF-8: {error.reason}") from error
+    except ValueError as error:
+        raise BadRequestError(f"cannot read {name!r}: {error}") from error
+    except OSError as error:
+        raise BadRequestError(f"cannot read {name}: {error.strerror or error}") from error
 
 
 def readable(name: str) -> str | IO[bytes]:

@@ -1,6 +1,6 @@
 """The files of a graph, wherever it lives: what a local disk and an object store both can do.
 
-Names are whole paths, as `Location.path` gives them. A file is written as a whole: nobody sees a
+Names are whole paths, as `Location.path` gives them. A file is written as a whole: no reader sees a
 part of it.
 """
 

@@ -1,9 +1,9 @@
 """Slots in an object store: the owner holds a lease, which it renews while it works.
 
 Owner and others never compare clocks. An owner that is alive changes its slot at every third of a
-lease; whoever has seen the same content for a whole lease and a margin, on its own clock, may take
-the slot over. Every change is a put under the condition that the content is the one that was seen,
-and carries a nonce of its own, so a put whose answer was lost is recognised by looking.
+lease; a process that has seen the same content for a whole lease and a margin, on its own clock,
+may take the slot over. Every change is a put under the condition that the content is the one that
+was seen, and carries a nonce of its own, so a put whose answer was lost is recognised by looking.
 
 An owner that was out for too long loses its slot without knowing. That costs it a retry, never
 data: the exact publish decides. Such an owner must not delete the slot, which may be another's.
@@ -65,7 +65,7 @@ class LeasedSlot:
 
     @property
     def lapsed(self) -> bool:
-        """Whether somebody may have taken the slot over."""
+        """Whether another process may have taken the slot over."""
         return self._tag is None or elapsed_s() - self._renewed > LEASE_S - LEASE_MARGIN_S
 
     def rewrite(self, body: bytes) -> None:
@@ -98,13 +98,8 @@ class LeasedSlot:
                     # The store is not answering: the next turn tries again, or the lease lapses.
                     continue
 
-    def is_ours(self) -> bool:
-        """Whether the slot has the content this owner put last."""
-        with self._lock:
-            return not self.lapsed and self._files.tag(self._path) == self._tag
-
     def remove(self) -> None:
-        """Delete the slot while it is surely ours; otherwise leave it to whoever finds it."""
+        """Delete the slot while it is surely ours; otherwise leave it to a recovery."""
         if self._closed.is_set():
             return
         self._closed.set()
@@ -132,14 +127,14 @@ class LeasedSlots:
         return f"{self._folder}/{name}"
 
     def take(self, name: str, body: bytes) -> LeasedSlot | None:
-        """Create a slot; None when somebody holds the name."""
+        """Create a slot; None when the name is held."""
         count("slot_puts")
         begun = elapsed_s()
         tag = self._files.put_new(self._path(name), _enveloped(body))
         return None if tag is None else LeasedSlot(self._files, self._path(name), body, tag, begun)
 
     def seize(self, name: str) -> LeasedSlot | None:
-        """Take over a slot nobody has renewed for a lease; None when its owner may live."""
+        """Take over a slot that was not renewed for a lease; None when its owner may live."""
         found = self._files.get(self._path(name))
         if found is None:
             self._forget(name)
@@ -184,14 +179,14 @@ class LeasedSlots:
         count("slot_lists")
         return [name for name in self._files.names(self._folder) if not name.startswith(".")]
 
-    def settle(self, names: Iterable[str]) -> None:
+    def wait_until_known(self, names: Iterable[str]) -> None:
         """Watch slots until each was renewed, went away, or is known to be dead."""
         wanted = list(names)
         # As many at once as are remembered: a slot that was forgotten would be watched anew.
         for start in range(0, len(wanted), self._seen.limit):
-            self._settle(wanted[start : start + self._seen.limit])
+            self._watch(wanted[start : start + self._seen.limit])
 
-    def _settle(self, names: list[str]) -> None:
+    def _watch(self, names: list[str]) -> None:
         open_names = {name: self._files.tag(self._path(name)) for name in names}
         for name, tag in open_names.items():
             if tag is not None:

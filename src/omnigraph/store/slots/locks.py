@@ -1,7 +1,7 @@
 """Slots on a local disk: the owner holds a lock on its file.
 
 A slot is complete and locked before its name exists (temporary file, flock, body, then link), so
-nobody ever sees a live slot that looks dead or empty. The kernel frees the lock when the owner
+no process ever sees a live slot that looks dead or empty. The kernel frees the lock when the owner
 dies.
 """
 
@@ -70,13 +70,6 @@ class LockedSlot(Struct):
             raise failure("write", self.name, error) from error
         self.body = body
 
-    def is_ours(self) -> bool:
-        """Whether the name still stands for this slot; somebody may have removed it."""
-        try:
-            return os.stat(self.path).st_ino == os.fstat(self._descriptor).st_ino
-        except OSError:
-            return False
-
     def remove(self) -> None:
         """Delete the slot file, if it is still ours, and free the lock."""
         if self._descriptor >= 0:
@@ -113,7 +106,7 @@ class LockedSlots:
         self._syncer = syncer
 
     def take(self, name: str, body: bytes) -> LockedSlot | None:
-        """Create a slot; None when somebody holds the name."""
+        """Create a slot; None when the name is held."""
         count("slot_puts")
         for _attempt in range(TAKE_ATTEMPTS_MAX):
             try:
@@ -143,7 +136,7 @@ class LockedSlots:
             os.close(descriptor)
             return None
         except (BlockingIOError, FileNotFoundError) as error:
-            # Between making the file and locking it, somebody who clears up took it for left.
+            # Between making the file and locking it, a process that clears up took it for left.
             os.close(descriptor)
             raise _Swept from error
         except OSError as error:
@@ -164,12 +157,9 @@ class LockedSlots:
     def seize(self, name: str) -> LockedSlot | None:
         """Take over the slot of a dead owner; None when it is gone or its owner lives."""
         path = os.path.join(self._folder, name)
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
+        descriptor = self._opened(name, os.O_RDWR)
+        if descriptor is None:
             return None
-        except OSError as error:
-            raise failure("open", name, error) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # The name may have been removed and made anew between open and lock.
@@ -219,7 +209,7 @@ class LockedSlots:
             try:
                 descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             except OSError:
-                # Gone, or not ours to judge: it is in nobody's way.
+                # Gone, or not ours to judge: it is in no writer's way.
                 continue
             try:
                 # A living owner locks its file right after creating it; one that had not come to
@@ -246,21 +236,17 @@ class LockedSlots:
         except OSError as error:
             raise failure("list", os.path.basename(self._folder), error) from error
 
-    def settle(self, names: Iterable[str]) -> None:
+    def wait_until_known(self, names: Iterable[str]) -> None:
         """Return at once: a lock tells right away whether its owner lives."""
 
     def wait(self, name: str, *, timeout_s: float) -> bool:
         """Wait until a slot is gone or its owner is; False when it is still held."""
         deadline = elapsed_s() + timeout_s
         pause_s = 0.0005
-        path = os.path.join(self._folder, name)
         while elapsed_s() < deadline:
-            try:
-                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            except FileNotFoundError:
+            descriptor = self._opened(name, os.O_RDONLY)
+            if descriptor is None:
                 return True
-            except OSError as error:
-                raise failure("open", name, error) from error
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 return True
@@ -272,3 +258,12 @@ class LockedSlots:
             finally:
                 os.close(descriptor)
         return False
+
+    def _opened(self, name: str, mode: int) -> int | None:
+        """Return a descriptor of a slot's file, None when there is none."""
+        try:
+            return os.open(os.path.join(self._folder, name), mode | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise failure("open", name, error) from error

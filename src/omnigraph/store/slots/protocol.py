@@ -1,7 +1,7 @@
 """Slots: the one-owner files that say "I am about to move tables of this branch".
 
 Slots give order and progress; the exact publish gives safety. On a local disk an owner holds a
-lock, in an object store a lease; everybody else sees the same thing.
+lock, in an object store a lease; other processes see the same thing.
 """
 
 from __future__ import annotations
@@ -36,13 +36,10 @@ class HeldSlot(Protocol):
 
     @property
     def lapsed(self) -> bool:
-        """Whether somebody may have taken the slot over: its owner was out for too long."""
+        """Whether another process may have taken the slot over: its owner was out for too long."""
 
     def rewrite(self, body: bytes) -> None:
         """Replace the body. Only before the first effect: a torn body was never armed."""
-
-    def is_ours(self) -> bool:
-        """Whether the name still stands for this slot; somebody may have removed it."""
 
     def remove(self) -> None:
         """Delete the slot, if it is still ours, and stop owning it."""
@@ -55,7 +52,7 @@ class Slots(Protocol):
     """The slots in one folder of a graph."""
 
     def take(self, name: str, body: bytes) -> HeldSlot | None:
-        """Create a slot; None when somebody holds the name."""
+        """Create a slot; None when the name is held."""
 
     def seize(self, name: str) -> HeldSlot | None:
         """Take over the slot of a dead owner; None when it is gone or its owner may live."""
@@ -69,7 +66,7 @@ class Slots(Protocol):
     def names(self) -> list[str]:
         """List every slot."""
 
-    def settle(self, names: Iterable[str]) -> None:
+    def wait_until_known(self, names: Iterable[str]) -> None:
         """Wait until it can be told which of these owners live, if that takes time."""
 
     def wait(self, name: str, *, timeout_s: float) -> bool:

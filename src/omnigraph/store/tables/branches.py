@@ -1,7 +1,7 @@
 """Lance branches and tags: named lines of versions beside a dataset's main one.
 
 A branch is a dataset of its own in a folder below its parent's root, and it shares the parent's
-files: making one costs the same whatever the size. Its path is all anybody needs to open it.
+files: making one costs the same whatever the size. Its path is all a reader needs to open it.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def retired_file(root: str, name: str) -> str:
 def retire_branch(files: Files, root: str, name: str, note: bytes = b"") -> str:
     """Make a branch count as deleted while its versions stay; return the file that says so.
 
-    Being there is all the file has to say; `note` is for whoever looks at it later.
+    Being there is all the file has to say; `note` is for the cleanup that looks at it later.
     """
     count("branch_deletes")
     path = retired_file(root, name)
@@ -213,7 +213,7 @@ def delete_branch(files: Files, root: str, name: str) -> int:
     """Delete a branch: first the file that makes it exist, then its folder; return its bytes.
 
     No branch may have been made from it. Lance would read the files of all branches to make sure;
-    whoever deletes many of them does that once.
+    a cleanup that deletes many of them does that once.
     """
     count("branch_deletes")
     files.delete(ref_file(root, name))

@@ -1,6 +1,6 @@
 """Changes the columns of a table: names, types, nullability, new ones, dropped ones.
 
-Lance makes these changes one version each, and none of them can be staged. Whoever calls owns the
+Lance makes these changes one version each, and none of them can be staged. The caller owns the
 slot and has announced the table: if it dies, recovery restores the version it started from.
 """
 

@@ -72,7 +72,7 @@ def table_delta(
 
 
 class DeltaPart(Struct, frozen=True, kw_only=True):
-    """Rows of one fragment that may differ, for whoever reads them elsewhere.
+    """Rows of one fragment that may differ, for a worker that reads them elsewhere.
 
     `places` are those of some live rows; None means all of them.
     """
@@ -88,7 +88,7 @@ class DeltaPart(Struct, frozen=True, kw_only=True):
 def delta_parts(before: Table | None, after: Table | None) -> list[DeltaPart]:
     """Return where the rows lie that may differ; a side that is not there is empty.
 
-    Rows that a compaction only moved are among them: whoever compares finds them equal.
+    Rows that a compaction only moved are among them: a comparison finds them equal.
     """
     count("table_deltas")
     if before is not None and after is not None:

@@ -140,7 +140,7 @@ def _as_indexes(table: Table, name: str) -> list[Index]:
 def rebased(staged: StagedTable, table: Table) -> StagedTable | None:
     """Return staged indexes for a newer version of their table, None when they no longer fit.
 
-    They fit while every fragment they were built from is there with the rows it had, and nobody
+    They fit while every fragment they were built from is there with the rows it had, and no writer
     has indexed one of these meanwhile: Lance knows no index that covers a fragment twice.
     """
     before = [group.signature for group in fragment_groups(staged.parent, rows_min=0)]

@@ -415,7 +415,7 @@ class Journal:
 
 
 def announce_removal(files: Files, path: str) -> None:
-    """Say that versions of a journal are about to be removed. Whoever removes any does it first."""
+    """Say that versions of a journal are about to be removed: the first step of a cleanup."""
     files.replace(_removal_mark(path), uuid.uuid4().hex.encode(), sync=False)
 
 

@@ -92,7 +92,7 @@ class IdLookup:
         return len(tail), sum(fragment.physical_rows for fragment in tail)
 
     def remember_new_ids(self, table: Table, parent: Table, ids: Collection[str]) -> None:
-        """Remember the ids an insert just added, so that nobody reads them back."""
+        """Remember the ids an insert just added, so that no check reads them back."""
         known = {item.signature for item in self._plan(parent).small}
         new = [item for item in self._plan(table).small if item.signature not in known]
         if len(new) == 1 and new[0].fragment.physical_rows == len(ids):

@@ -26,7 +26,7 @@ _REFUSED = ("status code: 403", "status code: 401")
 
 def translate(error: Exception, what: str) -> Exception:
     """Return the error to raise for an exception of Lance or Arrow."""
-    # A server's page is of no use to anybody, and may name an account.
+    # A server's page is of no use to a caller, and may name an account.
     text = str(error).split("\n", 1)[0].split("<?xml", 1)[0].strip().rstrip(":")
     if isinstance(error, ValueError) and "not found" in text.lower():
         return NotFoundError(f"{what}: not found")

@@ -1,8 +1,8 @@
 """Notes which versions of a table are about to be removed, before any of their files goes.
 
-The files of a version go in no certain order and its own file goes last. Whoever misses a file of
-a version can tell by the note that the version was given up, even if the cleanup was killed before
-it came to the version's own file. What it did not finish, the next cleanup notes again.
+The files of a version go in no certain order and its own file goes last. A reader that misses a
+file of a version can tell by the note that the version was given up, even if the cleanup was killed
+before it came to the version's own file. What it did not finish, the next cleanup notes again.
 """
 
 from __future__ import annotations

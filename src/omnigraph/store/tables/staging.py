@@ -1,8 +1,8 @@
 """Stages changes of one table and commits them exactly.
 
-`stage_*` writes files nobody sees. `commit_staged` moves the table's head, and proves the outcome:
-the new version is the parent plus one and carries our transaction. Lance may rebase a commit over
-somebody else's; such a result is refused here, not adopted.
+`stage_*` writes files that no reader sees. `commit_staged` moves the table's head, and proves the
+outcome: the new version is the parent plus one and carries our transaction. Lance may rebase a
+commit over another writer's; such a result is refused here, not adopted.
 """
 
 from __future__ import annotations

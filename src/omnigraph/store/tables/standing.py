@@ -29,7 +29,7 @@ AUTO_CLEANUP = "lance.auto_cleanup."
 
 _MAINTENANCE = frozenset({"Rewrite", "CreateIndex"})
 COLUMN_OPERATIONS = frozenset({"Project", "Merge", "CreateIndex", "DataReplacement"})
-"""What a change of columns is made of; Lance lets nobody mark these."""
+"""What a change of columns is made of; Lance lets no caller mark these."""
 
 
 class Standing(StrEnum):

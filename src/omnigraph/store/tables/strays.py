@@ -57,7 +57,7 @@ def _first_other(folder: str, spelled: str) -> str:
 
 
 def _remove_empty(folder: str, last: str) -> None:
-    # A folder that somebody uses is not empty, or made again by Lance when it is missed.
+    # A folder in use is not empty, or made again by Lance when it is missed.
     with contextlib.suppress(OSError):
         while len(folder) >= len(last):
             os.rmdir(folder)

@@ -72,7 +72,7 @@ def set_aside_torn(files: Files, folder: str, *, above: int) -> list[int]:
             os.makedirs(target, exist_ok=True)
             os.replace(path, os.path.join(target, versions[version]))
         except FileNotFoundError:
-            # Somebody else who opened the graph was faster.
+            # Another process that opened the graph was faster.
             continue
         except OSError as error:
             raise failure("set aside", path, error) from error

@@ -1,6 +1,6 @@
 """What workers of a parallel job do with a table: read some fragments, write new ones.
 
-A worker knows a folder and a version, and no graph. What it writes is invisible until somebody
+A worker knows a folder and a version, and no graph. What it writes is invisible until the driver
 stages and publishes it.
 """
 
@@ -154,7 +154,7 @@ def read_places(
 def write_rows(folder: str, version: int, rows: NewRows) -> list[str]:
     """Write rows as new fragments; return what `stage_fragments` needs to know of them.
 
-    Files of a failed call are removed or stay unreferenced: whoever repeats it loses nothing.
+    Files of a failed call are removed or stay unreferenced: a caller that repeats it loses nothing.
     """
     with translated(f"writing {folder}"):
         made = write_fragments(

@@ -1,4 +1,4 @@
-"""Removes versions nobody needs any more, by exact list, and the files only they used."""
+"""Removes versions that no reader needs any more, by exact list, and the files only they used."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ def remove_versions(
 def orphan_forks(
     tables: Tables, root: str, *, used: set[str], older_than_s: float, gone: Collection[str]
 ) -> list[list[str]]:
-    """Return the branches of a table that no branch of the graph names and nobody is making.
+    """Return the branches of a table that no branch of the graph names and no writer is making.
 
-    Those made for a branch in `gone` belonged to somebody who is not there any more. They come in
+    Those made for a branch in `gone` belonged to a branch that is not there any more. They come in
     groups, each before those its members were made from; none that another rests on is among them.
     """
     folder = tables.folder(root)
@@ -176,7 +176,7 @@ def remove_tree(tables: Tables, folder: str) -> int:
 
 
 def erase_table(tables: Tables, path: str) -> int:
-    """Remove everything of a table but its place: whoever asks is told that it was reclaimed."""
+    """Remove everything of a table but its place: a reader is told that it was reclaimed."""
     folder = tables.folder(path)
     tables.forget(path, below=newest_version(tables.files, folder) + 1)
     freed = tables.files.remove(folder)
