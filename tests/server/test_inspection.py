@@ -192,3 +192,13 @@ def test_a_served_graph_is_drawn_where_it_is_looked_at(full: Api) -> None:
             return (await away.draw([("Person", "ann")], neighbours=5)).summary
 
     assert asyncio.run(same()) == "2 nodes and 1 edge"
+
+
+@pytest.mark.parametrize("limit", [2**63 - 1, 2**63, 2**80])
+def test_a_limit_may_be_any_number(serve: Serve, limit: int) -> None:
+    api = serve()
+    api.load()
+    found = api.ok(api.get(f"/entity/history?type=Person&id=ann&limit={limit}"))
+    assert (len(found["versions"]), found["complete"]) == (1, True)
+    assert api.ok(api.get(f"/commits?limit={limit}"))["commits"]
+    assert len(api.service.serving.graphs.all()[0].graph.commits.list(limit=limit)) == 2

@@ -182,7 +182,9 @@ def test_requests_made_of_answers_get_what_the_document_describes(serve: Serve) 
             derandomize=not FULL,
         )
     )
-    most = len(GOOD) * 3 // 4 if FULL else 1
+    # That every operation succeeds is tested above; here most of those that links join.
+    joined = {name for source, target, _parameters in LINKS for name in (source, target)}
+    most = len(joined) * 3 // 4 if FULL else 1
     assert len(Machine.succeeded) >= most, sorted(Machine.succeeded)
     assert httpx.get(f"{api.url}/readyz").status_code == 200
 

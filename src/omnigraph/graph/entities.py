@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
@@ -151,6 +152,8 @@ class Entities:
         """
         if limit < 1:
             raise BadRequestError(f"limit must be at least 1, not {limit}")
+        # No list is longer, and nothing counts further.
+        limit = min(limit, sys.maxsize - 1)
         changes = list(islice(self._changes(type_name, id, branch), limit + 1))
         complete = len(changes) <= limit and all(change is not None for change in changes)
         kept = [change for change in changes[:limit] if change is not None]

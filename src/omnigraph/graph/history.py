@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import sys
 from collections.abc import Iterable
 from itertools import islice
 
@@ -52,7 +53,8 @@ class Commits:
             capture.version, since_us=_microseconds(since), until_us=_microseconds(until)
         )
         kept = (commit for commit in found if actor is None or commit.actor_id == actor)
-        return list(islice(kept, limit))
+        # No list is longer, and nothing counts further.
+        return list(islice(kept, None if limit is None else min(limit, sys.maxsize)))
 
     def get(self, commit_id: str) -> GraphCommit:
         """Return one commit, by its id or any name of a state. Raises `NotFoundError`.
