@@ -14,7 +14,7 @@ import pytest
 import omnigraph as og
 from omnigraph.cli.main import main
 from omnigraph.spark import Rows, edges, load, read, vertices
-from tests.spark.worlds import SCHEMA, NewGraph, content, jsonl
+from tests.spark.worlds import FULL, SCHEMA, NewGraph, content, jsonl
 
 
 def test_csv_parquet_and_frames_in_one_commit(
@@ -178,3 +178,49 @@ def test_the_command_line_chooses_its_engine(
     assert "line 1: property 'age' expects I32?, got a string" in error
     assert "Traceback" not in error
     assert _code([*load_command, "a.jsonl", "--engine", "local", "--master", "local[2]"]) == 2
+
+
+def test_a_hundred_types_are_one_commit(spark: Any, new_graph: NewGraph, tmp_path: Path) -> None:
+    nodes, edges = (range(50) for _ in range(2))
+    schema = "\n".join(
+        [f"node N{n} {{ name: String @key  size: I32? }}" for n in nodes]
+        + [f"edge E{n}: N{n} -> N{(n + 1) % 50} {{ @unique(src, dst) }}" for n in edges]
+    )
+    sources: dict[str, Any] = {}
+    for n in nodes:
+        (tmp_path / f"N{n}.csv").write_text(f"name,size\nx{n},{n}\ny{n},\n")
+        sources[f"N{n}"] = tmp_path / f"N{n}.csv"
+        (tmp_path / f"E{n}.jsonl").write_text(f'{{"from": "x{n}", "to": "y{(n + 1) % 50}"}}\n')
+        sources[f"E{n}"] = tmp_path / f"E{n}.jsonl"
+    local, remote = new_graph(schema, name="local"), new_graph(schema, name="spark")
+    local.bulk(sources, mode="append", engine="local")
+    before = len(remote.commits.list())
+    found = remote.bulk(sources, mode="append", engine="spark", session=spark)
+    assert found.nodes == {f"N{n}": 2 for n in nodes}
+    assert found.edges == {f"E{n}": 1 for n in edges}
+    assert len(remote.commits.list()) == before + 1
+    assert content(remote) == content(local)
+
+
+@pytest.mark.parametrize("kept", ["first", "last"])
+def test_the_order_of_the_inputs_decides_on_both_engines(
+    spark: Any, new_graph: NewGraph, tmp_path: Path, kept: Any
+) -> None:
+    (tmp_path / "b.jsonl").write_text('{"type": "Person", "data": {"name": "ann", "age": 2}}\n')
+    for name, age in (("a", 1), ("c", 3)):
+        (tmp_path / f"{name}.csv").write_text(f"name,age\nann,{age}\n")
+    rows = {
+        name: og.Rows(type="Person", data=tmp_path / f"{name}.csv", duplicates=kept)
+        for name in ("a", "c")
+    }
+    orders: list[tuple[list[Any], int]] = [
+        ([rows["a"], tmp_path / "b.jsonl"], 1 if kept == "first" else 2),
+        ([tmp_path / "b.jsonl", rows["c"]], 2 if kept == "first" else 3),
+        ([rows["a"], tmp_path / "b.jsonl", rows["c"]], 1 if kept == "first" else 3),
+    ]
+    for engine in ("local", "spark"):
+        graph = new_graph(name=engine)
+        more = {"session": spark} if engine == "spark" else {}
+        for sources, wanted in orders[:: 1 if FULL or engine == "local" else -2]:
+            graph.bulk(sources, mode="merge", engine=engine, **more)
+            assert graph.export_table("Person")["age"].to_pylist() == [wanted], engine
