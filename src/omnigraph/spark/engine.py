@@ -122,6 +122,9 @@ def reason(text: str) -> str:
             plain = kind.replace(".", "").replace("_", "").isalnum()
             if separator and plain and not line.startswith("File "):
                 return f"{kind.rpartition('.')[2]}: {message}"
+            if plain and line.endswith("Error"):
+                # One that says nothing more, such as that of a worker without memory.
+                return line.rpartition(".")[2]
     for line in lines:
         if line.startswith("Caused by:"):
             return line.removeprefix("Caused by:").strip()
