@@ -117,6 +117,10 @@ def test_a_task_that_keeps_failing_is_one_plain_error(spark: Any, new_graph: New
 def test_java_stacks_become_one_line() -> None:
     text = "An error occurred.\n\tat org.x(Y.java:1)\nCaused by: java.io.IOException: disk full\n"
     assert reason(text) == "java.io.IOException: disk full"
+    text = (
+        "An error occurred while calling o1.x.\n: x.SparkException: too large\n\tat x(Y.java:1)\n"
+    )
+    assert reason(text) == "x.SparkException: too large"
     text = 'Traceback (most recent call last):\n  File "x.py", line 3\n    grow()\nMemoryError\n'
     assert reason(text) == "MemoryError"
 

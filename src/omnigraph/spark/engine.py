@@ -128,4 +128,8 @@ def reason(text: str) -> str:
     for line in lines:
         if line.startswith("Caused by:"):
             return line.removeprefix("Caused by:").strip()
+    for line in lines:
+        if line.startswith(": "):
+            # Py4J tells in the line before only which call it was.
+            return line.removeprefix(": ")
     return next((line for line in lines if not line.startswith("at ")), "unknown")
