@@ -406,3 +406,18 @@ def test_rejects_that_cannot_be_written_after_the_commit_are_reported(folder: Pa
     assert report.ok
     assert (report.rows_in, report.rejected) == (2, 1)
     assert "the rejected rows could not be written to" in (report.steps[0].detail or "")
+
+
+def test_a_place_that_a_report_cannot_be_written_to_is_noticed_first(
+    folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    before = _state(folder)
+    shown = cli("pipeline", "run", "in.toml", "--run-id", "r1", "--report", "missing/r.html")
+    assert (shown.code, "cannot write missing/r.html" in shown.err) == (1, True)
+    assert _state(folder) == before
+    (folder / "out").mkdir()
+    with armed(Failpoint.PUBLISH_POST_MANIFEST_COMMIT, lambda: shutil.rmtree(folder / "out")):
+        shown = cli("pipeline", "run", "in.toml", "--run-id", "r1", "--report", "out/r.html")
+    assert (shown.code, "warning: cannot write out/r.html" in shown.err) == (0, True)
+    assert "merged into main" in shown.out
