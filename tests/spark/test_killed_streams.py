@@ -63,6 +63,8 @@ def test_a_batch_whose_processes_die_is_taken_once(
 ) -> None:
     source, target = new_graph(SCHEMA, name="source"), new_graph(SCHEMA, name="target")
     _filled(source)
+    # An earlier test may have left another session active, which would look the formats up.
+    spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
     for made in dying_formats(point, str(tmp_path / "passed"), None):
         spark.dataSource.register(made)
     where = (source.uri, target.uri, str(tmp_path / "checkpoint"))
