@@ -1,9 +1,11 @@
 """What the shape of an input costs a load on Spark: many files, wide rows, one large CSV file.
 
-    python benchmarks/shapes.py [--files N] [--wide ROWS] [--csv MB] [--cores N] [--rounds N]
+    python benchmarks/shapes.py [--files N] [--wide ROWS] [--csv MB] [--merge ROWS]
+                                [--cores N] [--rounds N]
 
 Spark is warm: its session has run a load before. Memory is the largest resident size of one Python
-worker. The CSV file has quotes everywhere and a line break in every tenth value.
+worker. The CSV file has quotes everywhere and a line break in every tenth value. Rows are merged
+into ten times as many, half of them new, on both engines.
 """
 
 from __future__ import annotations
@@ -64,14 +66,27 @@ class Bench:
         shutil.rmtree(place)
         return seconds, memory.worker_mb, result.total_entities
 
+    def merge(self, base: Path, sources: Sources, engine: str) -> tuple[float, float, int]:
+        """Merge into a copy of a graph; return seconds, megabytes, and rows of the outcome."""
+        place = self._folder / f"graph{next(self._numbers)}"
+        shutil.copytree(base, place)
+        more = {"session": self._session} if engine == "spark" else {}
+        with og.open(place, durability="none") as graph, Memory() as memory:
+            start = time.perf_counter()
+            graph.bulk(sources, mode="merge", engine=engine, index=False, **more)
+            seconds = time.perf_counter() - start
+            rows = graph.snapshot().tables["node:Person"].row_count
+        shutil.rmtree(place)
+        return seconds, memory.worker_mb, rows
 
-def people(first: int, rows: int) -> pa.Table:
+
+def people(first: int, rows: int, *, older: int = 0) -> pa.Table:
     """Return rows of people."""
     numbers = range(first, first + rows)
     return pa.table(
         {
             "name": [f"person {number}" for number in numbers],
-            "age": pa.array([number % 90 for number in numbers], pa.int32()),
+            "age": pa.array([number % 90 + older for number in numbers], pa.int32()),
             "city": [f"city {number % 1000}" for number in numbers],
         }
     )
@@ -128,12 +143,31 @@ def large_csv(bench: Bench, folder: Path, megabytes: int) -> None:
     print(f"CSV, {size} MB, {rows:,} rows: {seconds:.1f} s, worker {mb:.0f} MB", flush=True)
 
 
+def merged_rows(bench: Bench, folder: Path, rows: int) -> None:
+    """Merge rows into ten times as many, half of them new."""
+    stored, base = 10 * rows, folder / "base"
+    given = folder / "merged.parquet"
+    pq.write_table(people(stored - rows // 2, rows, older=1), given, row_group_size=262_144)
+    with og.init(base, SCHEMA, durability="none") as graph:
+        for first in range(0, stored, 1_000_000):
+            found = people(first, min(1_000_000, stored - first))
+            graph.bulk({"Person": found}, mode="append", engine="local")
+    for engine in ("local", "spark", "local", "spark"):
+        seconds, mb, outcome = bench.merge(base, {"Person": str(given)}, engine)
+        assert outcome == stored + rows - rows // 2
+        print(
+            f"merge {rows:,} into {stored:,}, {engine}: {seconds:.1f} s, worker {mb:.0f} MB",
+            flush=True,
+        )
+
+
 def main() -> None:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=0)
     parser.add_argument("--wide", type=int, default=0)
     parser.add_argument("--csv", type=int, default=0)
+    parser.add_argument("--merge", type=int, default=0)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=2)
     given = parser.parse_args()
@@ -149,6 +183,8 @@ def main() -> None:
             wide_rows(bench, folder, given.wide)
         if given.csv:
             large_csv(bench, folder, given.csv)
+        if given.merge:
+            merged_rows(bench, folder, given.merge)
         session.stop()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -297,6 +298,30 @@ def test_a_place_that_rejects_cannot_be_written_to_is_noticed_first(
             )
     assert graph.commits.head().graph_commit_id == before
     assert list(graph.branches.list()) == ["main"]
+
+
+def test_rejects_that_cannot_be_written_hide_neither_a_commit_nor_an_error(
+    graph: og.Graph, tmp_path: Path
+) -> None:
+    place = tmp_path / "out"
+    (tmp_path / "p.csv").write_text("name,age\nann,1\nbob,old\n", encoding="utf-8")
+
+    def load(allowed: int) -> og.LoadResult:
+        place.mkdir()
+        return graph.bulk(
+            {"Person": tmp_path / "p.csv"},
+            mode="append",
+            allow_rejects=allowed,
+            rejects=place / "rejects.jsonl",
+            progress=lambda _done: shutil.rmtree(place, ignore_errors=True),
+        )
+
+    with pytest.raises(og.DataError, match="'old' is not of type"):
+        load(0)
+    found = load(1)
+    assert (found.nodes, found.rejected) == ({"Person": 1}, 1)
+    assert found.commit == graph.commits.head()
+    assert str(found.warning).startswith(f"the rejected rows could not be written to {place}")
 
 
 @pytest.mark.parametrize("kept", ["first", "last"])

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import omnigraph as og
-from omnigraph.pipeline import read_pipeline
+from omnigraph.pipeline import read_pipeline, run_pipeline
 from omnigraph.store import locate, new_file, open_file
 from tests.integration.conftest import Cli
 from tests.places import S3Path, new_prefix
@@ -168,3 +168,38 @@ def test_a_pipeline_in_which_only_the_content_of_an_object_changes(
     assert read_pipeline(tmp_path / "in.toml").input_id() == first
     _put(place, "people/1.csv", b"who,age\ncy,4\n")
     assert read_pipeline(tmp_path / "in.toml").input_id() != first
+
+
+def test_a_pipeline_may_lie_in_a_bucket_with_all_its_files(
+    graph: og.Graph, place: S3Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rules = 'columns = { who = "name" }'
+    checks = 'query nobody() { match { $p: Person  $p.name = "" } return { $p.name } }'
+    _put(place, "jobs/checks.gq", checks.encode())
+    _put(place, "jobs/people.csv", b"who,age\ncy,3\nbad,x\n")
+    text = 'rejects = "rejects.jsonl"\nallow_rejects = 1\nqueries = "checks.gq"\n'
+    text += 'checks = ["nobody"]\n'
+    _put(place, "jobs/in.toml", f'{text}[Person]\ndata = "people.csv"\n{rules}\n'.encode())
+    _put(place, "jobs/mapped.toml", f'{text}mapping = "crew.toml"\n'.encode())
+    _put(place, "jobs/crew.toml", f'[Person]\ndata = "people.csv"\n{rules}\n'.encode())
+    report = run_pipeline(graph, read_pipeline(f"{place}/jobs/in.toml"), run_id="r1")
+    assert (report.ok, report.rows_in, report.rejected) == (True, 2, 1)
+    with open_file(f"{place}/jobs/rejects.jsonl") as handle:
+        assert json.loads(handle.read())["line"] == 3
+    report = run_pipeline(graph, read_pipeline(f"{place}/jobs/mapped.toml"), run_id="r2")
+    assert report.ok
+    assert not list(tmp_path.glob("s3:*"))
+
+
+def test_a_graph_tells_a_pipeline_how_to_reach_the_input(
+    s3: Seaweed, place: S3Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = s3.options()
+    og.init(f"{place}/g", SCHEMA, storage_options=given).close()
+    text = f'[Person]\ndata = "{place}/people/1.csv"\ncolumns = {{ who = "name" }}\n'
+    (tmp_path / "in.toml").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    with og.open(f"{place}/g", storage_options=given) as graph:
+        report = run_pipeline(graph, read_pipeline(tmp_path / "in.toml"))
+    assert (report.ok, report.rows_in) == (True, 1)

@@ -144,7 +144,7 @@ def test_files_and_names_of_other_systems(graph: og.Graph, tmp_path: Path) -> No
         ([{"op": "d", "from": "a"}], {"type_name": "Knows"}, "does not say which entity"),
         ([{"op": "d", "from": "a", "to": "b"}], {"type_name": "Wrote"}, "which entity"),
         ([{"name": "a", "size": 1}], {"mode": "delete"}, "unknown column 'size'"),
-        ([{"op": "u", "name": "a"}], {"allow_rejects": 1}, "events cannot be left out"),
+        ([{"op": "u", "name": "a", "size": 1}], {"allow_rejects": 9}, "unknown column 'size'"),
     ],
 )
 def test_wrong_events_change_nothing(
@@ -214,3 +214,43 @@ def test_edges_may_be_named_by_numbers(tmp_path: Path) -> None:
         graph.bulk({"E": pa.table({"op": ["c"], "from": [1], "to": [2]})}, mode="apply")
         assert graph.bulk({"E": pa.table({"from": [1], "to": [2]})}, mode="delete").commit
         assert graph.snapshot().tables["edge:E"].row_count == 0
+
+
+def test_wrong_events_may_be_left_out(graph: og.Graph, tmp_path: Path) -> None:
+    people = tmp_path / "people.csv"
+    people.write_text(
+        "op,name,age,lsn\nc,ann,1,1\nu,ann,old,2\nx,bob,2,3\nc,cy,3,4\nc,,4,5\nd,ann,,\n"
+    )
+    knows = tmp_path / "knows.jsonl"
+    lines = [{"op": "c", "from": "ann", "to": "cy"}, {"op": "c", "from": "cy", "to": "bob"}]
+    knows.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    sources: dict[str, Any] = {"Person": og.Rows(data=people, seq_col="lsn"), "Knows": knows}
+    rejects = tmp_path / "rejects.jsonl"
+    with pytest.raises(og.DataError):
+        graph.bulk(sources, mode="apply", allow_rejects=4, rejects=rejects)
+    assert people_of(graph) == {}
+    assert rejects.read_text()
+    found = graph.bulk(sources, mode="apply", allow_rejects=5, rejects=rejects)
+    assert (found.nodes, found.edges, found.rejected) == ({"Person": 2}, {"Knows": 1}, 5)
+    # Without the event that is wrong the one before it is the last.
+    assert people_of(graph) == {"ann": (1, None, 1), "cy": (3, None, 1)}
+    assert knows_of(graph) == {("ann", "cy"): None}
+    reasons = [json.loads(line) for line in rejects.read_text().splitlines()]
+    places = sorted((Path(item["file"]).name, item["line"]) for item in reasons)
+    assert places == [("knows.jsonl", 2), *(("people.csv", line) for line in (3, 4, 6, 7))]
+    assert graph.bulk(sources, mode="apply", allow_rejects=5).commit is None
+
+
+def test_what_is_wrong_with_the_outcome_names_the_event(graph: og.Graph, tmp_path: Path) -> None:
+    notes = frame(
+        {"op": "c", "id": "n", "text": "x"},
+        {"op": "c", "id": "m", "text": None},
+        {"op": "u", "id": "n", "text": None},
+    )
+    with pytest.raises(og.DataError, match="line 2: missing required property 'text'") as caught:
+        graph.bulk({"Note": notes}, mode="apply")
+    assert [item["line"] for item in caught.value.problems] == [2, 3]
+    with pytest.raises(og.DataError, match="line 1: Knows: src 'a' not found in Person"):
+        _apply(graph, {"op": "c", "from": "a", "to": "a"}, type_name="Knows")
+    with pytest.raises(og.DataError, match="line 1: Wrote: src 'a' not found in Person"):
+        _apply(graph, {"op": "c", "id": "w", "from": "a", "to": "n"}, type_name="Wrote")

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import omnigraph as og
+from omnigraph.failpoints import Failpoint, armed
 from omnigraph.pipeline import StepOutcome, read_pipeline, run_pipeline
 from tests.integration.conftest import Cli
 
@@ -349,10 +350,74 @@ def test_input_may_change_until_it_was_loaded(folder: Path) -> None:
     assert _run(folder, run_id="r1").rows == {"Person": {"before": 0, "after": 1}}
 
 
-def test_a_load_says_what_it_loaded(folder: Path) -> None:
-    text = (folder / "in.toml").read_text()
-    (folder / "in.toml").write_text('message = "nightly"\n' + text)
-    report = _run(folder)
+def test_commits_say_what_was_loaded(folder: Path) -> None:
     with og.open(folder / "g", mode="ro") as graph:
-        message = graph.commits.get(report.merge_commit).message
-    assert re.fullmatch(r"nightly\n\nInput: [0-9a-f]{16}", message or "")
+
+        def message(report: Any) -> str:
+            return graph.commits.get(report.merge_commit).message or ""
+
+        said = message(_run(folder, run_id="r1"))
+        assert re.fullmatch(
+            r"pipeline in, run r1\n\nInput: people.csv, 22 bytes \([0-9a-f]{16}\)", said
+        )
+        for name in ("b.csv", "c\n.csv"):
+            (folder / name).write_text(f"who,age\n{name[0]},1\n")
+        text = (folder / "in.toml").read_text().replace('"people.csv"', '"*.csv"')
+        (folder / "in.toml").write_text('message = "nightly"\n' + text)
+        said = message(_run(folder, run_id="r2"))
+        assert re.fullmatch(
+            r"nightly\n\nInput: 3 files from b.csv to people.csv, 46 bytes \([0-9a-f]{16}\)", said
+        )
+
+
+@pytest.mark.parametrize("at", ["load", "merge", "delete_branch"])
+def test_a_run_whose_input_is_gone_is_continued_once_it_was_loaded(folder: Path, at: str) -> None:
+    def stop(name: str, ended: bool) -> None:
+        if (name, ended) == (at, True):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        _run(folder, run_id="r1", progress=stop)
+    (folder / "people.csv").unlink()
+    report = _run(folder, run_id="r1")
+    assert report.ok
+    assert report.rows == {"Person": {"before": 0, "after": 2}}
+    assert _state(folder)[2:] == (["main"], ["after-r1"])
+    with og.open(folder / "g", mode="ro") as graph:
+        assert "Input: people.csv, 22 bytes" in (
+            graph.commits.get(report.merge_commit).message or ""
+        )
+    with pytest.raises(og.NotFoundError, match=r"people.csv") as caught:
+        _run(folder)
+    assert "give its run id" in str(caught.value.hint)
+    with pytest.raises(og.NotFoundError, match=r"people.csv"):
+        _run(folder, run_id="r2")
+    assert _state(folder)[2] == ["main"]
+
+
+def test_rejects_that_cannot_be_written_after_the_commit_are_reported(folder: Path) -> None:
+    text = (folder / "in.toml").read_text()
+    (folder / "in.toml").write_text('rejects = "out/rejects.jsonl"\nallow_rejects = 1\n' + text)
+    (folder / "out").mkdir()
+    (folder / "people.csv").write_text("who,age\nann,old\nbob,2\n")
+
+    with armed(Failpoint.PUBLISH_POST_MANIFEST_COMMIT, lambda: shutil.rmtree(folder / "out")):
+        report = _run(folder, run_id="r1")
+    assert report.ok
+    assert (report.rows_in, report.rejected) == (2, 1)
+    assert "the rejected rows could not be written to" in (report.steps[0].detail or "")
+
+
+def test_a_place_that_a_report_cannot_be_written_to_is_noticed_first(
+    folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    before = _state(folder)
+    shown = cli("pipeline", "run", "in.toml", "--run-id", "r1", "--report", "missing/r.html")
+    assert (shown.code, "cannot write missing/r.html" in shown.err) == (1, True)
+    assert _state(folder) == before
+    (folder / "out").mkdir()
+    with armed(Failpoint.PUBLISH_POST_MANIFEST_COMMIT, lambda: shutil.rmtree(folder / "out")):
+        shown = cli("pipeline", "run", "in.toml", "--run-id", "r1", "--report", "out/r.html")
+    assert (shown.code, "warning: cannot write out/r.html" in shown.err) == (0, True)
+    assert "merged into main" in shown.out

@@ -57,6 +57,24 @@ with og.open(uri, durability="none") as graph:
     graph.load([{"type": "Person", "data": {"name": "later"}}], mode="append")
     assert pinned.scalar() == 41
     if master.startswith("spark:"):
+        lost = path + ".lost"
+
+        def takes_all_memory(batches):
+            import os, signal
+
+            yield from batches
+            if not os.path.exists(lost):
+                open(lost, "w").close()
+                # What the kernel does to an executor that needs more than there is.
+                daemon = open(f"/proc/{os.getppid()}/stat").read().rpartition(")")[2]
+                os.kill(int(daemon.split()[1]), signal.SIGKILL)
+
+        rows = session.range(0, 300, 1, 3).selectExpr("concat('lost', id) as name")
+        rows = {"Person": rows.mapInArrow(takes_all_memory, "name string")}
+        graph.branches.create("lost")
+        done = load(graph, rows, mode="append", session=session, branch="lost")
+        assert os.path.exists(lost) and done.nodes == {"Person": 300}
+        assert read(session, uri, "Person", columns=["id"], branch="lost").count() == 342
         flag = path + ".killed"
         original = tables._reading
 

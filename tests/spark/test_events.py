@@ -13,7 +13,7 @@ import pytest
 import omnigraph as og
 from omnigraph.spark import Tuning
 from tests.integration.event_histories import SCHEMA, History, frame
-from tests.spark.worlds import FULL, NewGraph, content, outcome
+from tests.spark.worlds import FULL, ULID, NewGraph, content, outcome
 
 ENDS = "node Person { name: String @key }\nedge Likes: Person -> Person"
 APART = Tuning(event_rows=3, merge_rows=0)
@@ -149,3 +149,46 @@ def test_a_frame_keeps_its_place_among_files(
     ]
     graph.bulk(rows, mode=mode, engine="spark", session=spark)
     assert graph.export_table("Person")["age"].to_pylist() == [2]
+
+
+def test_wrong_events_are_left_out_alike(spark: Any, new_graph: NewGraph, tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text(
+        "op,name,age,lsn\nc,ann,1,1\nu,ann,old,2\nx,bob,2,3\nc,cy,3,4\nc,,4,5\nd,ann,,\n"
+    )
+    (tmp_path / "knows.jsonl").write_text(
+        '{"op": "c", "from": "ann", "to": "cy"}\n{"op": "c", "from": "cy", "to": "bob"}\n'
+    )
+    notes = [("c", "n", "x"), ("u", "n", None), ("c", "m", "y")]
+    lazy = spark.createDataFrame(notes, "op string, id string, text string").coalesce(1)
+    table = pa.table(dict(zip(("op", "id", "text"), zip(*notes, strict=True), strict=True)))
+    local, remote = new_graph(SCHEMA, name="local"), new_graph(SCHEMA, name="spark")
+    small = Tuning(piece_bytes=40, event_rows=3, merge_rows=0)
+    both: list[tuple[og.Graph, dict[str, Any]]] = [
+        (local, {"engine": "local"}),
+        (remote, {"engine": "spark", "session": spark, "tuning": small}),
+    ]
+
+    def apply(graph: og.Graph, allowed: int, more: dict[str, Any]) -> Any:
+        return graph.bulk(
+            {
+                "Person": og.Rows(data=tmp_path / "people.csv", seq_col="lsn"),
+                "Knows": tmp_path / "knows.jsonl",
+                "Note": table if graph is local else lazy,
+            },
+            mode="apply",
+            allow_rejects=allowed,
+            rejects=tmp_path / f"{more['engine']}.jsonl",
+            **more,
+        )
+
+    wanted, found = (outcome(partial(apply, graph, 5, more)) for graph, more in both)
+    assert found == wanted
+    assert wanted[0] == "data"
+    counts = []
+    for graph, more in both:
+        done = apply(graph, 6, more)
+        counts.append((done.nodes, done.edges, done.rejected))
+    assert counts == [({"Person": 2, "Note": 2}, {"Knows": 1}, 6)] * 2
+    assert content(remote) == content(local)
+    texts = [ULID.sub("ID", (tmp_path / f"{n}.jsonl").read_text()) for n in ("local", "spark")]
+    assert sorted(texts[1].splitlines()) == sorted(texts[0].splitlines())

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import lance
 import pytest
 
 import omnigraph as og
@@ -47,8 +48,8 @@ def test_tasks_are_repeated_and_rows_are_not(
         task = TaskContext.get()
         assert task is not None
         yield from batches
-        if task.partitionId() == 1 and task.attemptNumber() == 0:
-            raise ValueError("first attempt")
+        if task.partitionId() == 1 and task.attemptNumber() < 2:
+            raise ValueError("first and second attempt")
         if task.partitionId() == 0 and not os.path.exists(flag):
             open(flag, "w").close()
             os.kill(os.getpid(), signal.SIGKILL)
@@ -59,6 +60,43 @@ def test_tasks_are_repeated_and_rows_are_not(
     assert os.path.exists(flag)
     assert result.nodes == {"Person": 2000}
     assert _ids(graph) == sorted(f"p{n}" for n in range(2000))
+
+
+@pytest.mark.parametrize("often", [1, pytest.param(9, marks=full_only)])
+def test_a_worker_without_memory_is_repeated_or_ends_the_load(
+    spark: Any, new_graph: NewGraph, tmp_path: Path, often: int
+) -> None:
+    graph = new_graph()
+    tried = str(tmp_path / "tried")
+
+    def grows(batches: Any) -> Any:
+        import os
+        import resource
+
+        yield from batches
+        with open(tried, "a") as out:
+            out.write(".")
+        if os.path.getsize(tried) <= often:
+            # The kernel refuses memory from here on, as it does in a container that is full.
+            with open("/proc/self/statm") as found:
+                size = int(found.read().split()[0]) * resource.getpagesize()
+            _soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+            resource.setrlimit(resource.RLIMIT_AS, (size + (64 << 20), hard))
+            try:
+                bytearray(1 << 30)
+            finally:
+                # The worker serves other tasks after this one.
+                resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+
+    frame = spark.range(0, 500, 1, 2).selectExpr("concat('p', id) as name")
+    hungry = {"Person": frame.mapInArrow(grows, "name string")}
+    if often == 1:
+        assert load(graph, hungry, mode="append", session=spark).nodes == {"Person": 500}
+    else:
+        with pytest.raises(og.StorageError, match=r"a Spark job failed: .*MemoryError"):
+            load(graph, hungry, mode="append", session=spark)
+    assert len(_ids(graph)) == (500 if often == 1 else 0)
+    assert not list((Path(graph.uri) / "_scratch").glob("*"))
 
 
 def test_a_task_that_keeps_failing_is_one_plain_error(spark: Any, new_graph: NewGraph) -> None:
@@ -79,6 +117,12 @@ def test_a_task_that_keeps_failing_is_one_plain_error(spark: Any, new_graph: New
 def test_java_stacks_become_one_line() -> None:
     text = "An error occurred.\n\tat org.x(Y.java:1)\nCaused by: java.io.IOException: disk full\n"
     assert reason(text) == "java.io.IOException: disk full"
+    text = (
+        "An error occurred while calling o1.x.\n: x.SparkException: too large\n\tat x(Y.java:1)\n"
+    )
+    assert reason(text) == "x.SparkException: too large"
+    text = 'Traceback (most recent call last):\n  File "x.py", line 3\n    grow()\nMemoryError\n'
+    assert reason(text) == "MemoryError"
 
 
 @pytest.mark.parametrize(
@@ -137,11 +181,11 @@ def test_an_interrupt_leaves_nothing(spark: Any, new_graph: NewGraph) -> None:
             stages.append(f"{stage.name} {stage.rows}")
 
     graph.bulk({"Person": people}, mode="append", session=spark, progress=note)
-    assert stages == ["start 0", "plan 0", *(f"{name} 3" for name in BOUNDARIES[:4]), "publish 3"]
+    assert stages == ["start 0", "plan 0", *(f"{name} 3" for name in STAGES), "publish 3"]
 
 
 _DRIVER = """
-import os, signal, sys
+import os, pathlib, signal, sys, threading, time
 import omnigraph as og
 from omnigraph.failpoints import Failpoint, arm, crash
 from omnigraph.spark import load, start_session
@@ -158,16 +202,29 @@ def at_end(stage):
     if stage.finished and stage.name == boundary:
         os.kill(os.getpid(), signal.SIGKILL)
 
+def die_while_writing():
+    # Wait for the first data file that a worker begins.
+    before = data_files()
+    while data_files() <= before:
+        time.sleep(0.001)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def data_files():
+    return {str(path) for path in pathlib.Path(sys.argv[1]).glob("*/*/data/*")}
+
+if boundary == "during write":
+    threading.Thread(target=die_while_writing, daemon=True).start()
+
 if boundary in list(Failpoint):
     arm(Failpoint(boundary), crash)
 with og.open(sys.argv[1], durability="none") as graph:
     load(graph, sys.argv[2], mode="append", session=session, progress=at_end)
 """
+STAGES = ["parse", "duplicates", "check", "write"]
 BOUNDARIES = [
-    "parse",
-    "duplicates",
-    "check",
-    "write",
+    *STAGES[:3],
+    "during write",
+    STAGES[3],
     *(
         str(point)
         for point in (
@@ -214,10 +271,28 @@ def test_a_killed_driver_leaves_all_or_nothing(
         mode = "merge" if landed else "append"
         assert load(other, path, mode=mode, session=spark).total_entities == 6
         assert len(_ids(other)) == 5
+        # What workers had written when the driver died is no part of any table.
+        assert _unreferenced(Path(graph.uri)) or boundary != "write"
         _age(Path(graph.uri))
         other.cleanup(keep=1, dry_run=False, grace=0)
         assert not list((Path(graph.uri) / "_scratch").glob("*")), boundary
+        assert _unreferenced(Path(graph.uri)) == set(), boundary
         assert len(_ids(other)) == 5
+
+
+def _unreferenced(folder: Path) -> set[str]:
+    """Return data files of tables that no version of them names."""
+    found: set[str] = set()
+    for versions in folder.glob("**/_versions"):
+        dataset = lance.dataset(versions.parent)
+        named = {
+            file.path
+            for version in dataset.versions()
+            for fragment in dataset.checkout_version(version["version"]).get_fragments()
+            for file in fragment.data_files()
+        }
+        found |= {path.name for path in (versions.parent / "data").glob("*")} - named
+    return found
 
 
 def _age(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import omnigraph as og
-from omnigraph.spark import Tuning
+from omnigraph.spark import Tuning, load
 from omnigraph.spark.progress import Stage
-from tests.spark.worlds import NewGraph, content
+from tests.spark.worlds import FULL, NewGraph, content, jsonl, world
 
 SCHEMA = """\
 node Person { name: String @key  age: I32? }
@@ -95,3 +96,30 @@ def test_what_was_done_and_a_wrong_head_are_noticed_before_anything_is_read(
     assert (again.repeated, again.commit, again.nodes) == (True, first.commit, {})
     with pytest.raises(og.PreconditionFailedError):
         graph.bulk(gone, mode="append", expected_head="x", engine="spark", master="nowhere")
+
+
+def test_no_check_holds_all_rows_in_one_place(
+    spark: Any, new_graph: NewGraph, tmp_path: Path
+) -> None:
+    """Spark guesses that frames made by workers are tiny; a broadcast of one is an error here."""
+    rows = world(random.Random(3), people=40)  # noqa: S311
+    first, second = jsonl(tmp_path / "a.jsonl", rows), jsonl(tmp_path / "b.jsonl", rows[:40])
+    twice = jsonl(tmp_path / "c.jsonl", [*rows, *rows[:3]])
+    name = "spark.sql.maxBroadcastTableSize"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "1b")
+    options: dict[str, Any] = {"session": spark, "tuning": Tuning(held_rows=0, merge_rows=0)}
+    try:
+        graph = new_graph()
+        assert load(graph, first, mode="append", **options).commit is not None
+        if FULL:
+            assert load(graph, second, mode="merge", **options).commit is not None
+        with pytest.raises(og.DataError, match="duplicate"):
+            load(graph, twice, mode="merge", **options)
+        people = tmp_path / "p.csv"
+        people.write_text("name,age\nann,1\nann,2\n")
+        kept = {"Person": og.Rows(data=people, duplicates="last")}
+        if FULL:
+            assert load(graph, kept, mode="merge", **options).nodes == {"Person": 1}
+    finally:
+        spark.conf.set(name, before)

@@ -14,7 +14,7 @@ import pytest
 import omnigraph as og
 from omnigraph.cli.main import main
 from omnigraph.spark import Rows, edges, load, read, vertices
-from tests.spark.worlds import SCHEMA, NewGraph, content, jsonl
+from tests.spark.worlds import FULL, SCHEMA, NewGraph, content, full_only, jsonl
 
 
 def test_csv_parquet_and_frames_in_one_commit(
@@ -178,3 +178,55 @@ def test_the_command_line_chooses_its_engine(
     assert "line 1: property 'age' expects I32?, got a string" in error
     assert "Traceback" not in error
     assert _code([*load_command, "a.jsonl", "--engine", "local", "--master", "local[2]"]) == 2
+
+
+def test_a_hundred_types_are_one_commit(spark: Any, new_graph: NewGraph, tmp_path: Path) -> None:
+    half = 50 if FULL else 12
+    nodes = edges = range(half)
+    schema = "\n".join(
+        [f"node N{n} {{ name: String @key  size: I32? }}" for n in nodes]
+        + [f"edge E{n}: N{n} -> N{(n + 1) % half} {{ @unique(src, dst) }}" for n in edges]
+    )
+    sources: dict[str, Any] = {}
+    for n in nodes:
+        (tmp_path / f"N{n}.csv").write_text(f"name,size\nx{n},{n}\ny{n},\n")
+        sources[f"N{n}"] = tmp_path / f"N{n}.csv"
+        (tmp_path / f"E{n}.jsonl").write_text(f'{{"from": "x{n}", "to": "y{(n + 1) % half}"}}\n')
+        sources[f"E{n}"] = tmp_path / f"E{n}.jsonl"
+    graph = new_graph(schema)
+    before = len(graph.commits.list())
+    found = graph.bulk(sources, mode="append", engine="spark", session=spark)
+    assert found.nodes == {f"N{n}": 2 for n in nodes}
+    assert found.edges == {f"E{n}": 1 for n in edges}
+    assert len(graph.commits.list()) == before + 1
+    counts = {key: pin.row_count for key, pin in graph.snapshot().tables.items()}
+    assert counts == {**{f"node:N{n}": 2 for n in nodes}, **{f"edge:E{n}": 1 for n in edges}}
+    for n in (0, half - 1):
+        sizes = dict(zip(*graph.export_table(f"N{n}").select(["name", "size"]), strict=True))
+        assert {str(k): v.as_py() for k, v in sizes.items()} == {f"x{n}": n, f"y{n}": None}
+        (edge,) = graph.export_table(f"E{n}").to_pylist()
+        assert (edge["from"], edge["to"]) == (f"x{n}", f"y{(n + 1) % half}")
+
+
+@pytest.mark.parametrize("kept", [pytest.param("first", marks=full_only), "last"])
+def test_the_order_of_the_inputs_decides_on_both_engines(
+    spark: Any, new_graph: NewGraph, tmp_path: Path, kept: Any
+) -> None:
+    (tmp_path / "b.jsonl").write_text('{"type": "Person", "data": {"name": "ann", "age": 2}}\n')
+    for name, age in (("a", 1), ("c", 3)):
+        (tmp_path / f"{name}.csv").write_text(f"name,age\nann,{age}\n")
+    rows = {
+        name: og.Rows(type="Person", data=tmp_path / f"{name}.csv", duplicates=kept)
+        for name in ("a", "c")
+    }
+    orders: list[tuple[list[Any], int]] = [
+        ([rows["a"], tmp_path / "b.jsonl"], 1 if kept == "first" else 2),
+        ([tmp_path / "b.jsonl", rows["c"]], 2 if kept == "first" else 3),
+        ([rows["a"], tmp_path / "b.jsonl", rows["c"]], 1 if kept == "first" else 3),
+    ]
+    for engine in ("local", "spark"):
+        graph = new_graph(name=engine)
+        more = {"session": spark} if engine == "spark" else {}
+        for sources, wanted in orders[:: 1 if FULL or engine == "local" else -2]:
+            graph.bulk(sources, mode="merge", engine=engine, **more)
+            assert graph.export_table("Person")["age"].to_pylist() == [wanted], engine

@@ -181,6 +181,8 @@ def _explain(
 
 
 def _show(result: LoadResult, place: str, *, as_json: bool) -> None:
+    if result.warning is not None:
+        click.echo(f"warning: {result.warning}", err=True)
     if as_json:
         print_json({"uri": place, **result.to_json()})
         return

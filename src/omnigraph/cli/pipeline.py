@@ -155,6 +155,11 @@ def _show(found: PipelineReport, *, as_json: bool) -> None:
 def _check_report(name: str) -> None:
     if os.path.splitext(name)[1].lower() not in (".html", ".json"):
         raise click.UsageError(f"--report {name}: a report ends with .html or .json")
+    try:
+        with open(name, "a", encoding="utf-8"):
+            pass
+    except OSError as error:
+        raise BadRequestError(f"cannot write {name}: {error.strerror or error}") from error
 
 
 def _write_report(name: str, found: PipelineReport) -> None:
@@ -165,4 +170,5 @@ def _write_report(name: str, found: PipelineReport) -> None:
         with open(name, "w", encoding="utf-8") as out:
             out.write(shown)
     except OSError as error:
-        raise BadRequestError(f"cannot write {name}: {error.strerror or error}") from error
+        # The run is over; neither its commits nor its error may be hidden by this.
+        click.echo(f"warning: cannot write {name}: {error.strerror or error}", err=True)

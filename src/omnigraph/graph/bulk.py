@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from omnigraph.commits.open_branches import OpenBranch
 from omnigraph.errors import BadRequestError, DataError
 from omnigraph.extras import active_session, offered
@@ -43,20 +45,44 @@ def bulk(
     sources = held(sources)
     refused = Rejects(allow_rejects, rejects)
     work = Writing(acting, terms)
-    if mode in ("apply", "delete") and (allow_rejects or rejects is not None):
-        raise BadRequestError("events cannot be left out")
-    refused.check_path()
+    given = acting.engine.location.given
+    with reaching(given):
+        refused.check_path()
     line, created = work.line_or_new()
     before = work.done_before(line, work.request(line), mode)
     if before is not None:
         return before
     check_sources(sources, acting.engine.accepted_schema().catalog)
-    with reaching(acting.engine.location.given):
+    with reaching(given):
         on_spark = _on_spark(sources, engine, spark)
-    if not on_spark:
-        if mode == "apply" or mode == "delete":
-            return work.told(apply_events(work, line, sources, mode), created=created)
-        return work.told(_here(work, line, sources, mode, refused, progress), created=created)
+    try:
+        if on_spark:
+            result = _there(session, work, line, sources, mode, refused, progress, spark)
+        elif mode == "apply" or mode == "delete":
+            result = apply_events(work, line, sources, mode, refused)
+        else:
+            result = _here(work, line, sources, mode, refused, progress)
+    except BaseException:
+        # What was wrong with which row is worth most when nothing was loaded.
+        with reaching(given):
+            refused.write()
+        raise
+    with reaching(given):
+        warning = refused.write()
+    return replace(work.told(result, created=created), warning=warning)
+
+
+def _there(
+    session: object,
+    work: Writing,
+    line: OpenBranch,
+    sources: Sources,
+    mode: LoadMode | BulkWord,
+    refused: Rejects,
+    progress: Callable[[Any], None] | None,
+    spark: Mapping[str, Any],
+) -> LoadResult:
+    terms = work.terms
     result: LoadResult = offered("spark").load(
         session,
         sources,
@@ -72,7 +98,7 @@ def bulk(
         rejected=refused,
         **spark,
     )
-    return work.told(result, created=created)
+    return result
 
 
 def _on_spark(sources: Sources, engine: str, spark: Mapping[str, Any]) -> bool:
@@ -94,21 +120,18 @@ def _here(
     engine = work.acting.engine
     with measured() as io, reaching(engine.location.given):
         request = work.request(line)
-        try:
-            while True:
-                schema = engine.accepted_schema()
-                load = work.new_load(schema, mode)
-                try:
-                    load.read_inputs(
-                        find_inputs(sources, schema.catalog),
-                        skip=frozenset(refused.lines),
-                        problems_max=refused.problems_max,
-                        progress=progress,
-                    )
-                    found = work.finish(load, line, schema, request, io)
-                except DataError as error:
-                    refused.take(error, load.line_at, load.only_source)
-                    continue
-                return found.without(refused.count)
-        finally:
-            refused.write()
+        while True:
+            schema = engine.accepted_schema()
+            load = work.new_load(schema, mode)
+            try:
+                load.read_inputs(
+                    find_inputs(sources, schema.catalog),
+                    skip=frozenset(refused.lines),
+                    problems_max=refused.problems_max,
+                    progress=progress,
+                )
+                found = work.finish(load, line, schema, request, io)
+            except DataError as error:
+                refused.take(error, load.line_at, load.only_source)
+                continue
+            return found.without(refused.count)

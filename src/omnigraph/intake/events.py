@@ -67,6 +67,8 @@ class TypeEvents(Struct, kw_only=True):
 
     entity: Entity
     puts: pa.Table
+    lines: Any
+    """Where each of the puts stands in the input."""
     given: frozenset[str]
     deleted: list[str]
     deleted_ends: list[tuple[str, str]]
@@ -114,24 +116,47 @@ def last_events(
     names = [name for part in parts for name in part.names]
     last = _last(names, _one_sequence(parts))
     rows: list[pa.Table] = [rows_schema(entity).empty_table()]
+    lines: list[Any] = [np.array([], dtype=np.int64)]
     gone: list[Name] = []
     start = 0
     for part in parts:
         stop = start + len(part.names)
         mine = last[(last >= start) & (last < stop)] - start
         gone += [part.names[row] for row in mine[part.deletes[mine]].tolist()]
-        put = _put_rows(schema, part, mine[~part.deletes[mine]], problems)
+        chosen = mine[~part.deletes[mine]]
+        put = _put_rows(schema, part, chosen, problems)
         if put is not None:
             rows.append(put)
+            lines.append(part.lines[chosen])
         start = stop
     return TypeEvents(
         entity=entity,
         puts=pa.concat_tables(rows),
+        lines=np.concatenate(lines),
         given=frozenset(parts[0].frame.column_names) | {"id", "src", "dst"},
         deleted=[name for name in gone if isinstance(name, str)],
         deleted_ends=[name for name in gone if not isinstance(name, str)],
         count=len(last),
     )
+
+
+def last_lines(
+    parts: Sequence[NamedEvents], wanted: frozenset[Name]
+) -> list[tuple[Name, str | None, int]]:
+    """Return file and line of the last event of some entities, if it is a put."""
+    names = [name for part in parts for name in part.names]
+    found: list[tuple[Name, str | None, int]] = []
+    last = _last(names, _one_sequence(parts))
+    start = 0
+    for part in parts:
+        stop = start + len(part.names)
+        found += [
+            (part.names[row], part.file, int(part.lines[row]))
+            for row in (last[(last >= start) & (last < stop)] - start).tolist()
+            if part.names[row] in wanted and not part.deletes[row]
+        ]
+        start = stop
+    return found
 
 
 def check_same_columns(entity: Entity, parts: Sequence[tuple[str, Sequence[str]]]) -> None:

@@ -45,8 +45,19 @@ def read_mapping(path: Path) -> list[Path | Rows]:
     except ValueError as error:
         # Also what is no UTF-8, and numbers too long to be read.
         raise BadRequestError(f"{name} is not a TOML file: {error}") from error
-    folder = name.rpartition("/")[0] if is_object(name) else os.path.dirname(os.path.abspath(name))
-    return mapped(found, name, folder)
+    return mapped(found, name, folder_of(name))
+
+
+def folder_of(name: str) -> str:
+    """Return the folder that a file lies in, or what comes before the name of an object."""
+    return name.rpartition("/")[0] if is_object(name) else os.path.dirname(os.path.abspath(name))
+
+
+def beside(folder: str, name: str) -> str:
+    """Return where a file is that is named relative to a folder, which may lie in a bucket."""
+    if is_object(name):
+        return name
+    return f"{folder}/{name}" if is_object(folder) else os.path.join(folder, name)
 
 
 def mapped(found: Mapping[str, object], name: str, folder: str) -> list[Path | Rows]:
@@ -109,9 +120,7 @@ class _Reader:
         listed = [given] if isinstance(given, str) else given
         if not isinstance(listed, list) or not all(isinstance(item, str) for item in listed):
             raise BadRequestError(f"{self._name}: {where} is a path, or a list of paths")
-        if is_object(self._folder):
-            return [item if is_object(item) else f"{self._folder}/{item}" for item in listed]
-        return [item if is_object(item) else os.path.join(self._folder, item) for item in listed]
+        return [beside(self._folder, item) for item in listed]
 
     def _checked(self, where: str, given: object, known: Sequence[str]) -> Mapping[str, object]:
         """Return a table, all of whose fields are known and as they should be."""

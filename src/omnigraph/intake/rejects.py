@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import IO
+from collections.abc import Callable, Mapping, Sequence
 
-from omnigraph.errors import BadRequestError, DataError
+from omnigraph.errors import BadRequestError, DataError, StorageError
 from omnigraph.limits import PROBLEMS_MAX
+from omnigraph.store import is_object, new_file
 
 Place = Callable[[str | None, int], Sequence[int]]
 """Returns the numbers, through all inputs, of a line of a file: once for each use of it."""
@@ -60,27 +59,39 @@ class Rejects:
 
     def check_path(self) -> None:
         """Make sure that the reasons can be written down. Raises `BadRequestError`."""
-        if self._path is not None:
-            with self._opened("a"):
-                pass
-
-    def write(self) -> None:
-        """Write the reasons down, if a file was asked for."""
         if self._path is None:
             return
-        with self._opened("w") as out:
-            for item in self._reasons:
-                out.write(json.dumps(item, ensure_ascii=False) + "\n")
-
-    @contextlib.contextmanager
-    def _opened(self, mode: str) -> Iterator[IO[str]]:
-        path = os.fspath(self._path or "")
+        path = os.fspath(self._path)
         try:
-            with open(path, mode, encoding="utf-8") as out:
-                yield out
-        except (OSError, ValueError) as error:
-            told = getattr(error, "strerror", None) or error
-            raise BadRequestError(f"cannot write {path}: {told}") from error
+            if is_object(path):
+                with new_file(path):
+                    pass
+            else:
+                with open(path, "a", encoding="utf-8"):
+                    pass
+        except (OSError, ValueError, StorageError) as error:
+            raise BadRequestError(f"cannot write {path}: {_told(error)}") from error
+
+    def write(self) -> str | None:
+        """Write the reasons down, if a file was asked for; return why they could not be.
+
+        The load has happened by then, or has failed for a reason of its own: neither may be hidden
+        by what becomes of this file.
+        """
+        if self._path is None:
+            return None
+        path = os.fspath(self._path)
+        text = "".join(f"{json.dumps(item, ensure_ascii=False)}\n" for item in self._reasons)
+        try:
+            with new_file(path) if is_object(path) else open(path, "wb") as out:
+                out.write(text.encode())
+        except (OSError, ValueError, StorageError) as error:
+            return f"the rejected rows could not be written to {path}: {_told(error)}"
+        return None
+
+
+def _told(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or getattr(error, "message", None) or error)
 
 
 def _all(error: DataError) -> list[Mapping[str, object]]:

@@ -64,8 +64,8 @@ SPARK_FEED_WHOLE_ROWS: Final = 8_192
 SPARK_INDEX_ROWS: Final = 5_000_000
 """Rows of which one task of a Spark job builds an index."""
 
-SPARK_HELD_ROWS_MAX: Final = 8_000_000
-"""Ids that one worker looks up in memory, about half a gigabyte; above it Spark joins them."""
+SPARK_HELD_ROWS_MAX: Final = 4_000_000
+"""Ids that one worker looks up in memory, in about 400 MB; above it Spark joins them."""
 
 SPARK_BROADCAST_ROWS: Final = 100_000
 """Rows that a query on Spark sends whole to every worker instead of sorting both sides of a join:

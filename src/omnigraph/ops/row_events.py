@@ -7,7 +7,7 @@ leave as it is, is not written: applying the same events again changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +22,7 @@ from omnigraph.intake.events import (
     named_events,
 )
 from omnigraph.intake.frames import NewIds
-from omnigraph.limits import SCAN_INSTEAD_OF_PROBE_MIN
+from omnigraph.limits import PROBLEMS_MAX, SCAN_INSTEAD_OF_PROBE_MIN
 from omnigraph.rows import (
     Problems,
     TableChange,
@@ -34,6 +34,7 @@ from omnigraph.rows import (
 from omnigraph.rows.embeddings import Embeddings
 from omnigraph.rows.images import equal_rows, equal_values
 from omnigraph.rows.keys import ulid_column
+from omnigraph.rows.problems import LinePlace
 from omnigraph.rows.stored import Stored, ids_by_ends
 
 
@@ -53,10 +54,23 @@ class RowEvents(PlainOperation):
         self._new_ids = new_ids
         self._embeddings = embeddings
         self._events: dict[str, TypeEvents] = {}
+        self._changes = ChangeSet()
+        self._place_of: Callable[[int], LinePlace] | None = None
+        self._problems_max = PROBLEMS_MAX
 
-    def take(self, given: Sequence[EventFrame], source: str) -> None:
-        """Take in events of all types. Raises `DataError` with every problem found."""
-        problems = Problems(source=source)
+    def take(
+        self,
+        given: Sequence[EventFrame],
+        source: str,
+        place_of: Callable[[int], LinePlace],
+        problems_max: int,
+    ) -> None:
+        """Take in events of all types. Raises `DataError` with every problem found.
+
+        Their lines are numbered through all files; `place_of` tells file and line.
+        """
+        self._place_of, self._problems_max = place_of, problems_max
+        problems = self._problems(source)
         by_type: dict[str, list[EventFrame]] = {}
         for item in given:
             # A part without events says nothing about the columns of the others.
@@ -75,18 +89,33 @@ class RowEvents(PlainOperation):
             self._events[key] = last_events(self._schema, known, problems)
         problems.raise_any()
 
+    def _problems(self, source: str) -> Problems:
+        problems = Problems(source=source, limit=self._problems_max)
+        problems.place_of, problems.line_of = self._place_of, self._line_of
+        return problems
+
+    def _line_of(self, table_key: str, entity_id: str) -> int | None:
+        """Return where the last event of an entity stands, None if none puts it."""
+        events, change = self._events.get(table_key), self._changes.tables.get(table_key)
+        if events is None:
+            return None
+        at = pc.index(events.puts["id"], pa.scalar(entity_id)).as_py()
+        if at < 0 and isinstance(events.entity, EdgeType) and change is not None:
+            at = _place_of_ends(events.puts, edge_ends(change, entity_id))
+        return int(events.lines[at]) if at >= 0 else None
+
     def counts(self, kind: str) -> dict[str, int]:
         """Return events per type name, nodes or edges."""
         return counts_of_kind({key: found.count for key, found in self._events.items()}, kind)
 
     def prepare(self, base: Base) -> ChangeSet:
         """Compute what the events come to on a base, and validate the outcome."""
-        changes = ChangeSet()
+        changes = self._changes = ChangeSet()
         for key, events in sorted(self._events.items()):
             outcome = Outcome(base, events, self._embeddings, self._new_ids)
             changes.tables[key] = outcome.change()
         cascade(base, self._schema.catalog, changes)
-        problems = Problems(source="the events")
+        problems = self._problems("the events")
         validate(base, changes, problems)
         problems.raise_any()
         return changes
@@ -170,6 +199,26 @@ def cascade(base: Stored, catalog: Catalog, changes: ChangeSet) -> None:
             mine = changes.of(edge)
             kept = set(mine.ids()) if edge.table_key in put else set()
             mine.deleted = sorted({*mine.deleted, *(found - kept)})
+
+
+def edge_ends(change: TableChange, entity_id: str) -> tuple[str, str] | None:
+    """Return the ends of an edge that is put."""
+    for rows in (change.added, change.changed):
+        if rows is None:
+            continue
+        at = pc.index(rows["id"], pa.scalar(entity_id)).as_py()
+        if at >= 0:
+            return rows["src"][at].as_py(), rows["dst"][at].as_py()
+    return None
+
+
+def _place_of_ends(puts: pa.Table, ends: tuple[str, str] | None) -> int:
+    """Return which put names an edge by its ends, -1 if none does."""
+    if ends is None:
+        return -1
+    same = [pc.equal(puts[name], end) for name, end in zip(("src", "dst"), ends, strict=True)]
+    found = pc.and_(pc.and_(*same), pc.is_null(puts["id"]))
+    return int(pc.index(found, pa.scalar(value=True)).as_py())
 
 
 def _present(base: Stored, entity: Entity, ids: pa.ChunkedArray) -> pa.Table:

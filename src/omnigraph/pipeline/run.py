@@ -26,17 +26,17 @@ from omnigraph.graph.seam import (
     check_writable,
     commit_of_operation,
     explain_sources,
+    reach,
 )
 from omnigraph.lang.queries import parse_file
-from omnigraph.limits import COMMIT_MESSAGE_BYTES_MAX, PIPELINE_DIFF_ROWS_MAX
+from omnigraph.limits import PIPELINE_DIFF_ROWS_MAX
+from omnigraph.pipeline.given import Given, mark_in
 from omnigraph.pipeline.resolving import run_resolve
 from omnigraph.pipeline.spec import Pipeline, check_run_id
+from omnigraph.store import reaching
 from omnigraph.values.commits import GraphCommit
 from omnigraph.values.pipelines import PipelineReport, PipelineStep, StepOutcome
 from omnigraph.wording import counted
-
-_INPUT = "Input: "
-"""Begins the last line of the messages of a load and of its merge, which names the input."""
 
 Listener = Callable[[str, bool], None]
 """Called with the name of a step before it begins (False) and after it ended (True)."""
@@ -82,16 +82,16 @@ def run_pipeline(
     """
     if (engine or pipeline.engine) == "local" and (master is not None or session is not None):
         raise BadRequestError("the engine 'local' takes no Spark", hint="use engine 'spark'")
-    check_pipeline(graph, pipeline)
+    _check_steps(graph, pipeline.of_run("run"))
     check_writable(graph)
-    chosen = run_id or pipeline.input_id()
+    chosen = _input_id(graph, pipeline) if run_id is None else run_id
     check_run_id(chosen)
     options = Options(engine=engine, master=master, session=session, actor=actor, dry_run=dry_run)
     named = pipeline.of_run(chosen)
-    check_names(branch=named.branch, tag=named.tag)
-    if named.resolve is not None:
-        check_names(branch=named.resolve.branch or named.branch, tag=None)
+    _check_names(named)
     run = _Run(graph, named, chosen, options, progress)
+    if not run.is_loaded:
+        explain_sources(graph, pipeline.sources, pipeline.create_from)
     try:
         run.run()
     finally:
@@ -103,16 +103,35 @@ def run_pipeline(
 def check_pipeline(graph: Session, pipeline: Pipeline) -> list[dict[str, Any]]:
     """Check a pipeline against a graph and return the plan of its inputs. No data is read."""
     plans = explain_sources(graph, pipeline.sources, pipeline.create_from)
-    for name in pipeline.checks:
-        check_text(graph, pipeline, name)
-    named = pipeline.of_run("run")
-    check_names(branch=named.branch, tag=named.tag)
+    _check_steps(graph, pipeline.of_run("run"))
+    return plans
+
+
+def _check_steps(graph: Session, named: Pipeline) -> None:
+    """Check what a run does beside its load."""
+    for name in named.checks:
+        check_text(graph, named, name)
+    _check_names(named)
     if named.resolve is not None:
         named.resolve.rules.check(graph.catalog)
+    if named.merge is not None:
+        graph.commits.head(named.merge)
+
+
+def _check_names(named: Pipeline) -> None:
+    check_names(branch=named.branch, tag=named.tag)
+    if named.resolve is not None:
         check_names(branch=named.resolve.branch or named.branch, tag=None)
-    if pipeline.merge is not None:
-        graph.commits.head(pipeline.merge)
-    return plans
+
+
+def _input_id(graph: Session, pipeline: Pipeline) -> str:
+    """Return the run id that the input makes."""
+    try:
+        with reaching(reach(graph)):
+            return pipeline.input_id()
+    except NotFoundError as error:
+        hint = "a run that has loaded its input is continued without it: give its run id"
+        raise NotFoundError(error.message, hint=hint) from error
 
 
 def check_text(graph: Session, pipeline: Pipeline, name: str) -> str:
@@ -147,18 +166,6 @@ def planned_steps(pipeline: Pipeline) -> list[str]:
     return found
 
 
-def _with_input(message: str | None, given: str) -> str | None:
-    """Return the message of a load or its merge, which also tells what was loaded."""
-    told = f"{message or ''}\n\n{_INPUT}{given}".strip()
-    return told if len(told.encode()) <= COMMIT_MESSAGE_BYTES_MAX else message
-
-
-def _input_in(commit: GraphCommit) -> str | None:
-    """Return what the message of a load, or of its merge, says was loaded."""
-    last = (commit.message or "").rpartition("\n")[2]
-    return last.removeprefix(_INPUT) if last.startswith(_INPUT) else None
-
-
 def _reason(error: BaseException) -> str:
     if isinstance(error, OmniGraphError):
         return error.message
@@ -182,13 +189,17 @@ class _Run:
         self._progress = progress or (lambda _name, _ended: None)
         self._engine = options.engine or pipeline.engine
         self._steps: list[PipelineStep] = []
-        self._input = ""
+        self._message: str | None = None
         self._started = time.monotonic()
         self._parts: list[dict[str, Any]] = []
+        self._merged: GraphCommit | None = None
+        if pipeline.merge is not None:
+            self._merged = commit_of_operation(graph, pipeline.merge, self._operation("merge"))
+        self._before = self._merged or self._load_commit()
+        """What an earlier call made of the input."""
         self._loaded: GraphCommit | None = None
         self._resolved: GraphCommit | None = None
         """What the step `resolve` made on the branch that was loaded."""
-        self._merged: GraphCommit | None = None
         self._rows_in = self._rows_read = self._rejected = 0
         self._tag: str | None = None
         self._error: str | None = None
@@ -199,9 +210,6 @@ class _Run:
         """Do the steps that are not done yet."""
         pipeline = self._pipeline
         try:
-            if pipeline.merge is not None:
-                operation = self._operation("merge")
-                self._merged = commit_of_operation(self._graph, pipeline.merge, operation)
             self._step("load", self._load)
             if self._options.dry_run:
                 return
@@ -252,17 +260,33 @@ class _Run:
 
     # ---- steps ----------------------------------------------------------------------------
 
-    def _check_input(self) -> str:
-        """Return what names the input. Raises if the run has loaded another one."""
-        given = self._pipeline.files_id()
-        commit = self._merged or self._load_commit()
-        known = None if commit is None else _input_in(commit)
-        if known not in (None, given):
+    @property
+    def is_loaded(self) -> bool:
+        """Whether an earlier call has loaded the input."""
+        return self._before is not None
+
+    def _input(self) -> Given | None:
+        """Return the input, None if it was loaded and is gone. Raises if another one was loaded."""
+        try:
+            with reaching(reach(self._graph)):
+                given = self._pipeline.given()
+        except NotFoundError:
+            if self.is_loaded:
+                return None
+            raise
+        if self._before is not None and mark_in(self._before.message) not in (None, given.mark):
             raise ConflictError(
                 f"run {self._run_id} has loaded other input: files have changed since",
                 hint="give another run id",
             )
         return given
+
+    def _told(self) -> str | None:
+        """Return what the commits of the load and of its merge say."""
+        pipeline, given = self._pipeline, self._input()
+        if given is None:
+            return None if self._before is None else self._before.message
+        return given.told(pipeline.message or f"pipeline {pipeline.name}, run {self._run_id}")
 
     def _load_commit(self) -> GraphCommit | None:
         """Return the commit of the load, if an earlier call made it."""
@@ -274,7 +298,7 @@ class _Run:
 
     def _load(self) -> tuple[StepOutcome, str | None]:
         pipeline, options = self._pipeline, self._options
-        self._input = self._check_input()
+        self._message = self._told()
         if self._merged is not None:
             return StepOutcome.DONE_BEFORE, None
         more: dict[str, Any] = {}
@@ -289,7 +313,7 @@ class _Run:
             allow_rejects=pipeline.allow_rejects,
             rejects=pipeline.rejects,
             operation_id=self._operation("load"),
-            message=_with_input(pipeline.message, self._input),
+            message=self._message,
             actor=options.actor,
             dry_run=options.dry_run,
             **more,
@@ -300,11 +324,12 @@ class _Run:
         self._rejected = result.rejected
         self._rows_in = self._rows_read = result.total_entities + result.rejected
         rows = counted(result.total_entities, "row")
+        also = "" if result.warning is None else f"; {result.warning}"
         if options.dry_run:
-            return StepOutcome.DONE, f"{rows} checked, nothing written"
+            return StepOutcome.DONE, f"{rows} checked, nothing written{also}"
         if result.commit is None:
-            return StepOutcome.NOTHING, f"{rows} change nothing on branch {pipeline.branch}"
-        return StepOutcome.DONE, f"{rows} on branch {pipeline.branch}"
+            return StepOutcome.NOTHING, f"{rows} change nothing on branch {pipeline.branch}{also}"
+        return StepOutcome.DONE, f"{rows} on branch {pipeline.branch}{also}"
 
     def _stage(self, stage: Any) -> None:
         if stage.finished:
@@ -349,7 +374,7 @@ class _Run:
         terms: dict[str, Any] = {
             "checks": [check_text(self._graph, pipeline, name) for name in pipeline.checks],
             "operation_id": self._operation("merge"),
-            "message": _with_input(pipeline.message, self._input),
+            "message": self._message,
             "actor": self._options.actor,
         }
         if self._engine == "spark":

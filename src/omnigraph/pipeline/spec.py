@@ -14,7 +14,8 @@ from msgspec import Struct
 from omnigraph.errors import BadRequestError
 from omnigraph.intake.declared import Path, Rows, Sources
 from omnigraph.intake.inputs import source_files
-from omnigraph.intake.mapping import mapped, read_mapping
+from omnigraph.intake.mapping import beside, folder_of, mapped, read_mapping
+from omnigraph.pipeline.given import Given
 from omnigraph.pipeline.resolving import ResolveStep, resolve_step
 from omnigraph.store import read_text
 from omnigraph.wording import did_you_mean
@@ -82,19 +83,12 @@ class Pipeline(Struct, frozen=True, kw_only=True):
 
     def input_id(self) -> str:
         """Return a run id that is the same while the files of the pipeline and its input are."""
-        number = hashlib.sha256(f"{self.text}\n\0{self.files_id()}".encode()).hexdigest()[:16]
+        number = hashlib.sha256(f"{self.text}\n\0{self.given().mark}".encode()).hexdigest()[:16]
         return f"{self.name[: RUN_ID_MAX - len(number) - 1]}-{number}"
 
-    def files_id(self) -> str:
-        """Return what is the same while the input is.
-
-        Files count by name, size and time of change, objects in a bucket by name, size and ETag;
-        what they hold is not read.
-        """
-        found = hashlib.sha256()
-        for file in source_files(self.sources):
-            found.update(f"{file.name}\0{file.size_bytes}\0{file.mark}\n".encode())
-        return found.hexdigest()[:16]
+    def given(self) -> Given:
+        """Return what the input is now. Raises `NotFoundError` if it is gone."""
+        return Given.of(source_files(self.sources))
 
 
 def read_pipeline(path: Path) -> Pipeline:
@@ -122,7 +116,7 @@ class _Reader:
         self._name = name
         self._raw = raw
         self._found = found
-        self._folder = os.path.dirname(os.path.abspath(name))
+        self._folder = folder_of(name)
 
     def pipeline(self) -> Pipeline:
         found = self._found
@@ -205,7 +199,7 @@ class _Reader:
     # ---- values ---------------------------------------------------------------------------
 
     def _beside(self, name: str) -> str:
-        return name if "://" in name else os.path.join(self._folder, name)
+        return name if "://" in name else beside(self._folder, name)
 
     def _place(self, found: Mapping[str, Any], key: str) -> str | None:
         given = self._text(found, key)

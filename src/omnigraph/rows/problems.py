@@ -56,9 +56,13 @@ class Problems:
             self.items.append(problem)
 
     def take(self, other: Problems, *, file: str | None) -> None:
-        """Take over what was found in one file, or in the only one."""
+        """Take over what was found in one file, or in the only one.
+
+        Lines that are numbered through all files tell the file themselves.
+        """
         for item in other.items:
-            self.add(replace(item, file=file))
+            told = item.line is not None and self.place_of is not None
+            self.add(replace(item, file=None if told else file))
         self.count += other.count - len(other.items)
 
     @property

@@ -8,16 +8,17 @@ from functools import partial
 import msgspec
 import pyarrow as pa
 
+from omnigraph.catalog import EdgeType
 from omnigraph.commits import Base, ChangeSet
 from omnigraph.errors import BadRequestError, EmbeddingError
 from omnigraph.graph.applying import APPLY, event_inputs
 from omnigraph.intake.declared import Sources
 from omnigraph.intake.event_records import event_frame
-from omnigraph.intake.events import check_same_columns
+from omnigraph.intake.events import Name, check_same_columns
 from omnigraph.intake.record_chunks import table_records
 from omnigraph.intake.records import Records
 from omnigraph.limits import SPARK_EVENT_BYTES, SPARK_EVENT_PARTS
-from omnigraph.ops.row_events import cascade
+from omnigraph.ops.row_events import cascade, edge_ends
 from omnigraph.rows import Problem, Problems, validate
 from omnigraph.spark.engine import Engine
 from omnigraph.spark.events import (
@@ -27,8 +28,10 @@ from omnigraph.spark.events import (
     Named,
     apply_group,
     count_entities,
+    event_lines,
     name_events,
 )
+from omnigraph.spark.operation import kept_frame, skip_lines
 from omnigraph.spark.outcomes import joined_change
 from omnigraph.spark.parse import piece_records
 from omnigraph.spark.progress import Reporter
@@ -42,13 +45,22 @@ class SparkEvents(WorkerLoad):
     """Events as an operation of the write protocol, its rows kept in scratch files."""
 
     def __init__(
-        self, engine: Engine, job: Job, mode: str, place: str, *, tuning: Tuning, reporter: Reporter
+        self,
+        engine: Engine,
+        job: Job,
+        mode: str,
+        place: str,
+        *,
+        tuning: Tuning,
+        reporter: Reporter,
+        keeps_frames: bool = False,
     ) -> None:
         super().__init__(engine, job, tuning=tuning, reporter=reporter)
         self.mode = mode
+        self._keeps_frames = keeps_frames
         self._place = place
         self._pieces: list[Piece] = []
-        self._files: list[EventFile | None] = []
+        self._named: list[Named] = []
         self._offsets: list[int] = []
 
     # ---- reading --------------------------------------------------------------------------
@@ -64,31 +76,67 @@ class SparkEvents(WorkerLoad):
             pieces, frames = plan(sources, catalog, job.scratch, cut, self._engine.run)
             event_inputs(sources, catalog)
         with self.reporter.stage("parse") as counter:
-            fixed = tuple(pieces)
-            applies = self.mode == APPLY
-
-            def work(task: int) -> bytes:
-                return msgspec.json.encode(_named_piece(fixed[task], job, applies))
-
-            answers = self._engine.run(len(fixed), work)
+            named = self._name(pieces)
             self._pieces = list(pieces)
             for piece, frame in frames:
+                if self._keeps_frames:
+                    kept = kept_frame(self._engine, job.scratch, piece, frame)
+                    named += self._name(kept)
+                    self._pieces += kept
+                    continue
+                applies = self.mode == APPLY
                 found = self._engine.map_frame(frame, partial(_named_frame, piece, job, applies))
-                answers += found
+                named += [msgspec.json.decode(item, type=Named) for item in found]
                 self._pieces += [piece] * len(found)
-            self._pieces, answers = in_input_order(self._pieces, answers)
-            named = [msgspec.json.decode(item, type=Named) for item in answers]
-            counter.rows = sum(item.lines for item in named)
-        self._take(named)
+            self._pieces, self._named = in_input_order(self._pieces, named)
+            counter.rows = sum(item.lines for item in self._named)
+        self._take()
 
-    def _take(self, named: Sequence[Named]) -> None:
+    def _name(self, pieces: Sequence[Piece]) -> list[Named]:
+        job, fixed, applies = self._job, tuple(pieces), self.mode == APPLY
+
+        def work(task: int) -> bytes:
+            return msgspec.json.encode(_named_piece(fixed[task], job, applies))
+
+        answers = self._engine.run(len(fixed), work)
+        return [msgspec.json.decode(item, type=Named) for item in answers]
+
+    def leave_out(self, lines: Iterable[int]) -> None:
+        """Name again, without some lines, the events of the pieces that hold them."""
+        changed = skip_lines(self._pieces, [item.lines for item in self._named], lines)
+        with self.reporter.stage("parse") as counter:
+            found = self._name([self._pieces[number] for number in changed])
+            counter.rows = sum(item.lines for item in found)
+        for number, item in zip(changed, found, strict=True):
+            self._named[number] = item
+        self._judged, self._counts = None, {}
+        self._rows_workers.forget()
+        self._take()
+
+    def line_at(self, file: str | None, line: int) -> list[int]:
+        """Return the numbers, through all pieces, of a line of a file: one for each use of it."""
+        first: dict[int, int] = {}
+        before = 0
+        for piece, item in zip(self._pieces, self._named, strict=True):
+            if file in (None, piece.label):
+                first.setdefault(piece.source, before)
+            before += item.lines
+        return [line + start for start in first.values()]
+
+    @property
+    def only_source(self) -> str | None:
+        """The name of the input, if it is one file or frame."""
+        return None if self._source == "the input" else self._source
+
+    def _take(self) -> None:
+        named = self._named
         refused = next((item.refused for item in named if item.refused is not None), None)
         if refused is not None:
             raise BadRequestError(refused)
         labels = list(dict.fromkeys(piece.label for piece in self._pieces))
         self._source = labels[0] if len(labels) == 1 else "the input"
-        self._files = [item.file for item in named]
         counted: dict[int, int] = {}
+        self._offsets = []
         problems = Problems(source=self._source, limit=self._job.problems_max)
         for piece, item in zip(self._pieces, named, strict=True):
             offset = counted.get(piece.source, 0)
@@ -96,9 +144,10 @@ class SparkEvents(WorkerLoad):
             counted[piece.source] = offset + item.lines
             _add_located(problems, item.problems, offset, self._label(piece))
         by_type: dict[str, list[tuple[str, Sequence[str]]]] = {}
-        for piece, found in zip(self._pieces, self._files, strict=True):
-            if found is not None:
-                by_type.setdefault(piece.type_name or "", []).append((piece.label, found.columns))
+        for piece, item in zip(self._pieces, named, strict=True):
+            if item.file is not None:
+                columns = item.file.columns
+                by_type.setdefault(piece.type_name or "", []).append((piece.label, columns))
         for name, parts in by_type.items():
             check_same_columns(self._job.schema.catalog.entity_named(name), parts)
         problems.raise_any()
@@ -110,7 +159,7 @@ class SparkEvents(WorkerLoad):
 
     def counts(self, kind: str) -> dict[str, int]:
         """Return entities with events per type name, nodes or edges."""
-        if not self._counts and any(self._files):
+        if not self._counts and any(item.file for item in self._named):
             # An earlier call applied them, so nothing was computed here.
             self._counts = self._counted()
         return super().counts(kind)
@@ -152,8 +201,38 @@ class SparkEvents(WorkerLoad):
                     found.add(problem)
         cascade(base, catalog, changes)
         validate(base, changes, found)
+        if found.items:
+            found.items = self._placed(found.items, groups, changes)
         found.raise_any()
         return changes
+
+    def _placed(
+        self, found: Sequence[Problem], groups: Sequence[Group], changes: ChangeSet
+    ) -> list[Problem]:
+        """Return problems with file and line of the events they come from; workers know those."""
+        catalog, job = self._job.schema.catalog, self._job
+        names: dict[tuple[str, str], frozenset[Name]] = {}
+        for item in found:
+            if item.type_name is not None and item.entity_id is not None:
+                key = catalog.entity_named(item.type_name).table_key
+                change = changes.tables.get(key)
+                is_edge = change is not None and isinstance(change.entity, EdgeType)
+                ends = edge_ends(change, item.entity_id) if change and is_edge else None
+                own: set[Name] = {item.entity_id} if ends is None else {item.entity_id, ends}
+                names[item.type_name, item.entity_id] = frozenset(own)
+        wanted = frozenset(name for own in names.values() for name in own)
+        fixed = tuple(groups)
+
+        def work(task: int) -> bytes:
+            return msgspec.json.encode(event_lines(fixed[task], job, wanted))
+
+        kind = list[tuple[str | tuple[str, str], str | None, int]]
+        places: dict[tuple[str, Name], tuple[str | None, int]] = {}
+        for group, answer in zip(fixed, self._engine.run(len(fixed), work), strict=True):
+            type_name = catalog.entity_of_table(group.table_key).name
+            for name, file, line in msgspec.json.decode(answer, type=kind):
+                places[type_name, name] = (file, line)
+        return [_with_place(item, names, places) for item in found]
 
     def _apply(self, groups: Sequence[Group], pins: Mapping[str, Pin]) -> list[Applied]:
         job, fixed, place = self._job, tuple(groups), self._place
@@ -175,18 +254,31 @@ class SparkEvents(WorkerLoad):
     def _groups(self) -> Iterator[Group]:
         """Yield what each task applies: parts of all files of a type."""
         by_type: dict[str, list[int]] = {}
-        for number, found in enumerate(self._files):
-            if found is not None:
+        for number, item in enumerate(self._named):
+            if item.file is not None:
                 by_type.setdefault(self._pieces[number].type_name or "", []).append(number)
         for name, numbers in by_type.items():
             entity = self._job.schema.catalog.entity_named(name)
             files = tuple(
                 (found, self._offsets[number], self._label(self._pieces[number]))
                 for number in numbers
-                if (found := self._files[number]) is not None
+                if (found := self._named[number].file) is not None
             )
             for parts in _bundled_parts([file for file, *_rest in files], self._tuning.event_rows):
                 yield Group(table_key=entity.table_key, parts=parts, files=files)
+
+
+def _with_place(
+    item: Problem,
+    names: Mapping[tuple[str, str], frozenset[Name]],
+    places: Mapping[tuple[str, Name], tuple[str | None, int]],
+) -> Problem:
+    type_name = item.type_name or ""
+    for name in names.get((type_name, item.entity_id or ""), ()):
+        if (type_name, name) in places:
+            file, line = places[type_name, name]
+            return msgspec.structs.replace(item, file=file, line=line)
+    return item
 
 
 def _add_located(

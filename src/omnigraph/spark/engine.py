@@ -126,7 +126,14 @@ def reason(text: str) -> str:
             plain = kind.replace(".", "").replace("_", "").isalnum()
             if separator and plain and not line.startswith("File "):
                 return f"{kind.rpartition('.')[2]}: {message}"
+            if plain and line.endswith("Error"):
+                # One that says nothing more, such as that of a worker without memory.
+                return line.rpartition(".")[2]
     for line in lines:
         if line.startswith("Caused by:"):
             return line.removeprefix("Caused by:").strip()
+    for line in lines:
+        if line.startswith(": "):
+            # Py4J tells in the line before only which call it was.
+            return line.removeprefix(": ")
     return next((line for line in lines if not line.startswith("at ")), "unknown")

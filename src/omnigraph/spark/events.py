@@ -21,7 +21,14 @@ from omnigraph.catalog import Entity
 from omnigraph.commits.base import StoredRows
 from omnigraph.errors import EmbeddingError, OmniGraphError, StorageError
 from omnigraph.ids import UlidSource
-from omnigraph.intake.events import EventFrame, Name, NamedEvents, last_events, named_events
+from omnigraph.intake.events import (
+    EventFrame,
+    Name,
+    NamedEvents,
+    last_events,
+    last_lines,
+    named_events,
+)
 from omnigraph.limits import SPARK_EVENT_PARTS
 from omnigraph.ops.row_events import Outcome as EventsOutcome
 from omnigraph.rows import Problem, Problems
@@ -133,6 +140,14 @@ def apply_group(group: Group, job: Job, pins: Mapping[str, Pin], place: str) -> 
         # An answer, not a failure: it would be the same however often the task is repeated.
         answer.refused = error.message
     return answer
+
+
+def event_lines(
+    group: Group, job: Job, wanted: frozenset[Name]
+) -> list[tuple[Name, str | None, int]]:
+    """Return file and line of the last event of some entities, if it is a put."""
+    entity = job.schema.catalog.entity_of_table(group.table_key)
+    return last_lines(list(_read(group, entity)), wanted)
 
 
 def count_entities(group: Group, job: Job) -> int:

@@ -96,7 +96,6 @@ def load(
         with stopped_with(engine.session):
             return _loaded(graph, reader, str(mode), terms)
     finally:
-        refused.write()
         with reaching(reach(graph)):
             remove_folder(folder)
 
@@ -187,7 +186,7 @@ class _Reader:
 
     def read(self, schema: AcceptedSchema, embedder: Embedder | None) -> SparkLoad | SparkEvents:
         """Return the load with its input read."""
-        if isinstance(self.held, SparkLoad) and self.schema == schema:
+        if self.held is not None and self.schema == schema:
             self.held.leave_out(self.refused.lines)
             return self.held
         job = Job(
@@ -209,7 +208,13 @@ class _Reader:
             )
         else:
             self.held = SparkEvents(
-                self.engine, job, self.mode, self.place, tuning=self.tuning, reporter=reporter
+                self.engine,
+                job,
+                self.mode,
+                self.place,
+                tuning=self.tuning,
+                reporter=reporter,
+                keeps_frames=self.refused.allowed > 0,
             )
         with reaching(self.engine.given):
             self.held.read(self.sources)
@@ -217,7 +222,7 @@ class _Reader:
 
     def leave_out(self, error: DataError) -> None:
         """Remember the rows an error names; raise it if they may not be left out."""
-        if not isinstance(self.held, SparkLoad):
+        if self.held is None:
             raise error
         self.refused.take(error, self.held.line_at, self.held.only_source)
 

@@ -39,7 +39,7 @@ from omnigraph.spark.worker_load import WorkerLoad, together
 from omnigraph.store import new_file
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    pass
 
 
 class SparkLoad(WorkerLoad):
@@ -82,7 +82,7 @@ class SparkLoad(WorkerLoad):
             self._pieces, self._parsed = pieces, self._parse(pieces)
             for piece, frame in frames:
                 if self._keeps_frames:
-                    kept = self._kept(piece, frame)
+                    kept = kept_frame(self._engine, self._job.scratch, piece, frame)
                     self._parsed += self._parse(kept)
                     self._pieces += kept
                     continue
@@ -102,26 +102,9 @@ class SparkLoad(WorkerLoad):
         answers = self._engine.run(len(fixed), work)
         return [msgspec.json.decode(item, type=Parsed) for item in answers]
 
-    def _kept(self, piece: Piece, frame: DataFrame) -> list[Piece]:
-        """Write a frame down as it is: computed again, its rows might come in another order."""
-        paths = self._engine.map_frame(frame, partial(_frame_files, self._job.scratch))
-        (part,) = piece.parts
-        return [
-            replace(piece, form="parquet", parts=(replace(part, path=path.decode()),))
-            for path in paths
-        ]
-
     def leave_out(self, lines: Iterable[int]) -> None:
         """Read again, without some lines, the pieces that hold them."""
-        starts = [0, *accumulate(item.lines_all for item in self._parsed)]
-        gone: dict[int, set[int]] = {}
-        for line in lines:
-            number = bisect_left(starts, line) - 1
-            gone.setdefault(number, set()).add(line - starts[number])
-        changed = [n for n in sorted(gone) if self._pieces[n].skip != tuple(sorted(gone[n]))]
-        for number in changed:
-            skip = tuple(sorted(gone[number]))
-            self._pieces[number] = replace(self._pieces[number], skip=skip)
+        changed = skip_lines(self._pieces, [item.lines_all for item in self._parsed], lines)
         with self.reporter.stage("parse") as counter:
             found = self._parse([self._pieces[number] for number in changed])
             counter.rows = sum(made.rows for item in found for made in item.written)
@@ -258,6 +241,31 @@ class SparkLoad(WorkerLoad):
     def _row_count(self, entity: Entity, files: Sequence[RowFile]) -> int:
         """Return how many rows of files are written: not those that do not count."""
         return self._counts[entity.table_key]
+
+
+def skip_lines(pieces: list[Piece], sizes: Sequence[int], lines: Iterable[int]) -> list[int]:
+    """Leave lines out of the pieces that hold them, and return which pieces have changed.
+
+    Lines are counted through all pieces; `sizes` are the lines of each.
+    """
+    starts = [0, *accumulate(sizes)]
+    gone: dict[int, set[int]] = {}
+    for line in lines:
+        number = bisect_left(starts, line) - 1
+        gone.setdefault(number, set()).add(line - starts[number])
+    changed = [n for n in sorted(gone) if pieces[n].skip != tuple(sorted(gone[n]))]
+    for number in changed:
+        pieces[number] = replace(pieces[number], skip=tuple(sorted(gone[number])))
+    return changed
+
+
+def kept_frame(engine: Engine, scratch: str, piece: Piece, frame: DataFrame) -> list[Piece]:
+    """Write a frame down as it is: computed again, its rows might come in another order."""
+    paths = engine.map_frame(frame, partial(_frame_files, scratch))
+    (part,) = piece.parts
+    return [
+        replace(piece, form="parquet", parts=(replace(part, path=path.decode()),)) for path in paths
+    ]
 
 
 def _up_to_broken(pieces: list[Piece], parsed: list[Parsed]) -> list[list[Problem]]:

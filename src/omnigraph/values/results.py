@@ -79,13 +79,14 @@ class LoadResult(Value, frozen=True, kw_only=True):
 
     The rows are those of the input, also when `repeated` says that an earlier call with this
     operation id made the commit; `bulk` does not read the input again then, and counts none.
-    `rejected` rows were left out, as the caller allowed.
+    `rejected` rows were left out, as the caller allowed. `warning` says what went wrong after the
+    commit, such as a file for rejected rows that could not be written.
     """
 
     published_as: ClassVar[str] = "BatchLoadOutput"
     derived: ClassVar[Mapping[str, str]] = {"tables": "tables", "total_entities": "total_entities"}
     optional: ClassVar[frozenset[str]] = frozenset({"rejected"})
-    hidden: ClassVar[frozenset[str]] = frozenset({"io"})
+    hidden: ClassVar[frozenset[str]] = frozenset({"io", "warning"})
 
     branch: str = MAIN
     base_branch: str | None = None
@@ -98,6 +99,7 @@ class LoadResult(Value, frozen=True, kw_only=True):
     repeated: bool = False
     rejected: int = 0
     commit: GraphCommit | None
+    warning: str | None = None
     io: Mapping[str, int] = msgspec.field(default_factory=dict)
 
     def without(self, rejected: int) -> LoadResult:
