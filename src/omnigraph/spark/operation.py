@@ -39,7 +39,7 @@ from omnigraph.spark.worker_load import WorkerLoad, together
 from omnigraph.store import new_file
 
 if TYPE_CHECKING:
-    pass
+    from pyspark.sql import DataFrame
 
 
 class SparkLoad(WorkerLoad):
