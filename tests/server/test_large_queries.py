@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -50,16 +51,15 @@ def filled(api: Api, **options: Any) -> Api:
 
 def children() -> set[int]:
     """Return the processes that servers of this process have started for large queries."""
-    own = f"/proc/{os.getpid()}/task"
     found = set()
-    for task in os.listdir(own):
-        for pid in Path(f"{own}/{task}/children").read_text().split():
-            try:
-                command = Path(f"/proc/{pid}/cmdline").read_bytes()
-            except OSError:
-                continue
-            if b"omnigraph.cli.large_queries" in command:
-                found.add(int(pid))
+    for listed in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
+        # A thread, or a process, may have ended meanwhile.
+        with contextlib.suppress(OSError):
+            for pid in listed.read_text().split():
+                with contextlib.suppress(OSError):
+                    command = Path(f"/proc/{pid}/cmdline").read_bytes()
+                    if b"omnigraph.cli.large_queries" in command:
+                        found.add(int(pid))
     return found
 
 
