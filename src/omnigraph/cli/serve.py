@@ -94,9 +94,10 @@ def _serve_alone(settings: Settings) -> None:
         from omnigraph.server import open_service, run, tokens_from
     except ModuleNotFoundError as error:
         raise _missing(error) from error
-    from omnigraph.server.memory import save_memory
+    from omnigraph.server.memory import give_memory_back, save_memory
 
     save_memory(os.environ)
+    give_memory_back()
 
     def read_tokens() -> Tokens:
         return tokens_from(os.environ, settings.tokens, settings.issuers)

@@ -16,7 +16,7 @@ import msgspec
 
 from omnigraph.errors import OmniGraphError
 from omnigraph.server.logs import configure
-from omnigraph.server.memory import save_memory
+from omnigraph.server.memory import give_memory_back, save_memory
 from omnigraph.server.orders import READY, Orders, Refusal
 from omnigraph.server.worker import work
 
@@ -28,6 +28,7 @@ def main() -> None:
     orders = msgspec.json.decode(told.readline(), type=Orders)
     configure(orders.settings.log_level, worker=orders.worker)
     save_memory(os.environ)
+    give_memory_back()
 
     def stop_with_supervisor() -> None:
         told.read(1)

@@ -7,7 +7,14 @@ from collections.abc import Iterable
 
 from omnigraph.commits.branch_ids import MAIN_BRANCH, collides, parse_branch_uid
 from omnigraph.commits.records import MAIN
-from omnigraph.store import BranchRef, named_by, read_branch, read_branches, ref_names, refs_named
+from omnigraph.store import (
+    BranchRef,
+    branches_beginning,
+    named_by,
+    read_branch,
+    read_branches,
+    ref_names,
+)
 from omnigraph.store.files.protocol import Files
 from omnigraph.values.commits import BranchId, BranchInfo
 
@@ -49,7 +56,7 @@ class BranchRefs:
 
     def named(self, name: str) -> list[BranchId]:
         """Return every life of a name that is stored."""
-        names = refs_named(ref_names(self._files, self._root), [f"{name}."])
+        names = branches_beginning(self._files, self._root, [f"{name}."])
         return [branch for branch in _parsed(names) if branch.name == name]
 
     def in_the_way(self, name: str) -> list[BranchId]:
@@ -57,7 +64,7 @@ class BranchRefs:
         parts = name.split("/")
         folders = ["/".join(parts[: number + 1]) for number in range(len(parts))]
         beginnings = [f"{name}/", *(f"{folder}." for folder in folders)]
-        names = refs_named(ref_names(self._files, self._root), beginnings)
+        names = branches_beginning(self._files, self._root, beginnings)
         return [
             branch
             for branch in (MAIN_BRANCH, *_parsed(names))

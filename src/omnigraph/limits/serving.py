@@ -67,6 +67,12 @@ SERVER_QUERY_GRACE_S: Final = 1.0
 SERVER_QUICK_S: Final = 0.02
 """A query that takes longer is watched: it is stopped when its client hangs up."""
 
+SERVER_MEMORY_LOOK_S: Final = 5.0
+"""How often a server looks whether it holds memory that nothing is in."""
+
+SERVER_MEMORY_KEPT_BYTES: Final = 8 * 1024 * 1024
+"""By how much its memory may have grown since it last gave some back."""
+
 SMALL_QUERY_BYTES_MAX: Final = 256 * 1024 * 1024
 """Memory of one table of a query that a server runs itself; one that needs more is run apart."""
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import threading
 from collections.abc import Mapping
 
 import pyarrow as pa
+
+from omnigraph.limits import SERVER_MEMORY_KEPT_BYTES, SERVER_MEMORY_LOOK_S
+from omnigraph.read.memory import return_memory
 
 _M_ARENA_MAX = -8
 ARENAS = 2
@@ -22,3 +27,30 @@ def save_memory(environ: Mapping[str, str]) -> None:
     library = ctypes.CDLL(None)
     if "MALLOC_ARENA_MAX" not in environ and hasattr(library, "mallopt"):
         library.mallopt(_M_ARENA_MAX, ARENAS)
+
+
+def give_memory_back() -> None:
+    """Let a thread give memory back that many small requests, or connections, have left behind."""
+    threading.Thread(target=_look, name="memory", daemon=True).start()
+
+
+def _look() -> None:
+    kept = now = resident_bytes()
+    never = threading.Event()
+    while kept is not None and now is not None:
+        if now > kept + SERVER_MEMORY_KEPT_BYTES:
+            return_memory()
+            kept = resident_bytes()
+        else:
+            kept = min(kept, now)
+        never.wait(SERVER_MEMORY_LOOK_S)
+        now = resident_bytes()
+
+
+def resident_bytes() -> int | None:
+    """Return the memory this process holds; None where that cannot be asked."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as told:
+            return int(told.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return None

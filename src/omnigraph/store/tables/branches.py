@@ -118,9 +118,12 @@ def branch_names(files: Files, root: str) -> list[str]:
 
 def ref_names(files: Files, root: str) -> list[str]:
     """Return the names of the files that make branches exist, in no order: one listing."""
+    return [name for name in _listed(files, root) if name.endswith(".json") and name[0] != "."]
+
+
+def _listed(files: Files, root: str) -> list[str]:
     count("branch_lists")
-    names = files.names(f"{root}/_refs/branches")
-    return [name for name in names if name.endswith(".json") and name[0] != "."]
+    return files.names(f"{root}/_refs/branches")
 
 
 def named_by(ref: str) -> str:
@@ -128,10 +131,12 @@ def named_by(ref: str) -> str:
     return unquote(ref.removesuffix(".json"))
 
 
-def refs_named(refs: Iterable[str], beginnings: Iterable[str]) -> list[str]:
-    """Return the branches whose names begin in one of some ways, given the names of files."""
+def branches_beginning(files: Files, root: str, beginnings: Iterable[str]) -> list[str]:
+    """Return the branches whose names begin in one of some ways: one listing."""
+    # Of thousands of names few begin so: these are looked at again.
     wanted = tuple(quote(item, safe="") for item in beginnings)
-    return [named_by(ref) for ref in refs if ref.startswith(wanted)]
+    found = [name for name in _listed(files, root) if name.startswith(wanted)]
+    return [named_by(name) for name in found if name.endswith(".json")]
 
 
 def read_branch(files: Files, root: str, name: str) -> BranchRef | None:

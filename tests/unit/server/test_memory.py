@@ -1,0 +1,58 @@
+"""A server that has grown gives back what nothing is in."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from omnigraph.server import memory
+
+MIB = 1024 * 1024
+
+
+def test_memory_is_given_back_when_it_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = {"mib": 100}
+    looks, given_back = threading.Semaphore(0), list[int]()
+
+    def resident() -> int:
+        looks.release()
+        return held["mib"] * MIB
+
+    def give_back() -> None:
+        given_back.append(held["mib"])
+        held["mib"] -= 10
+
+    def wait_for_looks() -> None:
+        for _look in range(6):
+            assert looks.acquire(timeout=20)
+
+    monkeypatch.setattr(memory, "SERVER_MEMORY_LOOK_S", 0.005)
+    monkeypatch.setattr(memory, "resident_bytes", resident)
+    monkeypatch.setattr(memory, "return_memory", give_back)
+    memory.give_memory_back()
+    wait_for_looks()
+    assert given_back == []
+    held["mib"] = 107
+    wait_for_looks()
+    assert given_back == [], "8 MiB more is not worth it"
+    held["mib"] = 120
+    wait_for_looks()
+    assert given_back == [120]
+    held["mib"] = 90
+    wait_for_looks()
+    held["mib"] = 105
+    wait_for_looks()
+    assert given_back == [120, 105], "it has grown since it was smallest"
+    # The thread ends where nothing can be asked any more.
+    monkeypatch.setattr(memory, "resident_bytes", lambda: None)
+    for thread in threading.enumerate():
+        if thread.name == "memory":
+            thread.join(20)
+            assert not thread.is_alive()
+
+
+def test_the_memory_of_this_process_is_known() -> None:
+    found = memory.resident_bytes()
+    assert found is not None
+    assert found > 10 * MIB
