@@ -276,6 +276,7 @@ def test_a_version_that_is_lost_is_noticed(
 ) -> None:
     # Each of many reads would look several times whether a cleanup is at it.
     monkeypatch.setattr("omnigraph.store.tables.table.REMOVAL_LOOKS_S", ())
+
     def damage(copy: Setup) -> None:
         with og.open(copy.root, mode="ro") as graph:
             path = graph.snapshot().tables["node:Person"].path

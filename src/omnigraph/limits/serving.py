@@ -118,7 +118,7 @@ RESULT_ROWS_MAX: Final = 100_000
 RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 """Bytes of rows in one JSON answer."""
 
-RENDER_ROWS: Final = 4096
+RENDER_ROWS: Final = 1024
 """Rows made into JSON at once; then it is asked whether the caller is still there."""
 
 SERVER_DRAIN_SECONDS: Final = 30.0
