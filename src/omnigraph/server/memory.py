@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import threading
 from collections.abc import Mapping
@@ -37,8 +38,14 @@ def give_memory_back() -> None:
 def _look() -> None:
     kept = now = resident_bytes()
     never = threading.Event()
+    never.wait(SERVER_MEMORY_LOOK_S)
+    # What is there by now stays: without it, looking for cycles takes no time worth mentioning.
+    gc.collect()
+    gc.freeze()
     while kept is not None and now is not None:
         if now > kept + SERVER_MEMORY_KEPT_BYTES:
+            # Clients that hung up leave tasks and errors behind that refer to each other.
+            gc.collect()
             return_memory()
             kept = resident_bytes()
         else:
