@@ -28,6 +28,7 @@ def test_memory_is_given_back_when_it_has_grown(monkeypatch: pytest.MonkeyPatch)
             assert looks.acquire(timeout=20)
 
     monkeypatch.setattr(memory, "SERVER_MEMORY_LOOK_S", 0.005)
+    monkeypatch.setattr(memory, "SERVER_MEMORY_KEPT_BYTES", 8 * MIB)
     monkeypatch.setattr(memory, "resident_bytes", resident)
     monkeypatch.setattr(memory, "return_memory", give_back)
     # What tests leave behind is not to stay for ever.
