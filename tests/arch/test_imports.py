@@ -133,7 +133,6 @@ _LATE_ROOMS = {"spark", "cluster", "server", "mcp"}
 _DATACLASSES = {
     "intake/envelopes.py",
     "read/text.py",
-    "read/topology.py",
     "store/tables/upsert.py",
 }
 

@@ -107,6 +107,15 @@ def test_datasets_are_found_with_the_time_of_their_last_change(location: Locatio
     assert all(abs(time.time() - changed) < 600 for changed in found.values())
 
 
+def test_a_part_of_a_file_is_read(location: Location) -> None:
+    files, path = location.files, location.path("a")
+    assert files.read(path, 0, 3) is None
+    files.replace(path, b"0123456789", sync=False)
+    assert files.read(path, 0, 3) == b"012"
+    assert files.read(path, 4, 2) == b"45"
+    assert files.read(path, 8, 9) == b"89"
+
+
 def test_a_tag_changes_with_the_content(location: Location) -> None:
     files, path = location.files, location.path("a")
     files.replace(path, b"one", sync=False)

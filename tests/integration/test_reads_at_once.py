@@ -37,7 +37,7 @@ def graph(tmp_path: Path) -> Iterator[og.Graph]:
 def whole(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Columns and topologies that were made from whole tables."""
     found: list[str] = []
-    read, build = TableColumns.read, Topologies._build
+    read, build = TableColumns.read, Topologies.built
 
     def reading(self: TableColumns, pin: Any, name: str) -> Any:
         found.append(name)
@@ -48,7 +48,7 @@ def whole(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return build(self, pin, source, target)
 
     monkeypatch.setattr(TableColumns, "read", reading)
-    monkeypatch.setattr(Topologies, "_build", building)
+    monkeypatch.setattr(Topologies, "built", building)
     return found
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import AcceptedSchema, Catalog
 from omnigraph.catalog.model import LiteralValue
-from omnigraph.commits import AUDIT, BranchState, RecoveryAudit, Verdict
+from omnigraph.commits import AUDIT, MAIN, BranchState, RecoveryAudit, Verdict
 from omnigraph.commits.contract import SOURCE, SchemaContract
 from omnigraph.commits.grouping import GroupWrites, shared
 from omnigraph.commits.open_branches import OpenBranch, OpenBranches
@@ -29,6 +29,7 @@ from omnigraph.lang.result_columns import column_types
 from omnigraph.lang.schema_reader import SchemaReader
 from omnigraph.limits import COMPILED_QUERIES_MAX, FOLD_LATER_ROWS
 from omnigraph.ops.compact_tail import TailCompaction
+from omnigraph.ops.indexing import keep_edge_numbers
 from omnigraph.ops.merge.merging import Merging
 from omnigraph.plan import MutationPlan, ReadPlan
 from omnigraph.read import Reader, Running, watched
@@ -279,7 +280,13 @@ class Engine:
         """
         if compact_tails:
             compact = partial(TailCompaction(line.writer).run_if_due, self.schema)
-            if rows < FOLD_LATER_ROWS or self.upkeep is None or not self.upkeep.begin(compact):
+            large = partial(self._after_large, line, rows)
+            if rows < FOLD_LATER_ROWS or self.upkeep is None or not self.upkeep.begin(large):
                 compact()
         if self.upkeep is not None:
             self.upkeep.note_commit(line.branch.name)
+
+    def _after_large(self, line: OpenBranch, rows: int) -> None:
+        TailCompaction(line.writer).run_if_due(self.schema)
+        if line.branch.name == MAIN:
+            keep_edge_numbers(line.writer.base(self.schema), added=rows)

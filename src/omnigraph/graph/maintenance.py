@@ -25,7 +25,7 @@ from omnigraph.ops.compact_tail import indexed_columns
 from omnigraph.ops.indexing import (
     Indexing,
     PendingIndex,
-    keep_searched_words,
+    keep_what_reads_need,
     partial_indexes,
     pending_indexes,
 )
@@ -81,7 +81,7 @@ class Maintenance:
             indexed, _changes = writer.maintain(Indexing(workers), schema)
             commit = commit or indexed
             base = writer.base(schema)
-            keep_searched_words(base)
+            keep_what_reads_need(base)
             pending = pending_indexes(base)
             tables = [_with_pending(item, pending) for item in tables]
         return OptimizeReport(uri=self._uri, branch=branch, commit=commit, tables=tuple(tables))
@@ -122,7 +122,7 @@ class Maintenance:
         writer = self._lines.get(branch).writer
         writer.maintain(Indexing(), schema, actor_id=actor_id)
         base = writer.base(schema)
-        keep_searched_words(base)
+        keep_what_reads_need(base)
         return pending_indexes(base)
 
     def repair(self, branch: str, *, confirm: bool, force: bool, discard: bool) -> RepairReport:

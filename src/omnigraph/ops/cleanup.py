@@ -29,6 +29,7 @@ from omnigraph.limits import (
 from omnigraph.store import Tables, side_by_side, split_branch
 from omnigraph.store.tables.journal import announce_removal
 from omnigraph.store.tables.removals import note_removal
+from omnigraph.store.upkeep.edges import EDGES, stale_edges
 from omnigraph.store.upkeep.floors import Floor, read_floors, write_floors
 from omnigraph.store.upkeep.orphans import SCRATCH, Leftover, old_scratch, orphan_files
 from omnigraph.store.upkeep.reclaim import (
@@ -277,6 +278,8 @@ class Cleanup:
             found.append(CleanedTable(table_key=SCRATCH, bytes_removed=freed))
         for item in stale_words(self._tables, older_than_s=ORPHAN_AGE_S):
             found.append(CleanedTable(table_key=WORDS, bytes_removed=self._removed(item)))
+        for item in stale_edges(self._tables, removal.roots, older_than_s=ORPHAN_AGE_S):
+            found.append(CleanedTable(table_key=EDGES, bytes_removed=self._removed(item)))
         fire(Failpoint.CLEANUP_PRE_MANIFEST)
         manifest = _persistent(partial(self._clean_manifest, removal.oldest))
         return [*sorted(found, key=lambda item: item.table_key), manifest]

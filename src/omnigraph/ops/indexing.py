@@ -10,7 +10,9 @@ from msgspec import Struct
 from omnigraph.catalog import Entity, NodeType, Scalar
 from omnigraph.catalog.model import index_kind
 from omnigraph.commits import Base, BuildIndexes, ChangeSet, Persistence, PlainOperation, Reserve
-from omnigraph.errors import StorageError
+from omnigraph.errors import ResourceLimitError, StorageError
+from omnigraph.limits import EDGE_FILE_GROWTH_MAX
+from omnigraph.read.edge_files import keep_edges
 from omnigraph.read.word_files import keep_words
 from omnigraph.store import IndexSpec, lacking_indexes, missing_indexes, side_by_side
 from omnigraph.store.tables.workers import InProcess, Workers
@@ -116,13 +118,33 @@ def pending_indexes(base: Base) -> list[PendingIndex]:
     return pending
 
 
-def keep_searched_words(base: Base) -> None:
-    """Write down the words of texts that have an index, so that the next process finds them."""
-    for entity in base.schema.catalog.nodes.values():
+def keep_what_reads_need(base: Base) -> None:
+    """Write down what the first query of a process would have to compute.
+
+    These are the words of texts that have an index, and the ends of edges as numbers of nodes.
+    """
+    catalog, tables = base.schema.catalog, base.tables
+    for entity in catalog.nodes.values():
         pin = base.pin(entity)
         for spec in declared_indexes(entity) if pin.row_count else ():
             if spec.kind == _KINDS["inverted"]:
                 # Only a search is faster by it: no reason to fail.
                 with contextlib.suppress(StorageError):
                     language = entity.properties[spec.column].language
-                    keep_words(base.tables, pin, spec.column, language)
+                    keep_words(tables, pin, spec.column, language)
+    keep_edge_numbers(base)
+
+
+def keep_edge_numbers(base: Base, *, added: int | None = None) -> None:
+    """Write down the ends of edges as numbers of nodes, so that the next process finds them.
+
+    After a write of some rows, only for tables of which these may be a good part.
+    """
+    catalog = base.schema.catalog
+    for edge in catalog.edges.values():
+        pin = base.pin(edge)
+        if added is not None and pin.row_count > added * EDGE_FILE_GROWTH_MAX:
+            continue
+        ends = (base.pin(catalog.nodes[name]) for name in (edge.source, edge.target))
+        with contextlib.suppress(StorageError, ResourceLimitError):
+            keep_edges(base.tables, pin, *ends)

@@ -259,7 +259,10 @@ class TableColumns:
 
     def size(self, pin: Pin) -> int:
         """Return the number of rows of a table version."""
-        return len(self.column(pin, "id"))
+        known = self.known(pin, "id")
+        if known is not None:
+            return len(known)
+        return self._tables.open(pin.path, pin.version).count_rows()
 
     def layout(self, pin: Pin) -> Layout:
         """Return what identifies the fragments of a table version, in storage order."""

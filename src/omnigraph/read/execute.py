@@ -34,6 +34,7 @@ from omnigraph.read.arrays import Scores
 from omnigraph.read.by_key import ByKey, Memory, plan_by_key
 from omnigraph.read.columns import CacheStats, ResidentCache, TableColumns
 from omnigraph.read.context import Context
+from omnigraph.read.edge_files import EdgeFiles
 from omnigraph.read.estimates import growth
 from omnigraph.read.frame import Frame, concatenated
 from omnigraph.read.output import build_output, cut_size
@@ -87,7 +88,7 @@ class Reader:
         self._prepared: BoundedCache[int, Prepared] = BoundedCache(COMPILED_QUERIES_MAX)
         self._probed: BoundedCache[str, int] = BoundedCache(PROBED_TABLES_MAX)
         self._columns = TableColumns(tables, cache)
-        self._topologies = Topologies(self._columns, cache)
+        self._topologies = Topologies(self._columns, cache, EdgeFiles(tables).find)
 
     def limit_cache(self, bytes_max: int) -> None:
         """Keep so many bytes of what is read at most."""

@@ -33,7 +33,7 @@ from omnigraph.plan.read import (
 from omnigraph.read.columns import KeyMap
 from omnigraph.read.context import Context
 from omnigraph.read.keys import can_name_id, named_id
-from omnigraph.read.topology import Topology, node_numbers, united_topology
+from omnigraph.read.topology import Ends, Topology, node_numbers, united_topology
 from omnigraph.store import Pin, Tables, count
 from omnigraph.store.tables.keys import id_filter
 
@@ -157,10 +157,9 @@ class LocalTopologies:
                 for name, node in (("src", source), ("dst", target))
             )
             whole = (starts >= 0) & (ends >= 0)
+            edges = np.flatnonzero(whole).astype(np.int32)
             self._made[edge.name] = Topology(
-                sources=starts[whole],
-                targets=ends[whole],
-                edges=np.flatnonzero(whole).astype(np.int32),
+                Ends(starts[whole], ends[whole], edges),
                 source_count=self._columns.size(source),
                 target_count=self._columns.size(target),
                 rows=len(starts),

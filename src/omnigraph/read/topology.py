@@ -7,9 +7,9 @@ first asked for. A version that only adds rows to a known one patches what the k
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -19,10 +19,11 @@ from msgspec import Struct
 
 from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import EdgeType, EdgeUnion
+from omnigraph.errors import StorageError
 from omnigraph.limits import NEWEST_KNOWN_MAX, PATCHED_EDGES_MAX, ROW_BYTES
 from omnigraph.plan.read import Direction
 from omnigraph.read.arrays import Mask, Rows
-from omnigraph.read.columns import ResidentCache, TableColumns
+from omnigraph.read.columns import Layout, ResidentCache, TableColumns
 from omnigraph.read.frame import check_rows
 from omnigraph.read.running import reserve
 from omnigraph.store import Pin, count, split_branch
@@ -102,100 +103,140 @@ class _ByDirection(dict[Direction, Adjacency]):
         return made
 
 
-@dataclass
-class Topology:
-    """Edges of one type as pairs of node numbers; edges without both nodes are left out.
+class Ends(Struct, frozen=True):
+    """The nodes each edge of a type leads from and to; edges without both nodes are left out.
 
-    `edges` are their positions in the table, which has `rows` rows; None when all are there.
+    `edges` are their positions in the table; None when all are there.
     """
 
     sources: Rows
     targets: Rows
     edges: Rows | None
-    source_count: int
-    target_count: int
-    rows: int = 0
-    by_edge: dict[Direction, Adjacency] = field(init=False)
-    by_pair: dict[Direction, Adjacency] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.by_edge = _ByDirection(self._every_edge)
-        self.by_pair = _ByDirection(self._every_pair)
-
-    def _every_edge(self, direction: Direction) -> Adjacency:
-        edges = self.positions()
-        match direction:
-            case Direction.OUT:
-                return _adjacency(self.sources, self.targets, edges, self.source_count)
-            case Direction.IN:
-                return _adjacency(self.targets, self.sources, edges, self.target_count)
-            case Direction.BOTH:
-                # A self-loop touches its node once, whichever way it is read.
-                other = self.sources != self.targets
-                return _adjacency(
-                    np.concatenate([self.sources, self.targets[other]]),
-                    np.concatenate([self.targets, self.sources[other]]),
-                    np.concatenate([edges, edges[other]]),
-                    self.source_count,
-                )
 
     def positions(self) -> Rows:
         """Return the position of each edge in its table."""
         return np.arange(len(self.sources), dtype=np.int32) if self.edges is None else self.edges
 
+    @property
+    def size_bytes(self) -> int:
+        """Memory of the numbers."""
+        arrays = (self.sources, self.targets, self.edges)
+        return sum(int(array.nbytes) for array in arrays if array is not None)
+
+
+class Kept(Protocol):
+    """A topology that was made before and is read part by part."""
+
+    def ends(self) -> Ends | None:
+        """Return the ends of all edges, None where they cannot be read."""
+
+    def pairs(self, direction: Direction) -> Adjacency | None:
+        """Return each pair of nodes a single time, None where that cannot be read."""
+
+
+class Topology:
+    """Edges of one type as pairs of node numbers, in a table of `rows` rows.
+
+    What is asked for is taken from what was kept, where there is such, or else made.
+    """
+
+    def __init__(
+        self,
+        ends: Ends | Callable[[], Ends],
+        *,
+        source_count: int,
+        target_count: int,
+        rows: int,
+        kept: Kept | None = None,
+    ) -> None:
+        self._given = ends
+        self.source_count = source_count
+        self.target_count = target_count
+        self.rows = rows
+        self.kept = kept
+        self.by_edge: dict[Direction, Adjacency] = _ByDirection(self._every_edge)
+        self.by_pair: dict[Direction, Adjacency] = _ByDirection(self._every_pair)
+
+    @property
+    def ends(self) -> Ends:
+        """The ends of all edges."""
+        if not isinstance(self._given, Ends):
+            known = None if self.kept is None else self.kept.ends()
+            self._given = known or self._given()
+        return self._given
+
+    def _every_edge(self, direction: Direction) -> Adjacency:
+        sources, targets, edges = self.ends.sources, self.ends.targets, self.ends.positions()
+        match direction:
+            case Direction.OUT:
+                return _adjacency(sources, targets, edges, self.source_count)
+            case Direction.IN:
+                return _adjacency(targets, sources, edges, self.target_count)
+            case Direction.BOTH:
+                # A self-loop touches its node once, whichever way it is read.
+                other = sources != targets
+                return _adjacency(
+                    np.concatenate([sources, targets[other]]),
+                    np.concatenate([targets, sources[other]]),
+                    np.concatenate([edges, edges[other]]),
+                    self.source_count,
+                )
+
     def _every_pair(self, direction: Direction) -> Adjacency:
+        found = None if self.kept is None else self.kept.pairs(direction)
+        if found is not None:
+            return found
+        sources, targets = self.ends.sources, self.ends.targets
         sizes = (self.source_count, self.target_count)
         match direction:
             case Direction.OUT:
-                return _distinct(self.sources, self.targets, *sizes)
+                return _distinct(sources, targets, *sizes)
             case Direction.IN:
-                return _distinct(self.targets, self.sources, *reversed(sizes))
+                return _distinct(targets, sources, *reversed(sizes))
             case Direction.BOTH:
-                both = np.concatenate([self.sources, self.targets])
-                back = np.concatenate([self.targets, self.sources])
+                both = np.concatenate([sources, targets])
+                back = np.concatenate([targets, sources])
                 return _distinct(both, back, *sizes)
 
     @property
     def size_bytes(self) -> int:
         """Memory of the pairs and of what has been made from them."""
-        arrays = [self.sources, self.targets, self.edges]
+        arrays: list[Rows | None] = []
         for made in (*self.by_edge.values(), *self.by_pair.values()):
             arrays += [made.offsets, made.targets, made.edges]
-        return sum(int(array.nbytes) for array in arrays if array is not None)
+        own = self._given.size_bytes if isinstance(self._given, Ends) else 0
+        return own + sum(int(array.nbytes) for array in arrays if array is not None)
 
     def extended(self, sources: Rows, targets: Rows, counts: tuple[int, int]) -> Topology:
         """Return the topology with rows added to its tables; adjacencies of pairs are patched.
 
         `sources` and `targets` are the ends of the new edges, -1 where there is no such node.
         """
+        known = self.ends
         whole = (sources >= 0) & (targets >= 0)
         edges: Rows | None = None
-        if self.edges is not None or not whole.all():
+        if known.edges is not None or not whole.all():
             new = np.flatnonzero(whole).astype(np.int32) + self.rows
-            edges = np.concatenate([self.positions(), new])
+            edges = np.concatenate([known.positions(), new])
         rows = self.rows + len(sources)
         sources, targets = sources[whole], targets[whole]
-        found = Topology(
-            sources=np.concatenate([self.sources, sources]),
-            targets=np.concatenate([self.targets, targets]),
-            edges=edges,
-            source_count=counts[0],
-            target_count=counts[1],
-            rows=rows,
+        ends = Ends(
+            np.concatenate([known.sources, sources]),
+            np.concatenate([known.targets, targets]),
+            edges,
         )
+        found = Topology(ends, source_count=counts[0], target_count=counts[1], rows=rows)
         for direction, made in list(self.by_pair.items()):
-            starts = {
-                Direction.OUT: sources,
-                Direction.IN: targets,
-                Direction.BOTH: np.concatenate([sources, targets]),
-            }[direction]
-            ends = {
-                Direction.OUT: targets,
-                Direction.IN: sources,
-                Direction.BOTH: np.concatenate([targets, sources]),
+            one, other = {
+                Direction.OUT: (sources, targets),
+                Direction.IN: (targets, sources),
+                Direction.BOTH: (
+                    np.concatenate([sources, targets]),
+                    np.concatenate([targets, sources]),
+                ),
             }[direction]
             size = counts[1] if direction is Direction.IN else counts[0]
-            found.by_pair[direction] = _patched(made, starts, ends, size)
+            found.by_pair[direction] = _patched(made, one, other, size)
         return found
 
 
@@ -266,27 +307,47 @@ def united_topology(edge: EdgeUnion, found: Sequence[Topology]) -> Topology:
     edges: list[Rows] = []
     rows = 0
     for member, topology in zip(edge.members, found, strict=True):
-        ends = (topology.sources, topology.targets)
-        one, other = reversed(ends) if edge.is_turned(member) else ends
+        known = topology.ends
+        both = (known.sources, known.targets)
+        one, other = reversed(both) if edge.is_turned(member) else both
         sources.append(one)
         targets.append(other)
-        edges.append(topology.positions() + np.int32(rows))
+        edges.append(known.positions() + np.int32(rows))
         rows += topology.rows
+    ends = Ends(np.concatenate(sources), np.concatenate(targets), np.concatenate(edges))
     return Topology(
-        sources=np.concatenate(sources),
-        targets=np.concatenate(targets),
-        edges=np.concatenate(edges),
+        ends,
         source_count=found[0].source_count,
         target_count=found[0].target_count,
         rows=rows,
     )
 
 
+class KeptVersion(Kept, Protocol):
+    """A kept topology, and what it was made from: the layouts of the edges and of both ends."""
+
+    @property
+    def layouts(self) -> tuple[Layout, ...]:
+        """What identifies the rows of the edges, and of the nodes at both ends."""
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Number of nodes at both ends."""
+
+    @property
+    def rows(self) -> int:
+        """Number of edges."""
+
+
+FindKept = Callable[[Pin, tuple[Layout, ...]], KeptVersion | None]
+"""Finds a topology of a table version, or of one to which that only adds few rows."""
+
+
 class _Known(Struct, frozen=True):
     """The newest topology made of an edge type, and what it was made from."""
 
     key: object
-    layouts: tuple[tuple[str, ...], ...]
+    layouts: tuple[Layout, ...]
     pins: tuple[Pin, Pin, Pin]
     previous: object | None
 
@@ -298,9 +359,12 @@ class _Known(Struct, frozen=True):
 class Topologies:
     """Builds topologies and keeps them per edge table version and node table versions."""
 
-    def __init__(self, columns: TableColumns, cache: ResidentCache) -> None:
+    def __init__(
+        self, columns: TableColumns, cache: ResidentCache, kept: FindKept | None = None
+    ) -> None:
         self._columns = columns
         self._cache = cache
+        self._find_kept = kept
         self._newest: BoundedCache[object, _Known] = BoundedCache(NEWEST_KNOWN_MAX)
 
     def get(self, edge: EdgeType, pin: Pin, source: Pin, target: Pin) -> Topology:
@@ -334,7 +398,11 @@ class Topologies:
     def _made(self, pin: Pin, source: Pin, target: Pin) -> Topology:
         """Make a topology from a known one if that is possible, else from its tables."""
         layouts = tuple(self._columns.layout(item) for item in (pin, source, target))
-        topology = self._patch(pin, source, target, layouts) or self._build(pin, source, target)
+        topology = (
+            self._patch(pin, source, target, layouts)
+            or self._from_kept(pin, source, target, layouts)
+            or self.built(pin, source, target)
+        )
         key = self._key(pin, source, target)
         self._cache.put(key, topology, topology.size_bytes)
         line = (pin.path, source.path, target.path)
@@ -378,28 +446,66 @@ class Topologies:
     def _key(pin: Pin, source: Pin, target: Pin) -> object:
         return ("topology", *((item.path, item.version) for item in (pin, source, target)))
 
-    def _build(self, pin: Pin, source: Pin, target: Pin) -> Topology:
+    def built(self, pin: Pin, source: Pin, target: Pin) -> Topology:
+        """Return the topology of an edge type, made from the tables."""
+        return Topology(
+            self._ends(pin, source, target),
+            source_count=self._columns.size(source),
+            target_count=self._columns.size(target),
+            rows=self._columns.size(pin),
+        )
+
+    def _ends(self, pin: Pin, source: Pin, target: Pin) -> Ends:
         count("topology_builds")
         found = {}
         # Finding texts takes most of the time, and Arrow lets go of the interpreter for it.
-        with ThreadPoolExecutor(1) as pool:
+        with ThreadPoolExecutor(2) as pool:
             for name, node in (("src", source), ("dst", target)):
                 ids, texts = self._columns.column(node, "id"), self._columns.read(pin, name)
                 found[name] = pool.submit(node_numbers, texts, ids)
         starts, ends = found["src"].result(), found["dst"].result()
         whole = (starts >= 0) & (ends >= 0)
-        edges = None if whole.all() else np.flatnonzero(whole).astype(np.int32)
-        return Topology(
-            sources=starts if edges is None else starts[whole],
-            targets=ends if edges is None else ends[whole],
-            edges=edges,
-            source_count=self._columns.size(source),
-            target_count=self._columns.size(target),
-            rows=len(starts),
+        if whole.all():
+            return Ends(starts, ends, None)
+        return Ends(starts[whole], ends[whole], np.flatnonzero(whole).astype(np.int32))
+
+    def _from_kept(
+        self, pin: Pin, source: Pin, target: Pin, layouts: tuple[Layout, ...]
+    ) -> Topology | None:
+        """Return a topology that was kept, with the rows added since."""
+        kept = self._find_kept and self._find_kept(pin, layouts)
+        if kept is None:
+            return None
+        counts = (self._columns.size(source), self._columns.size(target))
+        if kept.layouts == layouts:
+            return Topology(
+                lambda: self._ends(pin, source, target),
+                source_count=counts[0],
+                target_count=counts[1],
+                rows=kept.rows,
+                kept=kept,
+            )
+        known = kept.ends()
+        if known is None:
+            return None
+        base = Topology(
+            known, source_count=kept.counts[0], target_count=kept.counts[1], rows=kept.rows
         )
+        for direction in (Direction.OUT, Direction.IN):
+            pairs = kept.pairs(direction)
+            if pairs is not None:
+                base.by_pair[direction] = pairs
+        added = self._columns.rows_after(pin, len(kept.layouts[0]), ["src", "dst"])
+        return self._extended(base, added, source, target)
+
+    def _extended(self, base: Topology, added: pa.Table, source: Pin, target: Pin) -> Topology:
+        starts = self._columns.numbers(source, added["src"].to_pylist())
+        ends = self._columns.numbers(target, added["dst"].to_pylist())
+        counts = (self._columns.size(source), self._columns.size(target))
+        return base.extended(starts, ends, counts)
 
     def _patch(
-        self, pin: Pin, source: Pin, target: Pin, layouts: tuple[tuple[str, ...], ...]
+        self, pin: Pin, source: Pin, target: Pin, layouts: tuple[Layout, ...]
     ) -> Topology | None:
         """Return a topology made from a known one, if rows were only added since."""
         known = self._known(pin, source, target)
@@ -411,20 +517,19 @@ class Topologies:
         added = self._columns.rows_after(pin, len(known.layouts[0]), ["src", "dst"])
         if added.num_rows > PATCHED_EDGES_MAX:
             return None
-        renumbered = self._renumbered(base, known, layouts, (source, target))
-        if renumbered is None:
-            return None
-        count("topology_patches")
-        starts = self._columns.numbers(source, added["src"].to_pylist())
-        ends = self._columns.numbers(target, added["dst"].to_pylist())
-        counts = (self._columns.size(source), self._columns.size(target))
-        return renumbered.extended(starts, ends, counts)
+        # A kept one whose file is gone needs an old version of the tables, which may be gone, too.
+        with contextlib.suppress(StorageError):
+            renumbered = self._renumbered(base, known, layouts, (source, target))
+            if renumbered is not None:
+                count("topology_patches")
+                return self._extended(renumbered, added, source, target)
+        return None
 
     def _renumbered(
         self,
         base: Topology,
         known: _Known,
-        layouts: tuple[tuple[str, ...], ...],
+        layouts: tuple[Layout, ...],
         ends: tuple[Pin, Pin],
     ) -> Topology | None:
         """Return a topology with the node numbers of another snapshot; None without the old ids.
@@ -439,7 +544,7 @@ class Topologies:
         ]
         if moved == [None, None]:
             return base
-        numbers = [base.sources, base.targets]
+        numbers = [base.ends.sources, base.ends.targets]
         for index, pins in enumerate(moved):
             if pins is not None:
                 old_ids = self._columns.known(pins[0], "id")
@@ -448,11 +553,10 @@ class Topologies:
                 new_ids = self._columns.column(pins[1], "id")
                 numbers[index] = node_numbers(old_ids, new_ids)[numbers[index]]
         whole = (numbers[0] >= 0) & (numbers[1] >= 0)
-        everything = base.edges is None and bool(whole.all())
+        everything = base.ends.edges is None and bool(whole.all())
+        edges = None if everything else base.ends.positions()[whole]
         return Topology(
-            sources=numbers[0][whole],
-            targets=numbers[1][whole],
-            edges=None if everything else base.positions()[whole],
+            Ends(numbers[0][whole], numbers[1][whole], edges),
             source_count=self._columns.size(ends[0]),
             target_count=self._columns.size(ends[1]),
             rows=base.rows,

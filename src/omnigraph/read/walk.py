@@ -224,7 +224,7 @@ class _Walk:
             dangling = self._tree.dangling(link)
             if dangling and leaf and target.condition is None:
                 continue
-            edges = len(self._context.topology(link.step.edges).sources)
+            edges = self._context.topology(link.step.edges).rows
             looked_at = min(rows, float(size)) * edges / size
             total += looked_at if dangling else LISTING_COST * looked_at
             share = target.estimate / max(target.size, 1)

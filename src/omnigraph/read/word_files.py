@@ -8,7 +8,6 @@ is passed over, and the rows are read instead.
 
 from __future__ import annotations
 
-import contextlib
 from functools import partial
 from typing import Any
 
@@ -16,19 +15,13 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
-from omnigraph.errors import StorageError
 from omnigraph.limits import SEGMENT_ROWS_MIN, WORD_FILE_BYTES_MAX, WORD_FILE_ROWS_MIN
 from omnigraph.read.segments import Kept, Segments
 from omnigraph.read.text import TextSegment, build_text_segment
 from omnigraph.read.words import rules_of
 from omnigraph.store import FragmentGroup, Pin, Table, Tables, count, fragment_groups
-from omnigraph.store.upkeep.words import (
-    WordsHead,
-    data_files_of,
-    pack_words,
-    unpack_words,
-    word_file,
-)
+from omnigraph.store.upkeep.kept import pack, read_kept
+from omnigraph.store.upkeep.words import WordsHead, data_files_of, word_file, words_head
 
 _ARRAYS = {
     "offsets": "<i8",
@@ -53,35 +46,33 @@ class WordFiles(Struct, frozen=True):
         if not _is_worth(group):
             return None
         field, rules = table.field_id(name), rules_of(self.language)
-        data = None
-        with contextlib.suppress(StorageError):
-            data = self.tables.files.read(word_file(self.tables, table, group, field, rules))
-        unpacked = None if data is None else unpack_words(data)
-        if unpacked is None:
+        kept = read_kept(self.tables.files, word_file(self.tables, table, group, field, rules))
+        head = words_head(kept)
+        if kept is None or head is None:
             return None
-        head, parts = unpacked
         if (head.rules, head.field, head.key) != (rules, field, group.key):
             return None
+        arrays = kept.arrays(_ARRAYS)
+        if arrays is None:
+            return None
         count("word_files_read")
-        return _decoded(head.signature, parts)
+        return _decoded(head.signature, arrays)
 
     def save(self, table: Table, group: FragmentGroup, name: str, kept: Kept[TextSegment]) -> None:
         """Write the words of a column of some fragments."""
         if kept.value.size_bytes > WORD_FILE_BYTES_MAX:
             return
         field, rules = table.field_id(name), rules_of(self.language)
-        parts = _encoded(kept)
         head = WordsHead(
             rules=rules,
             field=field,
             key=group.key,
             signature=kept.signature,
             data_files=data_files_of(group),
-            sizes=tuple(len(part) for part in parts),
         )
         path = word_file(self.tables, table, group, field, rules)
         # Not synced: one that a crash leaves half-written has a wrong checksum.
-        self.tables.files.replace(path, pack_words(head, parts), sync=False)
+        self.tables.files.replace(path, pack(head, _encoded(kept)), sync=False)
 
 
 def keep_words(tables: Tables, pin: Pin, name: str, language: str) -> None:
@@ -100,7 +91,7 @@ def _is_worth(group: FragmentGroup) -> bool:
     return sum(fragment.physical_rows for fragment in group.fragments) >= WORD_FILE_ROWS_MIN
 
 
-def _encoded(kept: Kept[TextSegment]) -> list[bytes]:
+def _encoded(kept: Kept[TextSegment]) -> dict[str, bytes]:
     words = kept.value
     # In the order of their numbers, which is that in which they were found.
     spelled = [word.encode() for word in words.words]
@@ -114,14 +105,12 @@ def _encoded(kept: Kept[TextSegment]) -> list[bytes]:
         "letters": np.frombuffer(b"".join(spelled), np.uint8),
         "ends": np.cumsum([0, *map(len, spelled)]),
     }
-    return [np.ascontiguousarray(arrays[name], kind).tobytes() for name, kind in _ARRAYS.items()]
-
-
-def _decoded(signature: str, parts: list[memoryview]) -> Kept[TextSegment]:
-    arrays: dict[str, Any] = {
-        name: np.frombuffer(part, kind)
-        for (name, kind), part in zip(_ARRAYS.items(), parts, strict=True)
+    return {
+        name: np.ascontiguousarray(arrays[name], kind).tobytes() for name, kind in _ARRAYS.items()
     }
+
+
+def _decoded(signature: str, arrays: dict[str, Any]) -> Kept[TextSegment]:
     ends, letters = pa.py_buffer(arrays["ends"]), pa.py_buffer(arrays["letters"])
     spelled = pa.StringArray.from_buffers(len(arrays["ends"]) - 1, ends, letters).to_pylist()
     words = TextSegment(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from omnigraph.plan.read import Direction
 from omnigraph.read.hops import reach
-from omnigraph.read.topology import Topology
+from omnigraph.read.topology import Ends, Topology
 from omnigraph.read.walk import distinct_nodes
 
 NODES = 6
@@ -34,11 +34,10 @@ def test_reach_agrees_with_a_plain_search(
 ) -> None:
     ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     topology = Topology(
-        sources=ends[:, 0],
-        targets=ends[:, 1],
-        edges=np.arange(len(pairs)),
+        Ends(ends[:, 0], ends[:, 1], np.arange(len(pairs))),
         source_count=NODES,
         target_count=NODES,
+        rows=len(pairs),
     )
     forward = set(pairs)
     backward = {(two, one) for one, two in pairs}
@@ -72,9 +71,7 @@ def test_reach_agrees_with_a_plain_search(
 def test_pairs_are_found(pairs: list[tuple[int, int]], asked: list[tuple[int, int]]) -> None:
     ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     topology = Topology(
-        sources=ends[:, 0],
-        targets=ends[:, 1],
-        edges=None,
+        Ends(ends[:, 0], ends[:, 1], None),
         source_count=NODES,
         target_count=NODES,
         rows=len(pairs),
@@ -94,9 +91,7 @@ def test_a_patched_topology_equals_a_new_one(
 
     def make(ends: np.ndarray, nodes: int) -> Topology:
         return Topology(
-            sources=ends[:, 0],
-            targets=ends[:, 1],
-            edges=None,
+            Ends(ends[:, 0], ends[:, 1], None),
             source_count=nodes,
             target_count=nodes,
             rows=len(ends),
@@ -116,7 +111,7 @@ def test_a_patched_topology_equals_a_new_one(
             assert one.offsets.tolist() == two.offsets.tolist()
             assert one.targets.tolist() == two.targets.tolist()
     positions = [*range(len(first)), *(len(first) + np.flatnonzero(whole)).tolist()]
-    assert patched.positions().tolist() == positions
+    assert patched.ends.positions().tolist() == positions
 
 
 @pytest.mark.parametrize("size", [40, 4_000_000])

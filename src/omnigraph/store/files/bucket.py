@@ -37,14 +37,6 @@ class Bucket(ObjectFiles):
         except BaseError as error:
             raise object_failure("look at", name, error) from error
 
-    def read_range(self, name: str, start: int, length: int) -> bytes:
-        """Return some bytes of an object."""
-        try:
-            found = obstore.get_range(self._store, self._key(name), start=start, length=length)
-        except BaseError as error:
-            raise object_failure("read", name, error) from error
-        return bytes(found)
-
     def upload(self, name: str, handle: IO[bytes]) -> None:
         """Put what an open file holds; large ones in parts."""
         try:

@@ -22,11 +22,13 @@ class LocalFiles:
     safe = False
     calls_at_once = 1
 
-    def read(self, path: str) -> bytes | None:
-        """Return a file's bytes, None when it does not exist."""
+    def read(self, path: str, start: int = 0, size: int | None = None) -> bytes | None:
+        """Return a file's bytes, or some of them; None when it does not exist."""
         try:
             with open(path, "rb") as handle:
-                return handle.read()
+                if start:
+                    handle.seek(start)
+                return handle.read(size)
         except FileNotFoundError:
             return None
         except OSError as error:

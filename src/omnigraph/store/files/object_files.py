@@ -90,10 +90,18 @@ class ObjectFiles:
 
     # ---- as any storage -------------------------------------------------------------------
 
-    def read(self, path: str) -> bytes | None:
-        """Return an object's bytes, None when it does not exist."""
-        found = self.get(path)
-        return None if found is None else found[0]
+    def read(self, path: str, start: int = 0, size: int | None = None) -> bytes | None:
+        """Return an object's bytes, or some of them; None when it does not exist."""
+        if size is None:
+            found = self.get(path)
+            return None if found is None else found[0][start:]
+        try:
+            part = obstore.get_range(self._store, self._key(path), start=start, length=size)
+        except MISSING:
+            return None
+        except BaseError as error:
+            raise object_failure("read", path, error) from error
+        return bytes(part)
 
     def read_tagged(self, path: str) -> tuple[bytes, str | None] | None:
         """Return an object's bytes and their e-tag; None when it does not exist."""

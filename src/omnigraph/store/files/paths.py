@@ -177,7 +177,10 @@ class _Object(io.RawIOBase):
         length = min(len(view), self._size - self._at)
         if length <= 0:
             return 0
-        view[:length] = self._files.read_range(self._name, self._at, length)
+        piece = self._files.read(self._name, self._at, length)
+        if piece is None:
+            raise NotFoundError(f"file not found: {self._name}", hint="it was there a moment ago")
+        view[:length] = piece
         self._at += length
         return length
 

@@ -30,8 +30,8 @@ class Files(Protocol):
     def calls_at_once(self) -> int:
         """How many calls are worth making side by side."""
 
-    def read(self, path: str) -> bytes | None:
-        """Return a file's bytes, None when it does not exist."""
+    def read(self, path: str, start: int = 0, size: int | None = None) -> bytes | None:
+        """Return a file's bytes, or some of them; None when it does not exist."""
 
     def read_tagged(self, path: str) -> tuple[bytes, str | None] | None:
         """Return a file's bytes and what `tags` says of them; None when it does not exist."""

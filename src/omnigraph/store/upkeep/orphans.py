@@ -21,6 +21,7 @@ SCRATCH = "_scratch"
 """Folder, beside the tables, of rows that a parallel load has parsed and not yet staged."""
 
 WORD_FILE = ".words"
+EDGE_FILE = ".edges"
 _DATA = ".lance"
 
 
@@ -43,7 +44,7 @@ class Leftover(Struct):
 
     def remove(self, tables: Tables) -> None:
         """Remove it."""
-        if self.path.endswith(_DATA) or WORD_FILE in self.stem:
+        if self.path.endswith(_DATA) or WORD_FILE in self.stem or EDGE_FILE in self.stem:
             tables.files.delete(self.path)
         else:
             tables.files.remove(self.path)
