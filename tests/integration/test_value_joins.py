@@ -193,6 +193,37 @@ def test_a_range_join_of_many_rows_stays_in_its_memory(graph: og.Graph) -> None:
     assert peak < 2 * MEMORY_MAX
 
 
+def test_long_texts_are_compared_in_small_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letters, rows = 20_000, 80
+    monkeypatch.setattr(joining_module, "JOIN_SAMPLE_ROWS", 16)
+    monkeypatch.setattr(joining_module, "JOIN_BLOCK_BYTES", 100 * letters)
+    seen: list[int] = []
+    evaluate = joining_module.evaluate_condition
+
+    def noted(condition: Any, columns: Any, *rest: Any) -> Any:
+        seen.append(columns.rows)
+        return evaluate(condition, columns, *rest)
+
+    monkeypatch.setattr(joining_module, "evaluate_condition", noted)
+    schema = (
+        "node A { slug: String @key  text: String }\nnode B { slug: String @key  word: String }"
+    )
+    with og.init(tmp_path / "g", schema, durability="none", upkeep=False) as graph:
+        texts = [f"{number:06d}".rjust(letters, "x") for number in range(rows)]
+        slugs = [f"s{number}" for number in range(rows)]
+        graph.load_table("A", pa.table({"slug": slugs, "text": texts}), mode="append")
+        words = [f"{number:06d}" for number in range(rows)]
+        graph.load_table("B", pa.table({"slug": slugs, "word": words}), mode="append")
+        found = ask(
+            graph, "match { $a: A $b: B $a.text contains $b.word } return { $a.slug, $b.slug }"
+        )
+    assert sorted(found) == sorted((slug, slug) for slug in slugs)
+    assert sum(seen) == rows * rows
+    assert max(seen) <= 100
+
+
 def test_parts_are_joined_where_conditions_connect_them(graph: og.Graph) -> None:
     """The first two are connected through the third only."""
     text = (

@@ -316,6 +316,13 @@ JOIN_THREADS: Final = 4
 JOIN_BLOCK_ROWS: Final = 1 << 20
 """Pairs of rows a join looks at together where no equality says which ones fit."""
 
+JOIN_BLOCK_BYTES: Final = 64 * 1024 * 1024
+"""What such pairs are compared by takes about so much at most."""
+
+JOIN_SAMPLE_ROWS: Final = 256
+"""Rows by which it is told how much that is, and pairs that are looked at together however long
+their texts are."""
+
 PIECE_ROWS: Final = 1 << 16
 """Rows that a query which stops at its limit makes at first, about: a millisecond of work."""
 

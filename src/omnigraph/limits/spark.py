@@ -27,6 +27,9 @@ SPARK_FOOTERS_MAX: Final = 32
 SPARK_FRAME_ROWS: Final = 262_144
 """Rows of a Spark frame or Parquet file parsed at once; bounds a worker's memory."""
 
+SPARK_BATCH_ROWS: Final = 65_536
+"""Rows that workers read at once, and send to Spark."""
+
 SPARK_SCAN_ROWS: Final = 1_000_000
 """Rows whose keys one task reads: starting a task costs 20 ms, a million keys half a second."""
 
@@ -70,6 +73,29 @@ SPARK_HELD_ROWS_MAX: Final = 4_000_000
 SPARK_BROADCAST_ROWS: Final = 100_000
 """Rows that a query on Spark sends whole to every worker instead of sorting both sides of a join:
 some 10 MB of ids."""
+
+SPARK_COMBINE_BYTES: Final = 256 * 1024 * 1024
+"""Ids of edges that a worker of a cluster counts in memory before it sends the numbers; counting
+takes as much again."""
+
+SPARK_COMBINE_MEMORY_SHARE: Final = 0.125
+"""Share of this machine's memory that all its workers may hold for that, if they run on it."""
+
+SPARK_COMBINE_BYTES_MAX: Final = 2 * 1024**3
+"""What one of them holds at most."""
+
+SPARK_COUNT_ROWS: Final = 1 << 20
+"""Edges that are read at once to be counted."""
+
+SPARK_PARTS_MAX: Final = 64
+"""Parts into which a worker divides ids before it counts them or looks them up."""
+
+SPARK_MEANT_ROWS_MAX: Final = 16_000_000
+"""Nodes of a type that a worker looks through for those that edges must lead to, and may hold: some
+13 bytes and the letters of an id, each. Of larger types Spark joins them."""
+
+SPARK_TASKS_UNKNOWN: Final = 8
+"""Tasks where a session does not tell how many run at once."""
 
 SPARK_WATCH_S: Final = 0.1
 """How often it is looked whether a query on Spark is to stop."""

@@ -19,7 +19,7 @@ from omnigraph.compute.compare import mirrored
 from omnigraph.compute.joins import join_sides
 from omnigraph.compute.types import Column
 from omnigraph.errors import QueryError
-from omnigraph.limits import JOIN_BLOCK_ROWS, ROW_BYTES
+from omnigraph.limits import JOIN_BLOCK_BYTES, JOIN_BLOCK_ROWS, JOIN_SAMPLE_ROWS, ROW_BYTES
 from omnigraph.plan.explain import expression_text, step_text
 from omnigraph.plan.expression import (
     And,
@@ -29,6 +29,7 @@ from omnigraph.plan.expression import (
     Vanishing,
     can_overflow,
     variables_of,
+    walk,
 )
 from omnigraph.plan.read import Filter, Join, Step
 from omnigraph.read.arrays import Counts, Rows
@@ -36,6 +37,7 @@ from omnigraph.read.context import Context
 from omnigraph.read.estimates import growth
 from omnigraph.read.frame import Frame, FrameColumns, check_rows, row_numbers
 from omnigraph.read.matching import Matches, Runs
+from omnigraph.read.reads import column_name
 from omnigraph.read.running import apart, reserve, traced
 from omnigraph.read.tree import Needs, steps_tree
 from omnigraph.read.walk import check_count, grouped_sums, product, walk_tree
@@ -293,7 +295,7 @@ class _Joining(Struct):
         ways = np.zeros(0 if listed else self.left.size, dtype=np.int64)
         found: list[tuple[Rows, Rows]] = []
         total = 0
-        for rows, others in runs.blocks(JOIN_BLOCK_ROWS):
+        for rows, others in runs.blocks(self._block_rows(conditions)):
             rows, others = self._fitting(conditions, rows, others)
             if listed:
                 total += len(rows)
@@ -312,6 +314,23 @@ class _Joining(Struct):
             found.append((np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)))
         rows, others = (np.concatenate([pair[side] for pair in found]) for side in (0, 1))
         return self._pairs(rows, others)
+
+    def _block_rows(self, conditions: list[Expression]) -> int:
+        """Return how many pairs to look at together: fewer if what is compared is large."""
+        names = {column_name(part) for item in conditions for part in walk(item)} - {None}
+        pair_bytes = 0.0
+        for side in (self.left, self.right):
+            few = side.leading(JOIN_SAMPLE_ROWS)
+            columns = FrameColumns(few, self.context.columns)
+            pair_bytes += sum(
+                columns.column(*name).nbytes / max(few.size, 1)
+                for name in names
+                if name is not None and name[0] in side.numbers
+            )
+        fitting = int(JOIN_BLOCK_BYTES / max(pair_bytes, 1.0))
+        rows = min(max(fitting, JOIN_SAMPLE_ROWS), JOIN_BLOCK_ROWS)
+        reserve(rows * (pair_bytes + 2 * ROW_BYTES))
+        return rows
 
     def _fitting(self, conditions: list[Expression], rows: Rows, others: Rows) -> tuple[Rows, Rows]:
         for condition in conditions:

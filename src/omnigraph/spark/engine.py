@@ -14,6 +14,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from omnigraph.errors import OmniGraphError, StorageError
+from omnigraph.limits import (
+    SPARK_COMBINE_BYTES,
+    SPARK_COMBINE_BYTES_MAX,
+    SPARK_COMBINE_MEMORY_SHARE,
+    SPARK_TASKS_UNKNOWN,
+)
+from omnigraph.read.running import machine_bytes
 from omnigraph.store import GivenOptions, reaching
 
 if TYPE_CHECKING:
@@ -38,6 +45,23 @@ class Engine:
         except Exception:
             # A Connect server may keep to itself where it runs.
             return False
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks run at once, as far as can be told."""
+        try:
+            return int(self.session.sparkContext.defaultParallelism)
+        except Exception:
+            # A Connect session does not know it.
+            return SPARK_TASKS_UNKNOWN
+
+    @property
+    def combine_bytes(self) -> int:
+        """What a task may hold of what it counts."""
+        if not self.is_local:
+            return SPARK_COMBINE_BYTES
+        share = int(machine_bytes() * SPARK_COMBINE_MEMORY_SHARE / self.parallelism)
+        return min(max(share, SPARK_COMBINE_BYTES), SPARK_COMBINE_BYTES_MAX)
 
     def run(self, tasks: int, work: Callable[[int], bytes]) -> list[bytes]:
         """Run every task and return its answer, in task order.

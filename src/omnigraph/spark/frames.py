@@ -12,7 +12,7 @@ from omnigraph.catalog import Entity, PropertyType, Scalar
 from omnigraph.errors import BadRequestError, QueryError
 from omnigraph.graph import Session, Snapshot
 from omnigraph.graph.seam import catalog_at, table_at
-from omnigraph.limits import SPARK_SCAN_ROWS
+from omnigraph.limits import SPARK_BATCH_ROWS, SPARK_SCAN_ROWS
 from omnigraph.rows import has_blobs
 from omnigraph.spark.tasks import bundled
 from omnigraph.store import fragment_ids, read_fragments
@@ -62,7 +62,7 @@ class Scan:
         """Return the Spark types of the columns."""
         return tuple(_sql(self.entity, name) for name in self.names)
 
-    def read(self, task: int) -> Iterator[pa.RecordBatch]:
+    def read(self, task: int, *, batch_rows: int = SPARK_BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the batches of one task, in types Spark knows."""
         for batch in read_fragments(
             self.folder,
@@ -71,6 +71,7 @@ class Scan:
             self.names,
             blob_bytes=has_blobs(self.entity),
             where=self.where,
+            batch_rows=batch_rows,
         ):
             found = [_for_spark(self.entity, name, batch.column(name)) for name in self.names]
             yield pa.RecordBatch.from_arrays(found, names=list(self.names))

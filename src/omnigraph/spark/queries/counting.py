@@ -26,6 +26,7 @@ from omnigraph.spark.queries.rows import (
     multiplied,
     total,
 )
+from omnigraph.spark.queries.tables import is_unique
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -209,6 +210,11 @@ class _Walk:
 
         `starts` are rows that hold all nodes that are asked for.
         """
+        found = self._degrees(link)
+        if found is not None:
+            edges, variable = "|".join(link.step.edges), self.tree.variables[link.target]
+            self.pattern.joins.counted(f"{edges} to ${link.target}: {variable.type_name}", found[0])
+            return self._counted(link, *found)
         rows, key, end = self._hop(link, starts)
         rows = self._meant(link, rows, end)
         for item in self.tree.links_from(link.target, without=frozenset([link.number])):
@@ -222,6 +228,21 @@ class _Walk:
             frame = self.pattern.joins.inner(rows, behind.rows, on, what).drop(col(behind.key))
             rows = multiplied(rows.having(frame, at_most=rows.at_most), behind.rows)
         return self._counted(link, rows, key)
+
+    def _degrees(self, link: Link) -> tuple[Rows, str] | None:
+        """Return what workers can count of a link: single hops to nodes where nothing goes on."""
+        tree, tables = self.tree, self.pattern.tables
+        step = self._step(link)
+        is_last = not tree.links_from(link.target, without=frozenset([link.number]))
+        every_edge = step.edge_variable is not None or not tree.bag
+        if not is_last or self.pattern.hops_of(step) != (1, 1) or step.edge_condition is not None:
+            return None
+        if not every_edge and not is_unique(tables.edge(step.edges)):
+            return None
+        variable = tree.variables[link.target]
+        condition = variable.condition
+        meant = None if condition is None else (link.target, variable.type_name, condition)
+        return tables.degrees(step.edges, step.direction, meant, beside=len(tree.links))
 
     def _hop(self, link: Link, starts: Rows) -> tuple[Rows, str, str]:
         """Return rows of where a link starts and ends, and the names of the two columns."""

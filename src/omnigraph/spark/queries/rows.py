@@ -129,6 +129,10 @@ class Joins:
             self._note(what, right, "all pairs, replicated")
         return one.crossJoin(other)
 
+    def counted(self, what: str, rows: Rows) -> None:
+        """Remember what needs no join, because workers count it where they read it."""
+        self._note(what, rows, "counted by workers")
+
     def _note(self, what: str, right: Rows, how: str) -> None:
         self.notes.append(f"{what}: {how} (at most {right.at_most:,} rows)")
 

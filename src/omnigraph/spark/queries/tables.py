@@ -13,12 +13,15 @@ from omnigraph.catalog import Catalog, EdgeType, EdgeUnion, Entity, members_of, 
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.compute import storage_filter
 from omnigraph.compute.evaluate import TYPE
-from omnigraph.plan.expression import Expression
+from omnigraph.limits import SPARK_MEANT_ROWS_MAX
+from omnigraph.plan.expression import Expression, can_overflow, variables_of
 from omnigraph.plan.read import Direction
 from omnigraph.read.keys import named_id
 from omnigraph.read.reads import Reads
+from omnigraph.rows import has_blobs
 from omnigraph.spark.engine import Engine
 from omnigraph.spark.frames import Scan
+from omnigraph.spark.queries.degrees import DDL, KEY, WEIGHT, Degrees, Meant, divided
 from omnigraph.spark.queries.expressions import Expressions
 from omnigraph.spark.queries.rows import Names, Rows, col
 from omnigraph.spark.queries.values import Column
@@ -144,7 +147,7 @@ class Tables:
     def pairs(self, names: tuple[str, ...], direction: Direction) -> Pairs:
         """Return each pair of nodes that an edge joins, once."""
         found = self.ends(names, direction)
-        if direction is not Direction.BOTH and _is_unique(self.edge(names)):
+        if direction is not Direction.BOTH and is_unique(self.edge(names)):
             return found
         frame = found.rows.frame.distinct()
         return Pairs(found.rows.having(frame, at_most=found.rows.at_most), found.start, found.end)
@@ -178,6 +181,70 @@ class Tables:
         columns = frozenset() if variable is None else frozenset((variable, n) for n in read)
         return Pairs(Rows(frame=found, columns=columns, at_most=size), start, end)
 
+    def degrees(
+        self,
+        names: tuple[str, ...],
+        direction: Direction,
+        meant: tuple[str, str, Expression] | None,
+        *,
+        beside: int,
+    ) -> tuple[Rows, str] | None:
+        """Return nodes with how many edges they have that lead to nodes that are meant.
+
+        These are the variable, the type and the condition of a node; None for any. As many such
+        counts are made `beside` each other. A node may come several times, its name is the second
+        of the result. None if workers cannot count them.
+        """
+        wanted = self._meant(*meant) if meant is not None else None
+        if direction is Direction.BOTH or (meant is not None and wanted is None):
+            return None
+        edge = self.edge(names)
+        key, weight = self.names.fresh("start"), self.names.fresh("edges")
+        tasks = -(-self.engine.parallelism // beside)
+        found: Any = None
+        for member in members_of(edge):
+            turned = isinstance(edge, EdgeUnion) and edge.is_turned(member)
+            way = _BACK[direction] if turned else direction
+            start, end = ("dst", "src") if way is Direction.IN else ("src", "dst")
+            scan = self.plan(member.name, (start,) if wanted is None else (start, end), None)
+            part = Degrees(
+                scan=scan,
+                start=start,
+                groups=divided(scan, tasks),
+                held_bytes=self.engine.combine_bytes,
+                meant=wanted,
+            )
+            frame = self.engine.frame(len(part.groups), part.read, DDL)
+            frame = frame.select(col(KEY).alias(key), col(WEIGHT).alias(weight))
+            found = frame if found is None else found.unionAll(frame)
+        size = sum(self.size(member) for member in members_of(edge))
+        # Counted as far as a task can: Spark need not try before it shuffles, and must shuffle.
+        found = found.repartition(col(key))
+        return Rows(frame=found, at_most=size, weight=weight), key
+
+    def _meant(self, variable: str, type_name: str, condition: Expression) -> Meant | None:
+        """Return what finds the nodes of a condition in workers; None if they cannot."""
+        entity = self.catalog.nodes[type_name]
+        columns = dict.fromkeys(("id", *self.reads.of(variable)))
+        stored = tuple(name for name in columns if name != TYPE)
+        cannot = (
+            self.size(entity) > SPARK_MEANT_ROWS_MAX
+            or has_blobs(entity)
+            or can_overflow(condition)
+            or variables_of(condition) != {variable}
+            or any(name in self.computed for name in stored)
+        )
+        if cannot:
+            return None
+        where = storage_filter(condition, self.parameters, self.now)
+        return Meant(
+            scan=self.plan(type_name, stored, where),
+            variable=variable,
+            condition=condition,
+            parameters=self.parameters,
+            now=self.now,
+        )
+
     def _walked(
         self,
         edge: EdgeType,
@@ -208,7 +275,8 @@ class Tables:
         return found
 
 
-def _is_unique(edge: EdgeType) -> bool:
+def is_unique(edge: EdgeType) -> bool:
+    """Whether two nodes have one such edge at most."""
     return any(set(item.columns) <= {"src", "dst"} for item in edge.uniques)
 
 
