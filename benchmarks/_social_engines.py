@@ -205,6 +205,15 @@ class OmniGraph:
         for name in (*NODES, *ENDS):
             self.graph.load_table(name, tables[name], mode="append")
 
+    @classmethod
+    def loaded(cls, place: Path, paths: Mapping[str, str]) -> OmniGraph:
+        """Return a graph of some files."""
+        og.init(place, SCHEMA, durability="none").close()
+        found = cls(place)
+        files = {name: paths[name] for name in (*NODES, *ENDS)}
+        found.graph.bulk(files, mode="append", engine="local")
+        return found
+
     def run(self, name: str, parameters: Mapping[str, object]) -> Rows:
         """Answer one of the queries."""
         table = self.graph.query(GQ[name], parameters).to_arrow()

@@ -254,6 +254,46 @@ def first_queries(report: Report, folder: Path, *, rounds: int) -> None:
         report.figure(f"first query, {name} / kuzu", own / peer, "x", at_most=1.5, note=note)
 
 
+# ---- one process that loads and asks ------------------------------------------------------
+
+
+def _loading(pipe: Connection, kind: str, place: Path, paths: Mapping[str, str]) -> None:
+    """Load files, ask the nine queries, and tell the peak of memory."""
+    start = time.perf_counter()
+    if kind == OWN:
+        engine: Engine = OmniGraph.loaded(place, paths)
+    else:
+        engine = Cypher(kind, place, paths)
+    loaded = time.perf_counter() - start
+    for name in NINE:
+        engine.run(name, PARAMETERS.get(name, {}))
+    engine.close()
+    pipe.send((loaded, peak_memory_mb()))
+
+
+def load_and_ask(report: Report, folder: Path, paths: Mapping[str, str], *, rounds: int) -> None:
+    """Load and ask in one new process for each round, engine by engine."""
+    context = multiprocessing.get_context("spawn")
+    found: dict[str, list[tuple[float, float]]] = {OWN: [], "kuzu": []}
+    for number in range(rounds):
+        for kind, figures in found.items():
+            pipe, other = context.Pipe()
+            place = folder / f"one-{kind}-{number}"
+            child = context.Process(target=_loading, args=(other, kind, place, paths))
+            child.start()
+            figures.append(pipe.recv())
+            child.join()
+    (own_s, own_mb), (peer_s, peer_mb) = (
+        (statistics.median(s for s, _mb in figures), statistics.median(mb for _s, mb in figures))
+        for figures in found.values()
+    )
+    note = f"{own_s:.1f} s, kuzu {peer_s:.1f} s"
+    report.figure("load from files / kuzu COPY", own_s / peer_s, "x", at_most=1.0, note=note)
+    note = f"{own_mb:.0f} MB, kuzu {peer_mb:.0f} MB"
+    name = "peak of a load and the nine queries in one process / kuzu"
+    report.figure(name, own_mb / peer_mb, "x", at_most=1.2, note=note)
+
+
 # ---- topology -----------------------------------------------------------------------------
 
 
@@ -366,6 +406,8 @@ def main() -> None:
         if "q" in options.only and "kuzu" in workers:
             report.section("the first query of a process")
             first_queries(report, folder, rounds=5)
+            report.section("loading and asking in one process")
+            load_and_ask(report, folder, paths, rounds=5)
         if "t" in options.only:
             report.section("topology")
             topology(report, folder, persons=options.persons, repeats=3)

@@ -156,7 +156,7 @@ def test_newest_versions_stay_below_their_limit(
             rows = graph.query(PAIRS, branch=f"b{number}").to_pylist()
             end = "a" if number % 2 else "b"
             assert rows == [{"a.k": "a", "b.k": "b"}, {"a.k": "b", "b.k": end}]
-        assert len(graph._engine.reader._topologies._newest) <= 3
+        assert len(graph._engine.reader.topologies._newest) <= 3
         assert len(graph._engine.reader._cache.newest) <= 2
         assert len(graph._engine.reader._cache._turns) == 0
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
+from omnigraph.compute import evaluate_condition
 from omnigraph.lang import compile_query
 from omnigraph.plan import ReadPlan
 from omnigraph.read import Reader, execute
@@ -200,7 +201,7 @@ def test_long_texts_are_compared_in_small_blocks(
     monkeypatch.setattr(joining_module, "JOIN_SAMPLE_ROWS", 16)
     monkeypatch.setattr(joining_module, "JOIN_BLOCK_BYTES", 100 * letters)
     seen: list[int] = []
-    evaluate = joining_module.evaluate_condition
+    evaluate = evaluate_condition
 
     def noted(condition: Any, columns: Any, *rest: Any) -> Any:
         seen.append(columns.rows)

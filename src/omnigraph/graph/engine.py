@@ -33,6 +33,7 @@ from omnigraph.ops.indexing import keep_edge_numbers
 from omnigraph.ops.merge.merging import Merging
 from omnigraph.plan import MutationPlan, ReadPlan
 from omnigraph.read import Reader, Running, watched
+from omnigraph.read.memory import return_memory
 from omnigraph.store import (
     ControlFiles,
     Durability,
@@ -287,6 +288,10 @@ class Engine:
             self.upkeep.note_commit(line.branch.name)
 
     def _after_large(self, line: OpenBranch, rows: int) -> None:
+        # What the write needed would lie unused beside what comes now.
+        return_memory()
         TailCompaction(line.writer).run_if_due(self.schema)
+        return_memory()
         if line.branch.name == MAIN:
-            keep_edge_numbers(line.writer.base(self.schema), added=rows)
+            base = line.writer.base(self.schema)
+            keep_edge_numbers(base, added=rows, shared=self.reader.topologies)

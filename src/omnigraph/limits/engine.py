@@ -462,6 +462,15 @@ OPTIMIZE_THREADS: Final = 4
 MAINTENANCE_THREADS: Final = 4
 """Tables cleaned up at the same time on a disk; in an object store `OBJECT_CALLS_AT_ONCE`."""
 
+NUMBERED_BATCH_ROWS: Final = 1 << 16
+"""Edges whose ends are read at once to be found."""
+
+NUMBERED_ROWS_MIN: Final = 1 << 18
+"""Edges whose ends are found among the ids of nodes at once, at least."""
+
+NUMBERED_ROWS_SHARE: Final = 4
+"""The same, for each node there is."""
+
 PATCHED_EDGES_MAX: Final = 4096
 """New edges that are put into a known adjacency one by one; more are sorted in with all."""
 

@@ -13,6 +13,7 @@ from omnigraph.commits import Base, BuildIndexes, ChangeSet, Persistence, PlainO
 from omnigraph.errors import ResourceLimitError, StorageError
 from omnigraph.limits import EDGE_FILE_GROWTH_MAX
 from omnigraph.read.edge_files import keep_edges
+from omnigraph.read.topology import Topologies
 from omnigraph.read.word_files import keep_words
 from omnigraph.store import IndexSpec, lacking_indexes, missing_indexes, side_by_side
 from omnigraph.store.tables.workers import InProcess, Workers
@@ -135,16 +136,19 @@ def keep_what_reads_need(base: Base) -> None:
     keep_edge_numbers(base)
 
 
-def keep_edge_numbers(base: Base, *, added: int | None = None) -> None:
+def keep_edge_numbers(
+    base: Base, *, added: int | None = None, shared: Topologies | None = None
+) -> None:
     """Write down the ends of edges as numbers of nodes, so that the next process finds them.
 
-    After a write of some rows, only for tables of which these may be a good part.
+    After a write of some rows, only for tables of which these may be a good part. Queries that use
+    `shared` wait for it.
     """
     catalog = base.schema.catalog
     for edge in catalog.edges.values():
         pin = base.pin(edge)
         if added is not None and pin.row_count > added * EDGE_FILE_GROWTH_MAX:
             continue
-        ends = (base.pin(catalog.nodes[name]) for name in (edge.source, edge.target))
+        ends = (base.pin(catalog.nodes[edge.source]), base.pin(catalog.nodes[edge.target]))
         with contextlib.suppress(StorageError, ResourceLimitError):
-            keep_edges(base.tables, pin, *ends)
+            keep_edges(base.tables, pin, ends, shared)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Protocol
 from weakref import WeakValueDictionary
@@ -25,6 +25,7 @@ from omnigraph.limits import (
     KEYS_ADDED_MAX,
     LANDMARK_KEYS,
     NEWEST_KNOWN_MAX,
+    NUMBERED_BATCH_ROWS,
     RESIDENT_BYTES_MAX,
 )
 from omnigraph.read.arrays import Rows
@@ -256,6 +257,20 @@ class TableColumns:
     def read(self, pin: Pin, name: str) -> pa.ChunkedArray:
         """Return one column without keeping it, in chunks."""
         return self._tables.open(pin.path, pin.version).scan(columns=[name])[name]
+
+    def parts(self, pin: Pin, name: str, rows: int) -> Iterator[pa.ChunkedArray]:
+        """Yield one column without keeping it, at least so many rows at once but for the last."""
+        table = self._tables.open(pin.path, pin.version)
+        held: list[pa.Array] = []
+        size = 0
+        for batch in table.batches(columns=[name], batch_rows=NUMBERED_BATCH_ROWS):
+            held.append(batch.column(0))
+            size += batch.num_rows
+            if size >= rows:
+                yield pa.chunked_array(held)
+                held, size = [], 0
+        if held:
+            yield pa.chunked_array(held)
 
     def size(self, pin: Pin) -> int:
         """Return the number of rows of a table version."""

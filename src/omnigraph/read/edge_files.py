@@ -18,6 +18,7 @@ from omnigraph.limits import EDGE_FILE_ROWS_MAX, EDGE_FILE_ROWS_MIN, PATCHED_EDG
 from omnigraph.plan.read import Direction
 from omnigraph.read.arrays import Rows
 from omnigraph.read.columns import Layout, ResidentCache, TableColumns
+from omnigraph.read.memory import return_memory
 from omnigraph.read.topology import Adjacency, Ends, Topologies, Topology
 from omnigraph.store import Pin, Tables, count
 from omnigraph.store.upkeep.edges import edge_file
@@ -113,17 +114,30 @@ class EdgeFiles(Struct, frozen=True):
         self.tables.files.replace(edge_file(self.tables, pin), pack(head, parts), sync=False)
 
 
-def keep_edges(tables: Tables, pin: Pin, source: Pin, target: Pin) -> None:
-    """Write the topology of an edge table, if no file leads to it at little cost."""
+def keep_edges(
+    tables: Tables, pin: Pin, ends: tuple[Pin, Pin], shared: Topologies | None = None
+) -> None:
+    """Write the topology of an edge table, if no file leads to it at little cost.
+
+    Queries that use `shared` wait for it instead of making the same beside it.
+    """
     if pin.table_branch is not None or not _is_worth(pin):
         return
     files = EdgeFiles(tables)
+    source, target = ends
     columns = TableColumns(tables, cache := ResidentCache())
     layouts = tuple(columns.layout(item) for item in (pin, source, target))
-    known = files.find(pin, layouts)
-    # Half of what may be added to it: it must serve until the next time.
-    if known is None or pin.row_count - known.rows > PATCHED_EDGES_MAX // 2:
-        files.save(pin, layouts, Topologies(columns, cache).built(pin, source, target))
+    with contextlib.nullcontext() if shared is None else shared.turn(pin):
+        known = files.find(pin, layouts)
+        # Half of what may be added to it: it must serve until the next time.
+        if known is not None and pin.row_count - known.rows <= PATCHED_EDGES_MAX // 2:
+            return
+        topology = None if shared is None else shared.like(pin, source, target, layouts)
+        if topology is None:
+            topology = Topologies(columns, cache).built(pin, source, target)
+        files.save(pin, layouts, topology)
+    del topology, cache, columns
+    return_memory()
 
 
 def _is_worth(pin: Pin) -> bool:

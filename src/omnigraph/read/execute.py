@@ -88,7 +88,7 @@ class Reader:
         self._prepared: BoundedCache[int, Prepared] = BoundedCache(COMPILED_QUERIES_MAX)
         self._probed: BoundedCache[str, int] = BoundedCache(PROBED_TABLES_MAX)
         self._columns = TableColumns(tables, cache)
-        self._topologies = Topologies(self._columns, cache, EdgeFiles(tables).find)
+        self.topologies = Topologies(self._columns, cache, EdgeFiles(tables).find)
 
     def limit_cache(self, bytes_max: int) -> None:
         """Keep so many bytes of what is read at most."""
@@ -112,7 +112,7 @@ class Reader:
         if prepared.searches:
             return self._search(plan, catalog, pins, parameters, now=now)
         if prepared.by_key is not None and self._is_direct():
-            memory = Memory(self._columns, self._topologies, pins, parameters, now)
+            memory = Memory(self._columns, self.topologies, pins, parameters, now)
             found = prepared.by_key.answer(memory)
             if found is not None:
                 return found
@@ -120,7 +120,7 @@ class Reader:
             catalog=catalog,
             pins=pins,
             columns=self._columns,
-            topologies=self._topologies,
+            topologies=self.topologies,
             parameters=parameters,
             now=now,
             factorise=self._factorise,
@@ -149,7 +149,7 @@ class Reader:
             catalog=catalog,
             pins=pins,
             columns=columns,
-            topologies=self._topologies,
+            topologies=self.topologies,
             parameters=parameters,
             now=now,
             factorise=False,
@@ -248,7 +248,7 @@ class Reader:
             return self._columns.resident(pin, "id")
         edge = context.catalog.edges[name]
         ends = (context.pins[f"node:{edge.source}"], context.pins[f"node:{edge.target}"])
-        return self._topologies.resident(pin, *ends)
+        return self.topologies.resident(pin, *ends)
 
 
 def _enough(context: Context, plan: ReadPlan) -> int | None:

@@ -8,6 +8,7 @@ first asked for. A version that only adds rows to a known one patches what the k
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
@@ -20,7 +21,13 @@ from msgspec import Struct
 from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import EdgeType, EdgeUnion
 from omnigraph.errors import StorageError
-from omnigraph.limits import NEWEST_KNOWN_MAX, PATCHED_EDGES_MAX, ROW_BYTES
+from omnigraph.limits import (
+    NEWEST_KNOWN_MAX,
+    NUMBERED_ROWS_MIN,
+    NUMBERED_ROWS_SHARE,
+    PATCHED_EDGES_MAX,
+    ROW_BYTES,
+)
 from omnigraph.plan.read import Direction
 from omnigraph.read.arrays import Mask, Rows
 from omnigraph.read.columns import Layout, ResidentCache, TableColumns
@@ -165,6 +172,17 @@ class Topology:
             self._given = known or self._given()
         return self._given
 
+    def copied(self) -> Topology:
+        """Return another one of the same edges: what is made of it is not kept here."""
+        found = Topology(
+            self.ends,
+            source_count=self.source_count,
+            target_count=self.target_count,
+            rows=self.rows,
+        )
+        found.by_pair.update(self.by_pair)
+        return found
+
     def _every_edge(self, direction: Direction) -> Adjacency:
         sources, targets, edges = self.ends.sources, self.ends.targets, self.ends.positions()
         match direction:
@@ -255,14 +273,18 @@ def _adjacency(starts: Rows, ends: Rows, edges: Rows, size: int) -> Adjacency:
 
 def _distinct(starts: Rows, ends: Rows, size: int, width: int) -> Adjacency:
     width = max(width, 1)
-    keys = np.sort(starts.astype(np.int64) * width + ends)
+    # In place: of a large type each copy is as large as what is made.
+    keys = starts.astype(np.int64)
+    keys *= width
+    keys += ends
+    keys.sort()
     if len(keys) > 1:
         repeated = keys[1:] == keys[:-1]
         if repeated.any():
             keys = keys[np.concatenate([[True], ~repeated])]
     offsets = np.searchsorted(keys, np.arange(size + 1, dtype=np.int64) * width)
-    firsts = np.repeat(np.arange(size, dtype=np.int64) * width, np.diff(offsets))
-    return Adjacency(offsets, (keys - firsts).astype(np.int32), None)
+    keys %= width
+    return Adjacency(offsets, keys.astype(np.int32), None)
 
 
 def _patched(known: Adjacency, starts: Rows, ends: Rows, size: int) -> Adjacency:
@@ -374,9 +396,13 @@ class Topologies:
         if isinstance(found, Topology):
             self._cache.resize(key, found.size_bytes)
             return found
-        with self._cache.turn(("topology", pin.path)):
+        with self.turn(pin):
             found = self._cache.get(key)
             return found if isinstance(found, Topology) else self._made(pin, source, target)
+
+    def turn(self, pin: Pin) -> threading.Lock:
+        """Return the lock of those who make a topology of an edge table."""
+        return self._cache.turn(("topology", pin.path))
 
     def united(self, edge: EdgeUnion, pins: Mapping[str, Pin]) -> Topology:
         """Return the topology of edges of several types as one."""
@@ -436,6 +462,15 @@ class Topologies:
         self._cache.resize(key, found.size_bytes)
         return found
 
+    def like(
+        self, pin: Pin, source: Pin, target: Pin, layouts: tuple[Layout, ...]
+    ) -> Topology | None:
+        """Return a copy of the newest topology of these lines if it has the same rows."""
+        known = self._known(pin, source, target)
+        found = None if known is None else self._cache.get(known.key)
+        same = known is not None and known.layouts == layouts
+        return found.copied() if same and isinstance(found, Topology) else None
+
     def resident(self, pin: Pin, source: Pin, target: Pin) -> bool:
         """Whether a topology is in memory, or one it can be made from at little cost."""
         if self._cache.get(self._key(pin, source, target)) is not None:
@@ -457,17 +492,24 @@ class Topologies:
 
     def _ends(self, pin: Pin, source: Pin, target: Pin) -> Ends:
         count("topology_builds")
-        found = {}
         # Finding texts takes most of the time, and Arrow lets go of the interpreter for it.
         with ThreadPoolExecutor(2) as pool:
-            for name, node in (("src", source), ("dst", target)):
-                ids, texts = self._columns.column(node, "id"), self._columns.read(pin, name)
-                found[name] = pool.submit(node_numbers, texts, ids)
-        starts, ends = found["src"].result(), found["dst"].result()
+            found = [
+                pool.submit(self._numbered, pin, name, self._columns.column(node, "id"))
+                for name, node in (("src", source), ("dst", target))
+            ]
+        starts, ends = (item.result() for item in found)
         whole = (starts >= 0) & (ends >= 0)
         if whole.all():
             return Ends(starts, ends, None)
         return Ends(starts[whole], ends[whole], np.flatnonzero(whole).astype(np.int32))
+
+    def _numbered(self, pin: Pin, name: str, ids: pa.Array) -> Rows:
+        """Return the numbers of the nodes at one end of all edges; few texts are held at once."""
+        # A table of the ids is made for each part, which should take little of the time.
+        rows = max(NUMBERED_ROWS_MIN, NUMBERED_ROWS_SHARE * len(ids))
+        found = [node_numbers(part, ids) for part in self._columns.parts(pin, name, rows)]
+        return np.concatenate(found) if found else np.empty(0, dtype=np.int32)
 
     def _from_kept(
         self, pin: Pin, source: Pin, target: Pin, layouts: tuple[Layout, ...]
