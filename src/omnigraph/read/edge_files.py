@@ -16,10 +16,11 @@ from msgspec import Struct
 
 from omnigraph.limits import EDGE_FILE_ROWS_MAX, EDGE_FILE_ROWS_MIN, PATCHED_EDGES_MAX
 from omnigraph.plan.read import Direction
+from omnigraph.read.adjacency import Adjacency
 from omnigraph.read.arrays import Rows
 from omnigraph.read.columns import Layout, ResidentCache, TableColumns
 from omnigraph.read.memory import return_memory
-from omnigraph.read.topology import Adjacency, Ends, Topologies, Topology
+from omnigraph.read.topology import Ends, Topologies, Topology
 from omnigraph.store import Pin, Tables, count
 from omnigraph.store.upkeep.edges import edge_file
 from omnigraph.store.upkeep.kept import KeptFile, open_kept, pack

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from omnigraph.limits import HOP_BLOCK_ROWS, HOP_STARTS, ROW_BYTES
+from omnigraph.read.adjacency import Adjacency
 from omnigraph.read.arrays import Rows
 from omnigraph.read.frame import check_rows
 from omnigraph.read.running import checkpoint, reserve
-from omnigraph.read.topology import Adjacency
 
 
 def reach(

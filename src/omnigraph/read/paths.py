@@ -14,11 +14,11 @@ from msgspec import Struct
 from omnigraph.catalog import united
 from omnigraph.limits import HOP_BLOCK_ROWS, HOP_STARTS, PATH_NODE_BYTES
 from omnigraph.plan.read import Direction, Expand, ExpandInto
+from omnigraph.read.adjacency import Adjacency
 from omnigraph.read.arrays import Mask, Rows
 from omnigraph.read.context import Context
 from omnigraph.read.frame import Frame, Source, check_rows
 from omnigraph.read.running import checkpoint, reserve
-from omnigraph.read.topology import Adjacency
 
 
 class Wanted(Struct, frozen=True):

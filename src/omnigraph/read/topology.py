@@ -20,82 +20,18 @@ from msgspec import Struct
 
 from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import EdgeType, EdgeUnion
-from omnigraph.errors import StorageError
+from omnigraph.errors import NotFoundError, StorageError
 from omnigraph.limits import (
     NEWEST_KNOWN_MAX,
     NUMBERED_ROWS_MIN,
     NUMBERED_ROWS_SHARE,
     PATCHED_EDGES_MAX,
-    ROW_BYTES,
 )
 from omnigraph.plan.read import Direction
-from omnigraph.read.arrays import Mask, Rows
+from omnigraph.read.adjacency import Adjacency, every_edge, every_pair, patched
+from omnigraph.read.arrays import Rows
 from omnigraph.read.columns import Layout, ResidentCache, TableColumns
-from omnigraph.read.frame import check_rows
-from omnigraph.read.running import reserve
 from omnigraph.store import Pin, count, split_branch
-
-
-class Adjacency(Struct, frozen=True):
-    """Neighbours of every node: those of node `i` are `targets[offsets[i]:offsets[i + 1]]`.
-
-    `edges` holds the position of the edge in its table, or is None where parallel edges are one.
-    Targets of one node are in ascending order where `edges` is None.
-    """
-
-    offsets: Rows
-    targets: Rows
-    edges: Rows | None
-
-    def follow(self, nodes: Rows) -> tuple[Rows, Rows]:
-        """Return, for every neighbour of every given node, the row it came from and its place."""
-        if not self.size:
-            # Nobody is there, so every given node is none.
-            nothing = np.empty(0, dtype=np.int64)
-            return nothing, nothing
-        safe = np.maximum(nodes, 0)
-        starts = self.offsets[safe]
-        sizes = np.where(nodes < 0, 0, self.offsets[safe + 1] - starts)
-        ends = np.cumsum(sizes)
-        total = int(ends[-1]) if len(ends) else 0
-        check_rows(total)
-        reserve(3 * total * ROW_BYTES)
-        rows = np.repeat(np.arange(len(nodes), dtype=np.int64), sizes)
-        return rows, np.arange(len(rows), dtype=np.int64) + np.repeat(starts - ends + sizes, sizes)
-
-    def neighbours(self, nodes: Rows) -> Rows:
-        """Return the neighbours of every given node, which must be there, one run after another."""
-        starts = self.offsets[nodes]
-        sizes = self.offsets[nodes + 1] - starts
-        ends = sizes.cumsum()
-        total = int(ends[-1]) if len(ends) else 0
-        check_rows(total)
-        reserve(2 * total * ROW_BYTES)
-        found: Rows = self.targets[np.arange(total) + (starts - ends + sizes).repeat(sizes)]
-        return found
-
-    @property
-    def size(self) -> int:
-        """Number of nodes."""
-        return len(self.offsets) - 1
-
-    def joins(self, starts: Rows, ends: Rows) -> Mask:
-        """Tell for each pair of nodes whether it is there; targets must be in order."""
-        there = (starts >= 0) & (ends >= 0)
-        if not self.size:
-            return there
-        safe = np.where(there, starts, 0)
-        low, high = self.offsets[safe], np.where(there, self.offsets[safe + 1], 0)
-        last = high
-        # All pairs search their own run of targets at once, halving it at every turn.
-        while (open_ := low < high).any():
-            middle = (low + high) // 2
-            right = open_ & (self.targets[np.where(open_, middle, 0)] < ends)
-            low = np.where(right, middle + 1, low)
-            high = np.where(open_ & ~right, middle, high)
-        found = there & (low < last)
-        found[found] = self.targets[low[found]] == ends[found]
-        return found
 
 
 class _ByDirection(dict[Direction, Adjacency]):
@@ -187,13 +123,13 @@ class Topology:
         sources, targets, edges = self.ends.sources, self.ends.targets, self.ends.positions()
         match direction:
             case Direction.OUT:
-                return _adjacency(sources, targets, edges, self.source_count)
+                return every_edge(sources, targets, edges, self.source_count)
             case Direction.IN:
-                return _adjacency(targets, sources, edges, self.target_count)
+                return every_edge(targets, sources, edges, self.target_count)
             case Direction.BOTH:
                 # A self-loop touches its node once, whichever way it is read.
                 other = sources != targets
-                return _adjacency(
+                return every_edge(
                     np.concatenate([sources, targets[other]]),
                     np.concatenate([targets, sources[other]]),
                     np.concatenate([edges, edges[other]]),
@@ -208,13 +144,13 @@ class Topology:
         sizes = (self.source_count, self.target_count)
         match direction:
             case Direction.OUT:
-                return _distinct(sources, targets, *sizes)
+                return every_pair(sources, targets, *sizes)
             case Direction.IN:
-                return _distinct(targets, sources, *reversed(sizes))
+                return every_pair(targets, sources, *reversed(sizes))
             case Direction.BOTH:
                 both = np.concatenate([sources, targets])
                 back = np.concatenate([targets, sources])
-                return _distinct(both, back, *sizes)
+                return every_pair(both, back, *sizes)
 
     @property
     def size_bytes(self) -> int:
@@ -254,59 +190,8 @@ class Topology:
                 ),
             }[direction]
             size = counts[1] if direction is Direction.IN else counts[0]
-            found.by_pair[direction] = _patched(made, one, other, size)
+            found.by_pair[direction] = patched(made, one, other, size)
         return found
-
-
-def _offsets(starts: Rows, size: int) -> Rows:
-    offsets = np.zeros(size + 1, dtype=np.int64)
-    np.cumsum(np.bincount(starts, minlength=size), out=offsets[1:])
-    return offsets
-
-
-def _adjacency(starts: Rows, ends: Rows, edges: Rows, size: int) -> Adjacency:
-    # Sorting numbers that hold start and place is several times faster than an argsort.
-    width = max(len(starts), 1)
-    order = np.sort(starts.astype(np.int64) * width + np.arange(len(starts))) % width
-    return Adjacency(_offsets(starts, size), ends[order], edges[order])
-
-
-def _distinct(starts: Rows, ends: Rows, size: int, width: int) -> Adjacency:
-    width = max(width, 1)
-    # In place: of a large type each copy is as large as what is made.
-    keys = starts.astype(np.int64)
-    keys *= width
-    keys += ends
-    keys.sort()
-    if len(keys) > 1:
-        repeated = keys[1:] == keys[:-1]
-        if repeated.any():
-            keys = keys[np.concatenate([[True], ~repeated])]
-    offsets = np.searchsorted(keys, np.arange(size + 1, dtype=np.int64) * width)
-    keys %= width
-    return Adjacency(offsets, keys.astype(np.int32), None)
-
-
-def _patched(known: Adjacency, starts: Rows, ends: Rows, size: int) -> Adjacency:
-    """Return an adjacency of pairs with some more pairs in it, and perhaps more nodes."""
-    pairs = sorted(set(zip(starts.tolist(), ends.tolist(), strict=True)))
-    places, new = [], []
-    for one, two in pairs:
-        first, last = (
-            (int(known.offsets[one]), int(known.offsets[one + 1]))
-            if one < known.size
-            else (len(known.targets), len(known.targets))
-        )
-        place = first + int(np.searchsorted(known.targets[first:last], two))
-        if place == last or known.targets[place] != two:
-            places.append(place)
-            new.append((one, two))
-    offsets = np.full(size + 1, len(known.targets), dtype=np.int64)
-    offsets[: known.size + 1] = known.offsets
-    added = np.array([one for one, _two in new], dtype=np.int64)
-    offsets[1:] += np.cumsum(np.bincount(added, minlength=size))
-    targets = np.insert(known.targets, places, [two for _one, two in new])
-    return Adjacency(offsets, targets, None)
 
 
 class TopologySource(Protocol):
@@ -559,12 +444,12 @@ class Topologies:
         added = self._columns.rows_after(pin, len(known.layouts[0]), ["src", "dst"])
         if added.num_rows > PATCHED_EDGES_MAX:
             return None
-        # A kept one whose file is gone needs an old version of the tables, which may be gone, too.
-        with contextlib.suppress(StorageError):
+        # This may need an old version of the tables, which may be gone.
+        with contextlib.suppress(StorageError, NotFoundError):
             renumbered = self._renumbered(base, known, layouts, (source, target))
-            if renumbered is not None:
-                count("topology_patches")
-                return self._extended(renumbered, added, source, target)
+            found = self._extended(renumbered, added, source, target)
+            count("topology_patches")
+            return found
         return None
 
     def _renumbered(
@@ -573,8 +458,8 @@ class Topologies:
         known: _Known,
         layouts: tuple[Layout, ...],
         ends: tuple[Pin, Pin],
-    ) -> Topology | None:
-        """Return a topology with the node numbers of another snapshot; None without the old ids.
+    ) -> Topology:
+        """Return a topology with the node numbers of another snapshot.
 
         Where nodes were only added, the old ones keep their numbers.
         """
@@ -589,9 +474,7 @@ class Topologies:
         numbers = [base.ends.sources, base.ends.targets]
         for index, pins in enumerate(moved):
             if pins is not None:
-                old_ids = self._columns.known(pins[0], "id")
-                if old_ids is None:
-                    return None
+                old_ids = self._columns.column(pins[0], "id")
                 new_ids = self._columns.column(pins[1], "id")
                 numbers[index] = node_numbers(old_ids, new_ids)[numbers[index]]
         whole = (numbers[0] >= 0) & (numbers[1] >= 0)

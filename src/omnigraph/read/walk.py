@@ -29,13 +29,14 @@ from omnigraph.limits import (
 )
 from omnigraph.plan.explain import step_text
 from omnigraph.plan.expression import Expression
+from omnigraph.read.adjacency import Adjacency
 from omnigraph.read.arrays import Counts, Mask, Rows
 from omnigraph.read.context import Context
 from omnigraph.read.estimates import growth
 from omnigraph.read.frame import Frame, Source, check_rows
 from omnigraph.read.hops import reach
 from omnigraph.read.running import traced
-from omnigraph.read.topology import Adjacency, Topology
+from omnigraph.read.topology import Topology
 from omnigraph.read.tree import Link, Tree
 
 Summable = NDArray[np.int64] | NDArray[np.uint8] | NDArray[np.bool_]
