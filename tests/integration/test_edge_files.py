@@ -164,18 +164,23 @@ def flipped_at(share: float) -> Callable[[bytes], bytes]:
     [
         flipped_at(0.01),
         flipped_at(0.1),
-        lambda data: data[:-1],
         lambda data: data[:20],
         lambda _data: b"",
         lambda _data: b"x" * 99,
     ],
 )
-def test_a_damaged_file_is_passed_over(
+def test_a_file_with_a_damaged_head_is_passed_over(
     place: Path, same: Same, damage: Callable[[bytes], bytes]
 ) -> None:
     for path in files_of(place):
         path.write_bytes(damage(path.read_bytes()))
-    same()
+    assert same() == (2, 0)
+
+
+def test_of_a_file_with_a_damaged_part_the_rest_is_used(place: Path, same: Same) -> None:
+    for path in files_of(place):
+        path.write_bytes(path.read_bytes()[:-1])
+    assert same() == (0, 2)
 
 
 def test_every_byte_is_covered(place: Path) -> None:
