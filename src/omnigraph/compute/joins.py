@@ -17,7 +17,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from omnigraph.compute.types import Column
-from omnigraph.limits import JOINED_TEXT_BYTES_MAX
+from omnigraph.limits import JOIN_WORD_BYTES, JOINED_TEXT_BYTES_MAX
 
 Words = NDArray[np.uint64]
 """One part of a key for each row."""
@@ -25,7 +25,6 @@ Words = NDArray[np.uint64]
 Known = NDArray[np.bool_]
 """Which rows can be equal to another."""
 
-_WORD_BYTES = 8
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 
@@ -94,10 +93,10 @@ def _comparable(left: pa.Array, right: pa.Array) -> tuple[pa.Array, pa.Array, Sp
     if kinds == {"text"}:
         longest = max(pc.max(pc.binary_length(side)).as_py() or 0 for side in (left, right))
         if longest <= JOINED_TEXT_BYTES_MAX:
-            count = -(-longest // _WORD_BYTES)
+            count = -(-longest // JOIN_WORD_BYTES)
             # Filled up with zeros, texts are still different unless they hold some themselves.
-            sized = not longest or _holds_zeros(left) or _holds_zeros(right)
-            return left, right, partial(_text, count=count, sized=sized)
+            sized = not longest or holds_zeros(left) or holds_zeros(right)
+            return left, right, partial(text_words, count=count, sized=sized)
     if kinds == {"fixed"} and left.type.equals(right.type):
         return left, right, _fixed
     return (*_coded(left, right), _fixed)
@@ -164,12 +163,20 @@ def _fixed(values: pa.Array) -> JoinKeys:
     return JoinKeys((numbers.view(np.uint64),), known)
 
 
-def _holds_zeros(texts: pa.Array) -> bool:
-    data = texts.buffers()[2]
-    return data is not None and data.size > 0 and int(np.frombuffer(data, np.uint8).min()) == 0
+def holds_zeros(texts: pa.Array) -> bool:
+    """Whether some byte of the texts is zero."""
+    _valid, offsets, data = texts.buffers()
+    if data is None or not len(texts):
+        return False
+    kind = np.int64 if pa.types.is_large_string(texts.type) else np.int32
+    places = np.frombuffer(offsets, kind)
+    letters = np.frombuffer(data, np.uint8)[
+        places[texts.offset] : places[texts.offset + len(texts)]
+    ]
+    return letters.size > 0 and int(letters.min()) == 0
 
 
-def _text(texts: pa.Array, *, count: int, sized: bool) -> JoinKeys:
+def text_words(texts: pa.Array, *, count: int, sized: bool) -> JoinKeys:
     """Spell texts as their bytes, filled up to as many words, and perhaps as their lengths."""
     known = _valid(texts)
     plain = pc.cast(texts, pa.large_string())
@@ -179,7 +186,7 @@ def _text(texts: pa.Array, *, count: int, sized: bool) -> JoinKeys:
         words.append(np.asarray(pc.binary_length(plain)).astype(np.uint64))
     if count and len(texts):
         # It works on bytes, whatever the text: a letter of several is not taken apart.
-        padded = pc.ascii_rpad(plain, width=count * _WORD_BYTES, padding="\0")
+        padded = pc.ascii_rpad(plain, width=count * JOIN_WORD_BYTES, padding="\0")
         start, size = padded.offset * count, len(texts) * count
         table = np.frombuffer(padded.buffers()[2], np.uint64)[start : start + size]
         table = table.reshape(len(texts), count)

@@ -218,7 +218,7 @@ LOAD_MEMORY_BYTES: Final = 64 * 1024 * 1024
 """Arrow chunks of one load kept in memory; the largest types beyond it go to temporary files."""
 
 JOINED_ROWS_MIN: Final = 100_000
-"""Ends of edges from which those without a node are found by a join."""
+"""Ends of edges from which those without a node are found by several threads."""
 
 BULK_MEMORY_BYTES_MAX: Final = 1024**3
 BULK_MEMORY_SHARE: Final = 16
@@ -304,6 +304,9 @@ HOP_BLOCK_ROWS: Final = 1 << 21
 JOINED_TEXT_BYTES_MAX: Final = 64
 """Longest text that joins compare as words; longer ones are numbered first, which costs more."""
 
+JOIN_WORD_BYTES: Final = 8
+"""Bytes of a text that joins compare at once."""
+
 JOIN_ROUNDS_MAX: Final = 24
 """Times keys whose hashes collide are put into another table before they are sorted instead."""
 
@@ -312,6 +315,9 @@ JOIN_CHUNK_ROWS: Final = 1 << 17
 
 JOIN_THREADS: Final = 4
 """Threads that look up keys, and chunks from which there are several."""
+
+JOIN_LONG_SHARE: Final = 4
+"""Long texts looked up at once, for each that is known: a table of those is made every time."""
 
 JOIN_BLOCK_ROWS: Final = 1 << 20
 """Pairs of rows a join looks at together where no equality says which ones fit."""
@@ -442,12 +448,6 @@ MAINTENANCE_THREADS: Final = 4
 
 NUMBERED_BATCH_ROWS: Final = 1 << 16
 """Edges whose ends are read at once to be found."""
-
-NUMBERED_ROWS_MIN: Final = 1 << 18
-"""Edges whose ends are found among the ids of nodes at once, at least."""
-
-NUMBERED_ROWS_SHARE: Final = 4
-"""The same, for each node there is."""
 
 PATCHED_EDGES_MAX: Final = 4096
 """New edges that are put into a known adjacency one by one; more are sorted in with all."""

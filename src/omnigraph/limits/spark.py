@@ -34,7 +34,10 @@ SPARK_SCAN_ROWS: Final = 1_000_000
 """Rows whose keys one task reads: starting a task costs 20 ms, a million keys half a second."""
 
 SPARK_PROBE_ROWS: Final = 4_000_000
-"""Ends that one task looks up: the ids of the other type are read once for all of them."""
+"""Ends that one task looks up, at least: the ids of the other type are read once for all."""
+
+SPARK_PROBE_ROWS_MAX: Final = 64_000_000
+"""The same, at most, where few tasks run at once: a task that fails is done again."""
 
 SPARK_VIOLATIONS_MAX: Final = 1_000
 """Rows that one check of a parallel load brings to the driver, as a load in one process counts."""
@@ -93,6 +96,12 @@ SPARK_PARTS_MAX: Final = 64
 SPARK_MEANT_ROWS_MAX: Final = 16_000_000
 """Nodes of a type that a worker looks through for those that edges must lead to, and may hold: some
 13 bytes and the letters of an id, each. Of larger types Spark joins them."""
+
+SPARK_TASKS_TOGETHER: Final = 8
+"""Tasks of ours that are one of Spark's, at most: to start one of those costs 20 ms."""
+
+SPARK_TASKS_EACH: Final = 4
+"""Tasks of Spark for each that runs at once, at least: few are slow, and progress is seen."""
 
 SPARK_TASKS_UNKNOWN: Final = 8
 """Tasks where a session does not tell how many run at once."""

@@ -1,140 +1,22 @@
-"""Finds equal keys of two sets of rows with tables of hashes, many rows at once."""
+"""Joins two sets of rows by equal keys, or by an order of numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, TypeVar
+from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
-from omnigraph.compute.joins import JoinKeys, JoinSide, Words, ordered_numbers
+from omnigraph.compute.joins import JoinSide, ordered_numbers
+from omnigraph.compute.key_tables import KeyTable
 from omnigraph.compute.types import Column
-from omnigraph.limits import JOIN_CHUNK_ROWS, JOIN_ROUNDS_MAX, JOIN_THREADS, ROW_BYTES
+from omnigraph.limits import ROW_BYTES
 from omnigraph.plan.expression import CompareOp
-from omnigraph.read.arrays import Counts, Mask, Rows
+from omnigraph.read.arrays import Counts, Rows
 from omnigraph.read.frame import check_rows
 from omnigraph.read.running import checkpoint, reserve
 from omnigraph.read.walk import check_count
-
-A = TypeVar("A", bound=NDArray[Any])
-
-_AGAIN = np.uint64(0xD6E8FEB86659FD93)
-
-
-class _Round(Struct, frozen=True):
-    """A table from some bits of a hash to a row that has it, -1 for none."""
-
-    rows: Rows
-    shift: np.uint64
-
-    def places(self, hashes: Words) -> Rows:
-        return (hashes >> self.shift).astype(np.int64)
-
-
-class KeyTable:
-    """Keys of some rows. Each distinct one is known by one of its rows, its `first`.
-
-    Of the keys that share a place in a table one stays; the others go into the next table, under
-    other bits. All rows of one key meet at one place, so they are settled together. What still
-    collides after some rounds has equal hashes, which is no accident: it is looked up as it is.
-    """
-
-    def __init__(self, side: JoinSide) -> None:
-        parts = [side.keys(*run) for run in _runs(len(side))]
-        self._words = [
-            np.concatenate(words) for words in zip(*(p.words for p in parts), strict=True)
-        ]
-        self._rounds: list[_Round] = []
-        self.first: Rows = np.full(len(side), -1, dtype=np.int32)
-        """For each row the first of its key, -1 where it equals nothing."""
-        pending = np.flatnonzero(np.concatenate([part.known for part in parts])).astype(np.int32)
-        hashes = np.concatenate([part.hashes()[part.known] for part in parts])
-        while len(pending) and len(self._rounds) < JOIN_ROUNDS_MAX:
-            hashes, pending = self._settle(hashes, pending)
-        self._rest: dict[tuple[int, ...], int] = {}
-        for row, key in zip(pending.tolist(), _spelled(self._words, pending), strict=True):
-            self.first[row] = self._rest.setdefault(key, row)
-
-    def _settle(self, hashes: Words, pending: Rows) -> tuple[Words, Rows]:
-        bits = int(2 * len(pending) - 1).bit_length()
-        table = _Round(np.full(1 << bits, -1, dtype=np.int32), np.uint64(64 - bits))
-        runs = _runs(len(pending))
-        for low, high in runs:
-            table.rows[table.places(hashes[low:high])] = pending[low:high]
-        self._rounds.append(table)
-
-        def settled(low: int, high: int) -> Mask:
-            rows = pending[low:high]
-            winners = table.rows.take(table.places(hashes[low:high]))
-            same = np.ones(len(rows), dtype=bool)
-            for words in self._words:
-                same &= words.take(winners) == words.take(rows)
-            self.first[rows[same]] = winners[same]
-            return ~same
-
-        left = np.concatenate(_each(settled, runs))
-        return _remixed(hashes[left]), pending[left]
-
-    def find(self, side: JoinSide) -> Rows:
-        """Return for each of other rows the first row here with its key, -1 where there is none."""
-        return np.concatenate(
-            _each(lambda low, high: self._found(side.keys(low, high)), _runs(len(side)))
-        )
-
-    def _found(self, keys: JoinKeys) -> Rows:
-        found = np.full(len(keys.known), -1, dtype=np.int32)
-        pending = np.flatnonzero(keys.known)
-        hashes = keys.hashes()[pending]
-        for table in self._rounds:
-            if not len(pending):
-                break
-            winners = table.rows.take(table.places(hashes))
-            # An empty place was empty for every key that might have gone on.
-            there = winners >= 0
-            same = there.copy()
-            for mine, theirs in zip(self._words, keys.words, strict=True):
-                same &= mine.take(winners, mode="wrap") == theirs.take(pending)
-            found[pending[same]] = winners[same]
-            there &= ~same
-            hashes, pending = _remixed(hashes[there]), pending[there]
-        if self._rest:
-            rest = _spelled(keys.words, pending)
-            found[pending] = [self._rest.get(key, -1) for key in rest]
-        return found
-
-
-def _runs(rows: int) -> list[tuple[int, int]]:
-    """Return where the parts begin and end that are worked on at once; one at least."""
-    starts = range(0, max(rows, 1), JOIN_CHUNK_ROWS)
-    return [(low, min(low + JOIN_CHUNK_ROWS, rows)) for low in starts]
-
-
-def _each(work: Callable[[int, int], A], runs: list[tuple[int, int]]) -> list[A]:
-    """Work on parts, several at once if they are many: NumPy leaves the interpreter meanwhile."""
-    found: list[A] = []
-    if len(runs) < JOIN_THREADS:
-        for run in runs:
-            checkpoint()
-            found.append(work(*run))
-        return found
-    with ThreadPoolExecutor(JOIN_THREADS) as pool:
-        for item in pool.map(work, *zip(*runs, strict=True)):
-            checkpoint()
-            found.append(item)
-    return found
-
-
-def _spelled(words: Sequence[Words], rows: Rows) -> list[tuple[int, ...]]:
-    return list(zip(*(item[rows].tolist() for item in words), strict=True))
-
-
-def _remixed(hashes: Words) -> Words:
-    mixed = hashes * _AGAIN
-    mixed ^= mixed >> np.uint64(29)
-    return mixed * _AGAIN
 
 
 class Matches(Struct, frozen=True):
@@ -148,9 +30,9 @@ class Matches(Struct, frozen=True):
     def of(left: JoinSide, right: JoinSide) -> Matches:
         """Match two sets of rows; the smaller one is put into a table."""
         if len(right) <= len(left):
-            table = KeyTable(right)
+            table = KeyTable(right, checkpoint)
             return Matches(table.find(left), table.first, len(right))
-        table = KeyTable(left)
+        table = KeyTable(left, checkpoint)
         return Matches(table.first, table.find(right), len(left))
 
     def runs(self) -> Runs:

@@ -15,16 +15,14 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import Struct
 
 from omnigraph.bounded import BoundedCache
 from omnigraph.catalog import EdgeType, EdgeUnion
+from omnigraph.compute.key_tables import TextTable
 from omnigraph.errors import NotFoundError, StorageError
 from omnigraph.limits import (
     NEWEST_KNOWN_MAX,
-    NUMBERED_ROWS_MIN,
-    NUMBERED_ROWS_SHARE,
     PATCHED_EDGES_MAX,
 )
 from omnigraph.plan.read import Direction
@@ -377,10 +375,11 @@ class Topologies:
 
     def _ends(self, pin: Pin, source: Pin, target: Pin) -> Ends:
         count("topology_builds")
-        # Finding texts takes most of the time, and Arrow lets go of the interpreter for it.
+        nodes = {item: TextTable(self._columns.column(item, "id")) for item in (source, target)}
+        # Finding texts takes most of the time, and NumPy leaves the interpreter meanwhile.
         with ThreadPoolExecutor(2) as pool:
             found = [
-                pool.submit(self._numbered, pin, name, self._columns.column(node, "id"))
+                pool.submit(self._numbered, pin, name, nodes[node])
                 for name, node in (("src", source), ("dst", target))
             ]
         starts, ends = (item.result() for item in found)
@@ -389,11 +388,10 @@ class Topologies:
             return Ends(starts, ends, None)
         return Ends(starts[whole], ends[whole], np.flatnonzero(whole).astype(np.int32))
 
-    def _numbered(self, pin: Pin, name: str, ids: pa.Array) -> Rows:
+    def _numbered(self, pin: Pin, name: str, nodes: TextTable) -> Rows:
         """Return the numbers of the nodes at one end of all edges; few texts are held at once."""
-        # A table of the ids is made for each part, which should take little of the time.
-        rows = max(NUMBERED_ROWS_MIN, NUMBERED_ROWS_SHARE * len(ids))
-        found = [node_numbers(part, ids) for part in self._columns.parts(pin, name, rows)]
+        parts = self._columns.parts(pin, name, nodes.rows_at_once)
+        found = [nodes.find(part) for part in parts]
         return np.concatenate(found) if found else np.empty(0, dtype=np.int32)
 
     def _from_kept(
@@ -490,8 +488,4 @@ class Topologies:
 
 def node_numbers(values: pa.Array | pa.ChunkedArray, ids: pa.Array) -> Rows:
     """Return the position of each value among the ids, -1 where there is none."""
-    found = pc.index_in(values, value_set=ids)
-    if found.null_count:
-        found = pc.fill_null(found, -1)
-    numbers: Rows = found.to_numpy().astype(np.int32, copy=False)
-    return numbers
+    return TextTable(ids).find(values)

@@ -20,7 +20,8 @@ from omnigraph.ids import ALPHABET, TAIL_CHARS
 from omnigraph.limits import ULID_CHUNK_ROWS
 
 _LETTERS = np.frombuffer(ALPHABET.encode(), dtype=np.uint8)
-_PAIRS = np.stack([np.repeat(_LETTERS, 32), np.tile(_LETTERS, 32)], axis=1)
+_PAIRS = np.stack([np.repeat(_LETTERS, 32), np.tile(_LETTERS, 32)], axis=1).view(np.uint16).ravel()
+"""All pairs of letters, each as one number."""
 
 
 def canonical_texts(column: Column, declared: PropertyType) -> Column:
@@ -69,13 +70,23 @@ def ulid_column(run: tuple[str, int], size: int) -> pa.ChunkedArray:
 
 def _ulids(run: tuple[str, int], start: int, size: int) -> pa.Array:
     prefix, first = run
-    numbers = np.arange(first + start, first + start + size, dtype=np.uint64)
-    letters = np.empty((size, len(prefix) + TAIL_CHARS), dtype=np.uint8)
-    letters[:, : len(prefix)] = np.frombuffer(prefix.encode(), dtype=np.uint8)
-    # Two letters at a time: the table of pairs is small, and a pair is looked up at once.
-    for place in range(0, TAIL_CHARS, 2):
-        shift = np.uint64(5 * (TAIL_CHARS - 2 - place))
-        at = len(prefix) + place
-        letters[:, at : at + 2] = _PAIRS[(numbers >> shift) & np.uint64(1023)]
-    ends = np.arange(size + 1, dtype=np.int32) * letters.shape[1]
-    return pa.StringArray.from_buffers(size, pa.py_buffer(ends), pa.py_buffer(letters))
+    width = len(prefix) + TAIL_CHARS
+    rows = np.empty(size, [("shared", f"V{width - 4}"), ("third", np.uint16), ("last", np.uint16)])
+    done = 0
+    while done < size:
+        # All letters but the last four are the same in a million ids.
+        high, low = divmod(first + start + done, _PAIRS.size**2)
+        part = rows[done : done + _PAIRS.size**2 - low]
+        part["shared"] = np.void((prefix + _spelled(high)).encode())
+        numbers = np.arange(low, low + len(part), dtype=np.int32)
+        part["third"] = _PAIRS.take(numbers >> 10)
+        part["last"] = _PAIRS.take(numbers & 1023)
+        done += len(part)
+    ends = np.arange(size + 1, dtype=np.int32) * width
+    return pa.StringArray.from_buffers(size, pa.py_buffer(ends), pa.py_buffer(rows.view(np.uint8)))
+
+
+def _spelled(high: int) -> str:
+    """Return the first letters of the end of a ULID, all but four of them."""
+    shifts = range(5 * (TAIL_CHARS - 5), -1, -5)
+    return "".join(ALPHABET[high >> shift & 31] for shift in shifts)

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from omnigraph.catalog import Cardinality, EdgeType, NodeType, TypeKind
+from omnigraph.compute.key_tables import TextTable
 from omnigraph.compute.types import Column
 from omnigraph.limits import JOINED_ROWS_MIN
 from omnigraph.rows.changes import TableChange, TableChanges
@@ -100,9 +101,7 @@ def _elsewhere(changes: TableChanges, type_name: str, ids: pa.ChunkedArray) -> C
     known = rows["id"].combine_chunks()
     if len(ids) < JOINED_ROWS_MIN:
         return ids.filter(pc.invert(pc.is_in(ids, value_set=known)))
-    # Over many rows a join takes a third of the time, and all cores.
-    asked, there = pa.table({"id": ids}), pa.table({"id": known})
-    return asked.join(there, keys="id", join_type="left anti")["id"]
+    return ids.filter(pa.array(TextTable(known).find(ids) < 0))
 
 
 def _missing_nodes(

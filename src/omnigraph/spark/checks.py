@@ -22,6 +22,7 @@ from omnigraph.intake.frames import duplicate_problem
 from omnigraph.limits import (
     SPARK_HELD_ROWS_MAX,
     SPARK_PROBE_ROWS,
+    SPARK_PROBE_ROWS_MAX,
     SPARK_SCAN_ROWS,
     SPARK_VIOLATIONS_MAX,
 )
@@ -355,7 +356,7 @@ class Checks(Struct):
         looked_up = [
             ([units[index] for index in group], ids_of)
             for units, ids_of in alike.values()
-            for group in bundled([unit.rows for unit in units], SPARK_PROBE_ROWS)
+            for group in bundled([unit.rows for unit in units], self._probe_rows(units))
         ]
         if looked_up:
 
@@ -371,6 +372,11 @@ class Checks(Struct):
             frames.append(_joined(rows, keys, ["tag", "key"], "left_anti"))
         bad = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
         return _some(bad.orderBy("tag", "piece", "line", "id"))
+
+    def _probe_rows(self, units: Sequence[Unit]) -> int:
+        """Return how many ends one task looks up: each reads the ids of the other type."""
+        share = -(-sum(unit.rows for unit in units) // self.engine.parallelism)
+        return min(max(share, SPARK_PROBE_ROWS), SPARK_PROBE_ROWS_MAX)
 
     def cardinality(self, base: Base, problems: Problems, *, replaced: bool) -> None:
         """Report nodes that would have too few or too many edges."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +11,11 @@ import pyarrow.compute as pc
 import pyarrow.feather as feather
 from msgspec import Struct
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from omnigraph.catalog import FLOATS, Entity, PropertyType, Scalar
 from omnigraph.compute import python_values
+from omnigraph.compute.key_tables import TextTable
 from omnigraph.rows import RowFile, canonical_texts, stored_rows
 from omnigraph.spark.tasks import GENERATED, LINE
 from omnigraph.store import reached, reaching, read_fragments, readable
@@ -55,19 +57,27 @@ def missing_keys(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the first rows of each unit whose key is no id of some other units."""
     ids = [part for item in known for part in _texts(replace(item, columns=("id",)))]
-    value_set = pa.concat_arrays(ids) if ids else pa.array([], pa.string())
-    keys = [list(_texts(unit)) for unit in units]
-    # One look-up for all rows: each builds its table of ids anew.
-    texts = pa.chunked_array([part for parts in keys for part in parts], pa.string())
-    found = pc.is_in(texts, value_set=value_set)
-    start = 0
-    for unit, parts in zip(units, keys, strict=True):
-        size = sum(map(len, parts))
-        known_here = found.slice(start, size)
-        start += size
-        if not pc.all(known_here, min_count=0).as_py():
+    table = TextTable(pa.chunked_array(ids, pa.string()))
+    for unit in units:
+        parts = list(_among(table, _texts(unit)))
+        missing = np.concatenate(parts) if parts else np.empty(0, dtype=bool)
+        if missing.any():
             rows = pa.Table.from_batches(key_batches(unit), _KEYS)
-            yield from rows.filter(pc.invert(known_here)).slice(0, rows_max).to_batches()
+            yield from rows.filter(pa.array(missing)).slice(0, rows_max).to_batches()
+
+
+def _among(table: TextTable, texts: Iterable[pa.Array]) -> Iterator[NDArray[np.bool_]]:
+    """Yield which texts are not in a table; as few of them are held at once as it is good at."""
+    held: list[pa.Array] = []
+    rows = 0
+    for part in texts:
+        held.append(part)
+        rows += len(part)
+        if rows >= table.rows_at_once:
+            yield table.find(pa.chunked_array(held)) < 0
+            held, rows = [], 0
+    if held:
+        yield table.find(pa.chunked_array(held)) < 0
 
 
 def repeats_ids(units: Sequence[Unit]) -> bool:

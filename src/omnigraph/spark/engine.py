@@ -8,6 +8,8 @@ neither shows in plans nor logs.
 from __future__ import annotations
 
 import contextlib
+import gc
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,8 @@ from omnigraph.limits import (
     SPARK_COMBINE_BYTES,
     SPARK_COMBINE_BYTES_MAX,
     SPARK_COMBINE_MEMORY_SHARE,
+    SPARK_TASKS_EACH,
+    SPARK_TASKS_TOGETHER,
     SPARK_TASKS_UNKNOWN,
 )
 from omnigraph.read.running import machine_bytes
@@ -79,17 +83,24 @@ class Engine:
             )
 
         with failures():
-            found = self.frame(tasks, answers, ANSWER).collect()
+            found = self._frame(tasks, answers, ANSWER, self._partitions(tasks)).collect()
         by_task = {int(row["task"]): bytes(row["answer"]) for row in found}
         if len(found) != tasks or sorted(by_task) != list(range(tasks)):
             raise StorageError(f"Spark answered {len(found)} of {tasks} tasks", hint="try again")
         return [by_task[task] for task in range(tasks)]
 
+    def _partitions(self, tasks: int) -> int:
+        """Return in how many partitions of Spark tasks run, several of many in each."""
+        least = -(-tasks // SPARK_TASKS_TOGETHER)
+        return max(min(tasks, SPARK_TASKS_EACH * self.parallelism), least)
+
     def frame(self, tasks: int, work: Work, ddl: str) -> DataFrame:
         """Return the batches that tasks yield as a frame; nothing runs until it is used."""
         if not tasks:
             return self.session.createDataFrame([], ddl)
+        return self._frame(tasks, work, ddl, tasks)
 
+    def _frame(self, tasks: int, work: Work, ddl: str, partitions: int) -> DataFrame:
         given = self.given
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -97,8 +108,9 @@ class Engine:
                 for batch in batches:
                     for task in batch.column(0).to_pylist():
                         yield from work(task)
+            set_modules_aside()
 
-        return self.session.range(0, tasks, 1, tasks).mapInArrow(run, ddl)
+        return self.session.range(0, tasks, 1, partitions).mapInArrow(run, ddl)
 
     def map_frame(
         self, frame: DataFrame, work: Callable[[int, Iterable[pa.RecordBatch]], Iterable[bytes]]
@@ -116,11 +128,27 @@ class Engine:
                     yield pa.RecordBatch.from_pydict(
                         {"task": pa.array([task], pa.int64()), "answer": pa.array([answer])}
                     )
+            set_modules_aside()
 
         with failures():
             found = frame.mapInArrow(run, ANSWER).collect()
         ordered = sorted(found, key=lambda row: int(row["task"]))
         return [bytes(row["answer"]) for row in ordered]
+
+
+_modules_aside = 0
+
+
+def set_modules_aside() -> None:
+    """Let Python's search for cycles pass over what is loaded, in a worker.
+
+    Spark makes workers search after every task: 45 ms, for objects that stay as long as they do.
+    """
+    global _modules_aside
+    if _modules_aside != len(sys.modules):
+        _modules_aside = len(sys.modules)
+        gc.collect()
+        gc.freeze()
 
 
 @contextlib.contextmanager

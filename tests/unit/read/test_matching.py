@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from omnigraph.compute import key_tables
 from omnigraph.compute.compare import compare
 from omnigraph.compute.joins import JoinKeys, JoinSide, join_sides
 from omnigraph.plan.expression import CompareOp
-from omnigraph.read import matching
 from omnigraph.read.matching import Matches, Runs
 
 MOMENT = datetime.datetime(2024, 2, 29, 12, tzinfo=datetime.UTC)
@@ -149,7 +149,7 @@ def test_keys_are_compared_when_their_hashes_are_equal(monkeypatch: pytest.Monke
     monkeypatch.setattr(
         JoinKeys, "hashes", lambda keys: np.full(len(keys.known), 7, dtype=np.uint64)
     )
-    monkeypatch.setattr(matching, "JOIN_ROUNDS_MAX", 3)
+    monkeypatch.setattr(key_tables, "JOIN_ROUNDS_MAX", 3)
     left = pa.array([5, 1, 2, 3, None, 9, 5, 1])
     right = pa.array([1, 2, 5, 5, 8, None, 3])
     assert pairs_of(Matches.of(*join_sides([(left, right)]))) == equal_pairs(left, right)
@@ -157,7 +157,7 @@ def test_keys_are_compared_when_their_hashes_are_equal(monkeypatch: pytest.Monke
 
 
 def test_many_rows_are_matched_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matching, "JOIN_CHUNK_ROWS", 64)
+    monkeypatch.setattr(key_tables, "JOIN_CHUNK_ROWS", 64)
     r = np.random.default_rng(4)
     left, right = r.permutation(5000), r.permutation(5000)[:3000]
     words = pa.array([f"k{number}" for number in right])
