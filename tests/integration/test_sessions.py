@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,6 +46,20 @@ def test_closing_a_session_ends_that_one_only(graph: og.Graph) -> None:
     assert other.mutate(PUT, {"n": 2}).actor_id == "ann"
     graph.refresh("main")
     assert graph.mutate(PUT, {"n": 3}).affected_nodes == 1
+
+
+def test_a_session_of_one_call_is_gone_without_a_search_for_cycles(graph: og.Graph) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        for make in (graph.session, lambda: graph.as_actor("a"), lambda: graph.acting_for("a")):
+            made = make()
+            made.mutate(PUT, {"n": value(made) + 1})
+            acting = weakref.ref(made._acting)
+            del made
+            assert acting() is None
+    finally:
+        gc.enable()
 
 
 def test_no_session_writes_after_the_graph_was_closed(tmp_path: Path) -> None:

@@ -318,6 +318,24 @@ def test_a_slow_reader_holds_the_stream_back(serve: Serve, monkeypatch: pytest.M
         assert other.status_code == 200
 
 
+def test_hanging_up_ends_a_stream(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    api = serve()
+    over = threading.Event()
+
+    def endless(_self: og.Graph, **_options: Any) -> Iterator[dict[str, object]]:
+        try:
+            while True:
+                yield {"type": "Person", "data": {"name": "x" * 1_000}}
+        finally:
+            over.set()
+
+    monkeypatch.setattr(og.Session, "export", endless)
+    with api.http.stream("POST", "/export", json={}) as response:
+        next(response.iter_raw())
+        assert not over.is_set()
+    assert over.wait(10)
+
+
 def test_a_stream_that_breaks_is_not_mistaken_for_a_whole_one(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:

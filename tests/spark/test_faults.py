@@ -296,7 +296,8 @@ def _unreferenced(folder: Path) -> set[str]:
 
 
 def _age(folder: Path) -> None:
-    past = time.time() - 2 * 86_400
+    # A version of the manifest that was never published goes after a week, other leftovers before.
+    past = time.time() - 8 * 86_400
     for parent, folders, names in os.walk(folder):
         for name in [*folders, *names]:
             os.utime(os.path.join(parent, name), (past, past))

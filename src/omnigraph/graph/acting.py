@@ -115,18 +115,6 @@ class Caller(Struct, frozen=True, kw_only=True):
     policy: Policy | None = None
     base: SessionBase | None = None
 
-
-class Acting:
-    """An engine and a caller: what every operation of a session starts from."""
-
-    def __init__(self, engine: Engine, caller: Caller) -> None:
-        check_actor(caller.actor)
-        self.engine = engine
-        self.caller = caller
-        self.closed = False
-        self.readable = PermittedBranches(engine.lines, self.permit)
-        self.exportable = PermittedBranches(engine.lines, self.permit, Action.EXPORT)
-
     def permit(
         self,
         action: Action,
@@ -140,10 +128,25 @@ class Acting:
         Raises `PolicyDeniedError`. Every operation asks here before it does anything.
         """
         check_actor(actor)
-        if self.caller.policy is not None:
-            who = actor if actor is not None else self.caller.actor
+        if self.policy is not None:
+            who = actor if actor is not None else self.actor
             access = Access(action=action, actor=who, branch=branch, target_branch=target_branch)
-            check(self.caller.policy, access)
+            check(self.policy, access)
+
+
+class Acting:
+    """An engine and a caller: what every operation of a session starts from."""
+
+    def __init__(self, engine: Engine, caller: Caller) -> None:
+        check_actor(caller.actor)
+        self.engine = engine
+        self.caller = caller
+        self.closed = False
+        # Of the caller, not of this: who serves many requests makes one of these for each, and
+        # what refers to itself stays until Python looks for cycles.
+        self.permit = caller.permit
+        self.readable = PermittedBranches(engine.lines, self.permit)
+        self.exportable = PermittedBranches(engine.lines, self.permit, Action.EXPORT)
 
     def line(self, name: str) -> OpenBranch:
         """Return a branch to write to. Raises `NotFoundError`, with the names that may be meant."""

@@ -29,6 +29,10 @@ class _Ending:
     def is_closing(self) -> bool:
         return self.lingers or self._transport.is_closing()
 
+    def forget(self) -> None:
+        """Let go of the connection, which holds this."""
+        self._is_sending = _sends_nothing
+
     def close(self) -> None:
         if self.lingers:
             return
@@ -40,6 +44,10 @@ class _Ending:
         self._transport.write_eof()
         self._transport.resume_reading()
         asyncio.get_running_loop().call_later(LINGER_S, self._transport.abort)
+
+
+def _sends_nothing() -> bool:
+    return False
 
 
 class _Patient(HttpToolsProtocol):
@@ -99,6 +107,9 @@ class _Patient(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         super().connection_lost(exc)
+        # What refers to itself stays until Python looks for cycles.
+        self._ending.forget()
+        self.cycle = None  # type: ignore[assignment]  # as before the first request
 
     def _wait(self) -> None:
         self._waiting = self.loop.call_later(self.seconds, self._give_up)

@@ -7,7 +7,7 @@ import contextlib
 import csv
 import io
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
@@ -15,7 +15,8 @@ from typing import Any, Literal
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 from typing_extensions import Buffer
 
 from omnigraph.errors import ResourceLimitError
@@ -262,12 +263,56 @@ def streamed(
     if begun.rest is None:
         return Response(b"".join(begun.first), media_type=media_type, headers=named)
     body = _parts(threads, begun.first, begun.rest)
-    return StreamingResponse(body, media_type=media_type, headers=named)
+    return _Stream(body, media_type=media_type, headers=named)
+
+
+class _Stream(Response):
+    """An answer sent in parts, until it ends or its reader hangs up."""
+
+    def __init__(
+        self, parts: AsyncGenerator[bytes], *, media_type: str, headers: dict[str, str]
+    ) -> None:
+        self._parts = parts
+        self.status_code = 200
+        self.media_type = media_type
+        self.background = None
+        self.init_headers(headers)
+
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        sent = asyncio.ensure_future(self._send(send))
+        hung_up = asyncio.ensure_future(_hung_up(receive))
+        try:
+            await asyncio.wait((sent, hung_up), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            hung_up.cancel()
+            if not sent.done():
+                sent.cancel()
+            found, _hung_up_or_not = await asyncio.gather(sent, hung_up, return_exceptions=True)
+        if isinstance(found, Exception):
+            raise found
+
+    async def _send(self, send: Send) -> None:
+        async with contextlib.aclosing(self._parts) as parts:
+            await send(
+                {
+                    "type": "http.response.start",
+                    "status": self.status_code,
+                    "headers": self.raw_headers,
+                }
+            )
+            async for part in parts:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _hung_up(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _parts(
     threads: Threads, first: list[bytes], rest: Iterator[bytes]
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes]:
     work: asyncio.Future[bytes | None] | None = None
     try:
         for part in first:

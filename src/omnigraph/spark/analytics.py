@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.errors import BadRequestError
 from omnigraph.graph import LoadResult, Session
 from omnigraph.graph.seam import catalog_at, reach
+from omnigraph.spark.engine import joined
 from omnigraph.spark.load import load
 from omnigraph.spark.read import read
 
@@ -33,17 +34,17 @@ def pagerank(
     if not size:
         return nodes.withColumn("pagerank", F.lit(0.0))
     degrees = edges.groupBy("src").agg(F.count("*").alias("n"))
-    links = edges.select("src", "dst").join(degrees, "src").persist()
+    links = joined(edges.select("src", "dst"), degrees, "src").persist()
     ranks = nodes.withColumn("pagerank", F.lit(1.0 / size))
     for _ in range(rounds):
-        given = links.join(ranks, links.src == ranks.id)
+        given = joined(links, ranks, links.src == ranks.id)
         given = given.groupBy("dst").agg(F.sum(F.col("pagerank") / F.col("n")).alias("given"))
         given = given.localCheckpoint()
         # What nodes without edges hold is spread over all.
         total = F.broadcast(given.agg(F.coalesce(F.sum("given"), F.lit(0.0)).alias("total")))
-        joined = nodes.join(given, nodes.id == given.dst, "left").crossJoin(total)
+        found = joined(nodes, given, nodes.id == given.dst, "left").crossJoin(total)
         share = F.coalesce("given", F.lit(0.0)) + (1.0 - F.col("total")) / size
-        ranks = joined.select("id", ((1.0 - damping) / size + damping * share).alias("pagerank"))
+        ranks = found.select("id", ((1.0 - damping) / size + damping * share).alias("pagerank"))
         ranks = ranks.localCheckpoint()
     links.unpersist()
     nodes.unpersist()
@@ -57,14 +58,14 @@ def connected_components(vertices: DataFrame, edges: DataFrame) -> DataFrame:
     both = _both_ways(edges).persist()
     found = vertices.select("id", F.col("id").alias("component")).localCheckpoint()
     while True:
-        beside = both.join(found, both.src == found.id)
+        beside = joined(both, found, both.src == found.id)
         near = beside.groupBy("dst").agg(F.min("component").alias("near"))
-        joined = found.join(near, found.id == near.dst, "left")
+        known = joined(found, near, found.id == near.dst, "left")
         least = F.least("component", F.coalesce("near", "component")).alias("least")
-        step = joined.select("id", "component", least).localCheckpoint()
+        step = known.select("id", "component", least).localCheckpoint()
         # A component's own component is nearer to the end: long chains take few rounds.
         jump = step.select(F.col("id").alias("least"), F.col("least").alias("further"))
-        moved = step.join(jump, "least", "left").select(
+        moved = joined(step, jump, "least", "left").select(
             "id",
             F.coalesce("further", "least").alias("component"),
             (F.col("component") != F.coalesce("further", "least")).alias("moved"),
@@ -83,12 +84,12 @@ def label_propagation(vertices: DataFrame, edges: DataFrame, *, rounds: int = 5)
     both = _both_ways(edges).persist()
     found = vertices.select("id", F.col("id").alias("label")).localCheckpoint()
     for _ in range(rounds):
-        beside = both.join(found, both.src == found.id)
+        beside = joined(both, found, both.src == found.id)
         votes = beside.groupBy("dst", "label").agg(F.count("*").alias("n"))
         best = votes.groupBy("dst").agg(F.max("n").alias("n"))
-        won = votes.join(best, ["dst", "n"]).groupBy("dst").agg(F.min("label").alias("won"))
-        joined = found.join(won, found.id == won.dst, "left")
-        found = joined.select("id", F.coalesce("won", "label").alias("label")).localCheckpoint()
+        won = joined(votes, best, ["dst", "n"]).groupBy("dst").agg(F.min("label").alias("won"))
+        voted = joined(found, won, found.id == won.dst, "left")
+        found = voted.select("id", F.coalesce("won", "label").alias("label")).localCheckpoint()
     both.unpersist()
     return found
 
@@ -101,9 +102,9 @@ def triangle_count(vertices: DataFrame, edges: DataFrame) -> DataFrame:
     one = both.select(F.col("src").alias("a"), F.col("dst").alias("b"))
     two = both.select(F.col("src").alias("a"), F.col("dst").alias("c"))
     three = both.select(F.col("src").alias("b"), F.col("dst").alias("c"))
-    corners = one.join(two, "a").where("b < c").join(three, ["b", "c"])
+    corners = joined(joined(one, two, "a").where("b < c"), three, ["b", "c"])
     counted = corners.select(F.explode(F.array("a", "b", "c")).alias("id")).groupBy("id").count()
-    found = vertices.select("id").join(counted, "id", "left")
+    found = joined(vertices.select("id"), counted, "id", "left")
     found = found.select("id", F.coalesce("count", F.lit(0)).alias("triangles")).localCheckpoint()
     both.unpersist()
     return found
@@ -124,14 +125,14 @@ def shortest_paths(
     hops = 0
     while hops_max is None or hops < hops_max:
         hops += 1
-        ahead = links.join(edge_of, links.src == edge_of.id).select(F.col("dst").alias("id"))
-        ahead = ahead.distinct().join(reached, "id", "left_anti")
+        ahead = joined(links, edge_of, links.src == edge_of.id).select(F.col("dst").alias("id"))
+        ahead = joined(ahead.distinct(), reached, "id", "left_anti")
         edge_of = ahead.withColumn("hops", F.lit(hops)).localCheckpoint()
         if not edge_of.limit(1).count():
             break
         reached = reached.union(edge_of).localCheckpoint()
     links.unpersist()
-    return vertices.select("id").join(reached, "id", "left")
+    return joined(vertices.select("id"), reached, "id", "left")
 
 
 def write_property(
@@ -165,7 +166,7 @@ def write_property(
         F.col("#value").alias(name) if name == property else F.col(f"old.`{name}`")
         for name in rows.columns
     ]
-    frame = rows.join(new, "id").select(*kept)
+    frame = joined(rows, new, "id").select(*kept)
     options.setdefault("session", result.sparkSession)
     # Rows are read at one state and replaced as a whole: no writer may have changed them since.
     options.setdefault("expected_head", snapshot.commit.graph_commit_id)

@@ -31,7 +31,7 @@ from omnigraph.rows.problems import place_text
 from omnigraph.rows.references import cardinality_problem, endpoint_problem, orphan_problem
 from omnigraph.rows.validate import unique_problem
 from omnigraph.spark.columns import KEYS, Unit, key_batches, missing_keys, repeats_ids, shown
-from omnigraph.spark.engine import Engine, failures
+from omnigraph.spark.engine import Engine, failures, joined
 from omnigraph.spark.tasks import Places, bundled
 from omnigraph.store import fragment_ids, new_file, reaching, readable
 
@@ -139,7 +139,7 @@ class Checks(Struct):
         several = groups.where("n > 1")
         if not _any(several):
             return
-        again = _joined(rows, several, ["tag", "id"]).where("at > first")
+        again = joined(rows, several, ["tag", "id"]).where("at > first")
         for row in _some(again.orderBy("tag", "piece", "line")):
             file, line = self._place(row)
             first_file, first_line = self._place(row["first"])
@@ -194,7 +194,7 @@ class Checks(Struct):
         is_last = F.col("tag").isin(last) if last else F.lit(False)
         kept = F.when(is_last, F.max("at")).otherwise(F.min("at")).alias("kept")
         chosen = rows.groupBy("tag", "by_id", "key").agg(kept)
-        gone = _joined(rows, chosen, ["tag", "by_id", "key"]).where("at != kept")
+        gone = joined(rows, chosen, ["tag", "by_id", "key"]).where("at != kept")
         found: dict[tuple[str, int], str] = {}
         for row in self._noted(gone, "line"):
             key = asked[row["tag"]].table_key
@@ -249,7 +249,7 @@ class Checks(Struct):
             return
         fresh = self._frame(self._new(edge, columns=ENDS)).where("generated")
         present = self._frame(old).dropDuplicates(["key"]).select("key", "id")
-        found = _joined(fresh.select("tag", "key", "piece", "line"), present, ["key"])
+        found = joined(fresh.select("tag", "key", "piece", "line"), present, ["key"])
         made = self._noted(found, "line", "id")
         paths = {int(row["piece"]): str(row["path"]) for row in made}
         self.files[edge.table_key] = [replace(item, ids=paths.get(item.piece)) for item in files]
@@ -296,8 +296,8 @@ class Checks(Struct):
         if old:
             held = self._frame(old).where("key is not null").select("tag", "key", "id")
             own = self._frame(new).select("tag", "id")
-            held = _joined(held, own, ["tag", "id"], "left_anti")
-            clashes = _joined(rows, held.withColumnRenamed("id", "holder"), ["tag", "key"])
+            held = joined(held, own, ["tag", "id"], "left_anti")
+            clashes = joined(rows, held.withColumnRenamed("id", "holder"), ["tag", "key"])
             found = found.unionByName(clashes.select(*shape))
         for row in _some(found.orderBy("tag", "piece", "line")):
             entity, columns = rules[row["tag"]]
@@ -365,11 +365,11 @@ class Checks(Struct):
 
             frames.append(self.engine.frame(len(looked_up), look_up, KEYS))
         if not all(held):
-            joined = [tag for tag, small in enumerate(held) if not small]
-            ids = self._frame([unit for tag in joined for unit in known[tag]])
-            rows = self._frame([unit for tag in joined for unit in asked[tag]])
+            apart = [tag for tag, small in enumerate(held) if not small]
+            ids = self._frame([unit for tag in apart for unit in known[tag]])
+            rows = self._frame([unit for tag in apart for unit in asked[tag]])
             keys = ids.selectExpr("tag", "id as key")
-            frames.append(_joined(rows, keys, ["tag", "key"], "left_anti"))
+            frames.append(joined(rows, keys, ["tag", "key"], "left_anti"))
         bad = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
         return _some(bad.orderBy("tag", "piece", "line", "id"))
 
@@ -399,8 +399,8 @@ class Checks(Struct):
         counted = keys.selectExpr("tag", "key", "1 as n", "1 as touched")
         if old:
             ids, held = keys.select("tag", "id"), self._frame(old)
-            kept = _joined(held, ids, ["tag", "id"], "left_anti")
-            gone = _joined(held, ids, ["tag", "id"], "left_semi")
+            kept = joined(held, ids, ["tag", "id"], "left_anti")
+            gone = joined(held, ids, ["tag", "id"], "left_semi")
             counted = counted.union(kept.selectExpr("tag", "key", "1 as n", "0 as touched"))
             counted = counted.union(gone.selectExpr("tag", "key", "0 as n", "1 as touched"))
         groups = counted.groupBy("tag", "key").agg(
@@ -417,15 +417,6 @@ class Checks(Struct):
             problem = cardinality_problem(limited[row["tag"]], row["key"], int(row["n"]))
             if problem is not None:
                 problems.add(problem)
-
-
-def _joined(left: DataFrame, right: DataFrame, columns: list[str], how: str = "inner") -> DataFrame:
-    """Join two frames by sorting, which spills.
-
-    Spark takes a frame that workers make for as small as the list of its tasks, and would hold all
-    of its rows in the driver, and once more in every executor.
-    """
-    return left.join(right.hint("merge"), columns, how)
 
 
 def _any(frame: DataFrame) -> bool:

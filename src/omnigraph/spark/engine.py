@@ -28,7 +28,7 @@ from omnigraph.read.running import machine_bytes
 from omnigraph.store import GivenOptions, reaching
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 ANSWER = "task long, answer binary"
 Work = Callable[[int], Iterable[pa.RecordBatch]]
@@ -134,6 +134,17 @@ class Engine:
             found = frame.mapInArrow(run, ANSWER).collect()
         ordered = sorted(found, key=lambda row: int(row["task"]))
         return [bytes(row["answer"]) for row in ordered]
+
+
+def joined(
+    left: DataFrame, right: DataFrame, on: str | list[str] | Column, how: str = "inner"
+) -> DataFrame:
+    """Join two frames by sorting, which spills.
+
+    Spark takes a frame that workers make for as small as the list of its tasks, and would hold all
+    of its rows in the driver, and once more in every executor.
+    """
+    return left.join(right.hint("merge"), on, how)
 
 
 _modules_aside = 0
