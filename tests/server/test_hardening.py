@@ -331,8 +331,9 @@ def test_hanging_up_ends_a_stream(serve: Serve, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(og.Session, "export", endless)
     with api.http.stream("POST", "/export", json={}) as response:
-        next(response.iter_raw())
-        assert not over.is_set()
+        parts = response.iter_raw()
+        next(parts)
+        assert not over.wait(0.3)
     assert over.wait(10)
 
 
