@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from omnigraph.bounded import BoundedCache
+from omnigraph.compute.gathering import gathered
 from omnigraph.errors import ResourceLimitError
 from omnigraph.limits import (
     KEY_BYTES,
@@ -260,17 +261,11 @@ class TableColumns:
 
     def parts(self, pin: Pin, name: str, rows: int) -> Iterator[pa.ChunkedArray]:
         """Yield one column without keeping it, at least so many rows at once but for the last."""
-        table = self._tables.open(pin.path, pin.version)
-        held: list[pa.Array] = []
-        size = 0
-        for batch in table.batches(columns=[name], batch_rows=NUMBERED_BATCH_ROWS):
-            held.append(batch.column(0))
-            size += batch.num_rows
-            if size >= rows:
-                yield pa.chunked_array(held)
-                held, size = [], 0
-        if held:
-            yield pa.chunked_array(held)
+        batches = self._tables.open(pin.path, pin.version).batches(
+            columns=[name], batch_rows=NUMBERED_BATCH_ROWS
+        )
+        for (found,) in gathered(((batch.column(0),) for batch in batches), rows):
+            yield found
 
     def size(self, pin: Pin) -> int:
         """Return the number of rows of a table version."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import pyarrow.feather as feather
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from omnigraph.catalog import FLOATS, Entity, PropertyType, Scalar
 from omnigraph.compute import python_values
+from omnigraph.compute.gathering import gathered
 from omnigraph.compute.key_tables import TextTable
 from omnigraph.rows import RowFile, canonical_texts, stored_rows
 from omnigraph.spark.tasks import GENERATED, LINE
@@ -59,25 +59,12 @@ def missing_keys(
     ids = [part for item in known for part in _texts(replace(item, columns=("id",)))]
     table = TextTable(pa.chunked_array(ids, pa.string()))
     for unit in units:
-        parts = list(_among(table, _texts(unit)))
+        texts = gathered(((part,) for part in _texts(unit)), table.rows_at_once)
+        parts = [table.find(found) < 0 for (found,) in texts]
         missing = np.concatenate(parts) if parts else np.empty(0, dtype=bool)
         if missing.any():
             rows = pa.Table.from_batches(key_batches(unit), _KEYS)
             yield from rows.filter(pa.array(missing)).slice(0, rows_max).to_batches()
-
-
-def _among(table: TextTable, texts: Iterable[pa.Array]) -> Iterator[NDArray[np.bool_]]:
-    """Yield which texts are not in a table; as few of them are held at once as it is good at."""
-    held: list[pa.Array] = []
-    rows = 0
-    for part in texts:
-        held.append(part)
-        rows += len(part)
-        if rows >= table.rows_at_once:
-            yield table.find(pa.chunked_array(held)) < 0
-            held, rows = [], 0
-    if held:
-        yield table.find(pa.chunked_array(held)) < 0
 
 
 def repeats_ids(units: Sequence[Unit]) -> bool:

@@ -8,17 +8,18 @@ the tasks, the fewer rows there are to send: there are as many as keep all cores
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.catalog.model import LiteralValue
 from omnigraph.compute import evaluate_condition
 from omnigraph.compute.evaluate import TYPE
+from omnigraph.compute.gathering import gathered
+from omnigraph.compute.key_tables import TextTable
 from omnigraph.limits import SPARK_BATCH_ROWS, SPARK_COUNT_ROWS, SPARK_PARTS_MAX
 from omnigraph.plan.expression import Expression
 from omnigraph.spark.frames import Scan
@@ -90,15 +91,14 @@ class Degrees:
     def read(self, task: int) -> Iterator[pa.RecordBatch]:
         """Yield nodes and numbers of edges; a node may come several times."""
         # A group has about a million rows.
-        parts = min(len(self.groups[task]), SPARK_PARTS_MAX)
-        held = _Parts(parts)
-        for starts in self._starts(task, parts):
+        held = _Parts(min(len(self.groups[task]), SPARK_PARTS_MAX))
+        for starts in self._starts(task):
             held.add(starts)
             if held.size_bytes >= self.held_bytes:
                 yield from _counted(held)
         yield from _counted(held)
 
-    def _starts(self, task: int, parts: int) -> Iterator[pa.Array]:
+    def _starts(self, task: int) -> Iterator[pa.Array]:
         """Yield the start of every edge that counts."""
         batches = (
             batch
@@ -109,18 +109,11 @@ class Degrees:
             for batch in batches:
                 yield batch.column(self.start)
             return
-        nodes = _Parts(parts)
-        for ids in self.meant.ids().chunks:
-            nodes.add(ids)
-        known = list(nodes.taken())
+        nodes = TextTable(self.meant.ids())
         end = next(name for name in self.scan.names if name != self.start)
-        held = _Parts(parts)
-        for batch in batches:
-            held.add(batch.column(end), batch.column(self.start))
-            # A table of the ids is made each time, so there should be many rows to look up in it.
-            if held.size_bytes >= self.held_bytes:
-                yield from _leading_to(held, known)
-        yield from _leading_to(held, known)
+        rows = ((batch.column(self.start), batch.column(end)) for batch in batches)
+        for starts, ends in gathered(rows, nodes.rows_at_once):
+            yield from starts.filter(pa.array(nodes.find(ends) >= 0)).chunks
 
 
 def divided(scan: Scan, tasks: int) -> tuple[tuple[int, ...], ...]:
@@ -130,40 +123,39 @@ def divided(scan: Scan, tasks: int) -> tuple[tuple[int, ...], ...]:
 
 
 class _Parts:
-    """Ids, and what belongs to them, in parts that have no id in common.
+    """Ids in parts that have none in common.
 
-    What is looked up or counted in one part fits into the memory that is next to a processor, and
-    needs a fraction of the time.
+    What is counted in one part fits into the memory that is next to a processor, and needs a
+    fraction of the time.
     """
 
     def __init__(self, parts: int) -> None:
-        self._held: list[list[tuple[pa.Array, ...]]] = [[] for _ in range(parts)]
+        self._held: list[list[pa.Array]] = [[] for _ in range(parts)]
         self.size_bytes = 0
 
-    def add(self, ids: pa.Array, *others: pa.Array) -> None:
-        """Put rows into their parts."""
-        self.size_bytes += sum(int(item.nbytes) for item in (ids, *others))
+    def add(self, ids: pa.Array) -> None:
+        """Put ids into their parts."""
+        self.size_bytes += int(ids.nbytes)
         if len(self._held) == 1:
-            self._held[0].append((ids, *others))
+            self._held[0].append(ids)
             return
         places = _part_of(ids, len(self._held))
-        order = pa.array(np.argsort(places, kind="stable"))
         sizes = np.bincount(places, minlength=len(self._held))
-        columns = [item.take(order) for item in (ids, *others)]
+        ordered = ids.take(pa.array(np.argsort(places, kind="stable")))
         start = 0
         for part, size in zip(self._held, sizes.tolist(), strict=True):
             if size:
-                part.append(tuple(item.slice(start, size) for item in columns))
+                part.append(ordered.slice(start, size))
             start += size
 
-    def taken(self) -> Iterator[tuple[pa.Array, ...]]:
-        """Yield the rows of each part, which then are no longer here; nothing of empty ones."""
+    def taken(self) -> Iterator[pa.Array]:
+        """Yield the ids of each part that has some, which then are no longer here."""
         held, self._held = self._held, [[] for _ in self._held]
         self.size_bytes = 0
         for number, part in enumerate(held):
             held[number] = []
-            columns = [list(column) for column in zip(*part, strict=True)]
-            yield tuple(pa.concat_arrays(column) for column in columns)
+            if part:
+                yield pa.concat_arrays(part)
 
 
 def _part_of(ids: pa.Array, parts: int) -> NDArray[np.uint8]:
@@ -181,17 +173,8 @@ def _part_of(ids: pa.Array, parts: int) -> NDArray[np.uint8]:
     return (found % parts).astype(np.uint8)
 
 
-def _leading_to(held: _Parts, known: Sequence[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-    """Yield the starts of the edges that lead to known nodes."""
-    for found, ids in zip(held.taken(), known, strict=True):
-        if found and ids:
-            ends, starts = found
-            yield starts.filter(pc.is_in(ends, value_set=ids[0]))
-
-
 def _counted(held: _Parts) -> Iterator[pa.RecordBatch]:
-    for found in held.taken():
-        if found:
-            grouped = pa.table({KEY: found[0]}).group_by(KEY, use_threads=False)
-            counts = grouped.aggregate([([], "count_all")]).rename_columns([KEY, WEIGHT])
-            yield from counts.to_batches(max_chunksize=SPARK_BATCH_ROWS)
+    for ids in held.taken():
+        grouped = pa.table({KEY: ids}).group_by(KEY, use_threads=False)
+        counts = grouped.aggregate([([], "count_all")]).rename_columns([KEY, WEIGHT])
+        yield from counts.to_batches(max_chunksize=SPARK_BATCH_ROWS)
