@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 import uvicorn
+from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from omnigraph.server.connections import patient
@@ -25,15 +26,15 @@ def no_search() -> Iterator[None]:
     gc.enable()
 
 
-async def app(_scope: object, receive: object, send: object) -> None:
+async def app(_scope: Scope, receive: Receive, send: Send) -> None:
     while True:
-        message = await receive()  # type: ignore[operator]
+        message = await receive()
         if message["type"] == "http.disconnect":
             return
         if not message["more_body"]:
             break
-    await send({"type": "http.response.start", "status": 200, "headers": []})  # type: ignore[operator]
-    await send({"type": "http.response.body", "body": b"well"})  # type: ignore[operator]
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"well"})
 
 
 async def ended(sent: bytes, awaited: bytes) -> weakref.ref[object]:
