@@ -71,7 +71,7 @@ SERVER_MEMORY_LOOK_S: Final = 5.0
 """How often a server looks whether it holds memory that nothing is in."""
 
 SERVER_MEMORY_KEPT_BYTES: Final = 2 * 1024 * 1024
-"""By how much its memory may have grown since it last gave some back."""
+"""By how much its memory may have changed since it last gave some back."""
 
 SMALL_QUERY_BYTES_MAX: Final = 256 * 1024 * 1024
 """Memory of one table of a query that a server runs itself; one that needs more is run apart."""

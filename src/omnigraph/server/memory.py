@@ -43,13 +43,12 @@ def _look() -> None:
     gc.collect()
     gc.freeze()
     while kept is not None and now is not None:
-        if now > kept + SERVER_MEMORY_KEPT_BYTES:
+        # When there is less, much was freed, and what is between the pieces that stay was not.
+        if abs(now - kept) > SERVER_MEMORY_KEPT_BYTES:
             # Clients that hung up leave tasks and errors behind that refer to each other.
             gc.collect()
             return_memory()
             kept = resident_bytes()
-        else:
-            kept = min(kept, now)
         never.wait(SERVER_MEMORY_LOOK_S)
         now = resident_bytes()
 
